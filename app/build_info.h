@@ -1,4 +1,4 @@
-// What this program was built from. The values are written by cmake/build_info.cmake.
+// The origin of this build. cmake/build_info.cmake writes the values.
 #pragma once
 
 #include <string_view>

@@ -2,6 +2,7 @@
 
 namespace foretrain {
 
+// The order of --help: catalogues, forecasts, runs and their reports, measurements, the desktop.
 CommandList AllCommands() {
   CommandList list;
   list.push_back(MakeModels());

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "app/command.h"
-#include "app/version.h"
+#include "app/build_info.h"
+#include "app/cli/command.h"
 #include "base/text.h"
 
 namespace foretrain {
@@ -16,6 +17,16 @@ namespace {
 constexpr const char* kDescription =
     "foretrain: forecast a training run, run it, and see where the forecast was wrong.\n"
     "Start with `foretrain demo`, or `foretrain plan --model gpt2-124m --cluster local`.";
+
+// Version, commit, compiler and the parts left out of this build, one a line.
+std::string VersionText() {
+  std::string text = "foretrain ";
+  text.append(kBuildInfo.version).append("\ncommit ").append(kBuildInfo.commit);
+  text.append("\ncompiler ").append(kBuildInfo.compiler);
+  text.append(" (").append(kBuildInfo.build_type).append(")\nleft out: ");
+  text.append(kBuildInfo.left_out.empty() ? "nothing" : kBuildInfo.left_out).append("\n");
+  return text;
+}
 
 int Fail(const Error& error, bool json) {
   std::fprintf(stderr, "foretrain: %s\n", error.message.c_str());
@@ -27,7 +38,7 @@ int Fail(const Error& error, bool json) {
   return code;
 }
 
-// The help with one empty line where the library leaves two.
+// Prints the help, with one empty line for two of the library's.
 int PrintHelp(const CLI::App& app) {
   std::string text = app.help("", CLI::AppFormatMode::Normal);
   for (std::size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
@@ -93,6 +104,8 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int ar
   return text;
 }
 
+// Help and version go to stdout with code 0. Anything else is a usage error: one line on stderr and
+// code 2.
 int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
           const CommandList& commands) {
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return PrintHelp(app);
@@ -106,6 +119,8 @@ int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** ar
   return static_cast<int>(Exit::kBadInput);
 }
 
+// Parses twice: the parser splits the command line, then each option's own reader checks its text.
+// The command runs only if both succeed. Returns the exit code.
 int Run(int argc, char** argv) {
   CommandList commands = AllCommands();
   CLI::App app(kDescription, "foretrain");
@@ -113,12 +128,12 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);
   Command* chosen = nullptr;
+  std::map<const Command*, Arguments> arguments_of;
   for (const auto& command : commands) {
     CLI::App* sub =
         app.add_subcommand(std::string(command->Name()), std::string(command->Summary()));
     sub->get_formatter()->column_width(38);
-    Arguments arguments(*sub);
-    command->Declare(arguments);
+    command->Declare(arguments_of.try_emplace(command.get(), *sub).first->second);
     sub->callback([&chosen, raw = command.get()] { chosen = raw; });
   }
   try {
@@ -126,10 +141,12 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Usage(app, error, argc, argv, commands);
   }
-  const Result<Exit> result = chosen->Run();
+  const Result<void> read = arguments_of.at(chosen).Read();
+  const Result<Exit> result =
+      read.has_value() ? chosen->Run() : Result<Exit>(tl::unexpected<Error>(read.error()));
   const int end =
       result.has_value() ? static_cast<int>(*result) : Fail(result.error(), chosen->json());
-  // Whoever reads the answer must not take a part of it for the whole.
+  // The exit code tells a reader that the output is not complete.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     std::fputs("foretrain: what is printed was cut short: standard output cannot be written\n",
                stderr);
@@ -140,6 +157,7 @@ int Run(int argc, char** argv) {
 
 }  // namespace
 
+// The outermost frame: an exception of a library ends as a message and a code, never as a crash.
 int RunApp(int argc, char** argv) {
   try {
     return Run(argc, argv);

@@ -1,5 +1,6 @@
-// One flag that stops everything that waits. The first Error to arrive is the run's; all others
-// stop with kAborted. Leaves out signals, which app/ turns into an Abort.
+// A flag that stops every thread of a run that waits. The first Error to arrive becomes the run's
+// error; all other threads stop with kAborted. Signals are handled in app/, which turns them into
+// an Abort.
 #pragma once
 
 #include <chrono>
@@ -13,10 +14,10 @@
 
 namespace foretrain {
 
-// A moment of the monotonic clock until which one waits.
+// A moment of the monotonic clock at which a wait gives up.
 using Deadline = std::chrono::steady_clock::time_point;
 
-// `seconds` from now, >= 0 and not NaN; at most 100 years.
+// The moment `seconds` from now; `seconds` is >= 0 and not NaN, and is capped at 100 years.
 Deadline DeadlineIn(double seconds);
 
 // Shared by the threads of one run, each of which borrows it. Safe from any thread, but not from a
@@ -27,28 +28,28 @@ class AbortToken {
   AbortToken(const AbortToken&) = delete;
   AbortToken& operator=(const AbortToken&) = delete;
 
-  // Stops all who wait, now and later. True when this is the first and its error therefore the
-  // run's; later ones are dropped.
+  // Stops all current and future waits. True if this call was the first: its error is then the
+  // run's. Errors of later calls are dropped.
   bool Abort(Error error);
 
-  // Whether Abort was called: one atomic load, for loops.
+  // True once Abort was called. One atomic load: cheap enough for inner loops.
   bool aborted() const noexcept { return stop_.stop_requested(); }
 
-  // The first error, or nothing.
+  // The first error; `nullopt` before Abort.
   std::optional<Error> first_error() const;
 
-  // Fine, or kAborted with the first error's text: for a thread to stop with.
+  // kAborted with the first error's text once Abort was called, else success. Threads return this
+  // to stop.
   Result<void> Check() const;
 
   // Waits on `condition` until `ready()`, which is called with the lock held.
   //
   //   lock      holds the mutex that guards what `ready` reads; held again on return
-  //   describe  makes the message of a timeout, "all_reduce #412: rank 3 did not arrive": called
-  //   with
-  //             the lock held, and only then
+  //   describe  makes the text of a timeout ("all_reduce #412: rank 3 did not arrive"); called
+  //             only on a timeout, with the lock held
   //
-  // Errors: kAborted as Check; kTimeout when the deadline passes first. What is ready wins over
-  // both.
+  // Errors: kAborted as in Check; kTimeout if the deadline passes first. If `ready()` is true, the
+  // wait succeeds even after an abort or the deadline.
   template <class Ready, class Describe>
   Result<void> Wait(std::condition_variable_any& condition, std::unique_lock<std::mutex>& lock,
                     Deadline deadline, Ready ready, Describe describe) const {

@@ -19,10 +19,12 @@ std::int64_t Read(clockid_t id) {
 
 }  // namespace
 
+// CLOCK_REALTIME may jump, so durations are measured by the monotonic clock.
 std::int64_t SystemClock::RealtimeNs() { return Read(CLOCK_REALTIME); }
 std::int64_t SystemClock::MonotonicNs() { return Read(CLOCK_MONOTONIC); }
 std::int64_t SystemClock::ThreadCpuNs() { return Read(CLOCK_THREAD_CPUTIME_ID); }
 
+// An absolute deadline, so that a signal (EINTR) restarts the sleep without lengthening it.
 void SystemClock::SleepUntil(std::int64_t monotonic_ns) {
   if (monotonic_ns <= 0) return;
   const timespec until{monotonic_ns / kNsInSecond, monotonic_ns % kNsInSecond};
@@ -45,6 +47,8 @@ std::int64_t ManualClock::ThreadCpuNs() {
   return thread_cpu_ns_;
 }
 
+// sleepers_ lets a test wait until a thread sleeps before it calls Advance, so that no wake-up is
+// lost.
 void ManualClock::SleepUntil(std::int64_t monotonic_ns) {
   std::unique_lock lock(mutex_);
   ++sleepers_;
@@ -52,6 +56,7 @@ void ManualClock::SleepUntil(std::int64_t monotonic_ns) {
   --sleepers_;
 }
 
+// The three clocks move together under one lock, so no reader sees a mixture of old and new times.
 void ManualClock::Advance(std::int64_t ns) {
   FT_CHECK(ns >= 0);
   const std::lock_guard lock(mutex_);
@@ -71,6 +76,7 @@ void ManualClock::SetThreadCpu(std::int64_t thread_cpu_ns) {
   thread_cpu_ns_ = thread_cpu_ns;
 }
 
+// Counts threads inside SleepUntil, including those that are about to wake.
 int ManualClock::sleepers() const {
   const std::lock_guard lock(mutex_);
   return sleepers_;

@@ -1,5 +1,5 @@
-// The seam to time: code that needs a clock is handed one, so that tests can set and break it.
-// Leaves out device clocks and their alignment (profiler/).
+// Interface to time. Code that needs a clock receives one, so that tests can set it and make it
+// jump. Device clocks and their alignment are in profiler/.
 #pragma once
 
 #include <condition_variable>
@@ -13,17 +13,17 @@ class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Since 1970 UTC; may jump, back too.
+  // Nanoseconds since 1970 UTC; may jump forwards and backwards.
   virtual std::int64_t RealtimeNs() = 0;
-  // Since an unspecified start; never goes back. About 20 ns a call on a system clock.
+  // Nanoseconds since an unspecified start; never decreases. About 20 ns a call on a system clock.
   virtual std::int64_t MonotonicNs() = 0;
   // CPU time the calling thread has used.
   virtual std::int64_t ThreadCpuNs() = 0;
-  // Returns when MonotonicNs() has reached `monotonic_ns`; at once when it has already.
+  // Returns once MonotonicNs() has reached `monotonic_ns`; at once if it already has.
   virtual void SleepUntil(std::int64_t monotonic_ns) = 0;
 };
 
-// The operating system's: CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID.
+// The operating system's clocks: CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID.
 class SystemClock final : public Clock {
  public:
   std::int64_t RealtimeNs() override;
@@ -32,8 +32,8 @@ class SystemClock final : public Clock {
   void SleepUntil(std::int64_t monotonic_ns) override;
 };
 
-// Stands still but for Advance, SetRealtime and SetThreadCpu. Sleepers wake when it reaches their
-// time, so a thread that sleeps for ever means that no one advances it.
+// A clock for tests that moves only by Advance, SetRealtime and SetThreadCpu. A sleeping thread
+// wakes when Advance reaches its time, so a thread that never wakes shows a missing Advance.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(std::int64_t monotonic_ns = 0, std::int64_t realtime_ns = 0)
@@ -41,15 +41,15 @@ class ManualClock final : public Clock {
 
   std::int64_t RealtimeNs() override;
   std::int64_t MonotonicNs() override;
-  std::int64_t ThreadCpuNs() override;  // one figure for all threads
+  std::int64_t ThreadCpuNs() override;  // one value for all threads
   void SleepUntil(std::int64_t monotonic_ns) override;
 
-  // Moves all three on by `ns` >= 0 and wakes who has slept long enough.
+  // Moves all three clocks forward by `ns` >= 0 and wakes every sleeper whose time has come.
   void Advance(std::int64_t ns);
-  // Moves the realtime clock alone, also back, as an administrator would.
+  // Sets the realtime clock alone, also backwards, as an administrator would.
   void SetRealtime(std::int64_t realtime_ns);
   void SetThreadCpu(std::int64_t thread_cpu_ns);
-  // Threads in SleepUntil now.
+  // Number of threads in SleepUntil now.
   int sleepers() const;
 
  private:

@@ -1,13 +1,12 @@
-// The one seam between the program's executor and a device: a C struct of function pointers with
-// plain data only. kernels/cpu fills it statically, a plugin fills it for CUDA, tests fill it with
-// a mock that fails the n-th call. Leaves out order, memory plans and ids: they lie above the
-// table, once for every device. Longer than other headers, because a plugin's whole contract stands
-// in one file.
+// The one interface between the program's executor and a device: a C struct of function pointers
+// that take plain data only. kernels/cpu fills it statically, a plugin fills it for CUDA, and tests
+// fill it with a mock that fails the n-th call. Order, memory plans and ids lie above the table,
+// once for every device. The file is long because it holds a plugin's whole contract.
 //
-// Every entry returns FT_OK or another FtStatus and, when it fails, a sentence in `queue`'s text
-// buffer or in the caller's. Pointers are device pointers. Tensors are dense row-major; a row
-// stride is given in elements where a tensor is a slice of a wider one. No entry allocates, throws
-// or keeps a pointer after the work is done.
+// Every entry returns FT_OK or another FtStatus. If it fails, it leaves a sentence in `queue`'s
+// text buffer or in the caller's. Pointers are device pointers. Tensors are dense and row-major; if
+// a tensor is a slice of a wider one, its row stride is given in elements. No entry allocates,
+// throws or keeps a pointer after the work is done.
 #ifndef FORETRAIN_BASE_DEVICE_API_H_
 #define FORETRAIN_BASE_DEVICE_API_H_
 
@@ -18,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 14 };
+enum { FT_DEVICE_API_VERSION = 15 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -27,10 +26,10 @@ typedef enum FtStatus {
   FT_FAILED = 3
 } FtStatus;
 
-// FT_FP8 (e4m3), FT_I8 and FT_NF4 are formats of storage: see FtAdamW and FtQuantize; FT_U8 that of
-// masks. FT_E5M2 is that of gradients in 8 bits. FT_TF32 is what products read of fp32, 10 bits of
-// mantissa: no tensor is stored in it. `supports` is asked of it, and of FT_FP8 and FT_E5M2, for
-// products that compute in them.
+// FT_FP8 (e4m3), FT_I8 and FT_NF4 are storage formats: see FtAdamW and FtQuantize. FT_U8 is the
+// format of masks and FT_E5M2 that of 8-bit gradients. FT_TF32 is the part of fp32 that products
+// read, with a 10-bit mantissa; no tensor is stored in it. Callers ask `supports` about FT_TF32,
+// FT_FP8 and FT_E5M2 for products that compute in them.
 typedef enum FtDtype {
   FT_F32 = 0,
   FT_BF16 = 1,
@@ -45,12 +44,14 @@ typedef enum FtDtype {
   FT_TF32 = 10
 } FtDtype;
 
-// Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
+// Number of elements that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may
+// be shorter.
 enum { FT_SCALE_BLOCK = 256 };
 
-// Which codes of a matrix [rows, cols], as it is stored, share an fp32 scale: all of them, or each
-// FT_SCALE_SIDE of a row (scales [rows, cols / side]), of a column (scales [rows / side, cols]), or
-// each square of so many (scales [rows / side, cols / side]); quotients are rounded up.
+// Selects the codes of a matrix [rows, cols], as stored, that share one fp32 scale. TENSOR: all
+// codes. ROWS: FT_SCALE_SIDE codes of a row (scales [rows, cols / side]). COLUMNS: as many of a
+// column (scales [rows / side, cols]). TILES: a square of that side (scales [rows / side, cols /
+// side]). Quotients are rounded up.
 typedef enum FtScaling {
   FT_SCALE_TENSOR = 0,
   FT_SCALE_ROWS = 1,
@@ -59,100 +60,112 @@ typedef enum FtScaling {
 } FtScaling;
 enum { FT_SCALE_SIDE = 128 };
 
-// One per kernel entry below, in the same order: the argument of `supports`.
+// Every kernel entry of the table: use(NAME, entry, Arguments). Devices and tests go through all
+// entries with this list. New ones stand at the end, since plugins count them.
+// clang-format off
+#define FT_KERNEL_ENTRIES(use)                                                               \
+  use(GEMM, gemm, FtGemm)                                                                    \
+  use(BIAS_GRAD, bias_grad, FtBiasGrad)                                                      \
+  use(EMBEDDING_FORWARD, embedding_forward, FtEmbeddingForward)                              \
+  use(EMBEDDING_BACKWARD, embedding_backward, FtEmbeddingBackward)                           \
+  use(NORM_FORWARD, norm_forward, FtNormForward)                                             \
+  use(NORM_BACKWARD_INPUT, norm_backward_input, FtNormBackwardInput)                         \
+  use(NORM_BACKWARD_WEIGHT, norm_backward_weight, FtNormBackwardWeight)                      \
+  use(ROPE, rope, FtRope)                                                                    \
+  use(ATTENTION_FORWARD, attention_forward, FtAttentionForward)                              \
+  use(ATTENTION_BACKWARD, attention_backward, FtAttentionBackward)                           \
+  use(GELU_FORWARD, gelu_forward, FtGelu)                                                    \
+  use(GELU_BACKWARD, gelu_backward, FtGelu)                                                  \
+  use(SWIGLU_FORWARD, swiglu_forward, FtSwiglu)                                              \
+  use(SWIGLU_BACKWARD, swiglu_backward, FtSwiglu)                                            \
+  use(ADD, add, FtAdd)                                                                       \
+  use(ADD_NORM_FORWARD, add_norm_forward, FtAddNormForward)                                  \
+  use(CROSS_ENTROPY_FORWARD, cross_entropy_forward, FtCrossEntropyForward)                   \
+  use(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, FtCrossEntropyBackward)                \
+  use(VOCAB_MAX, vocab_max, FtVocabMax)                                                      \
+  use(VOCAB_SUMS, vocab_sums, FtVocabSums)                                                   \
+  use(VOCAB_LOSS, vocab_loss, FtVocabLoss)                                                   \
+  use(ROUTE, route, FtRoute)                                                                 \
+  use(ROUTE_BACKWARD, route_backward, FtRouteBackward)                                       \
+  use(EXPERT_GATHER, expert_gather, FtExpertGather)                                          \
+  use(EXPERT_COMBINE, expert_combine, FtExpertCombine)                                       \
+  use(EXPERT_DOTS, expert_dots, FtExpertDots)                                                \
+  use(GROUPED_GEMM, grouped_gemm, FtGroupedGemm)                                             \
+  use(SQUARED_NORM, squared_norm, FtSquaredNorm)                                             \
+  use(ADAMW, adamw, FtAdamW)                                                                 \
+  use(SGD, sgd, FtSgd)                                                                       \
+  use(ADAMW_AMEND, adamw_amend, FtAdamWAmend)                                                \
+  use(SGD_AMEND, sgd_amend, FtSgdAmend)                                                      \
+  use(COUNT_NOT_FINITE, count_not_finite, FtCountNotFinite)                                  \
+  use(COUNT_SKIPPED, count_skipped, FtCountSkipped)                                          \
+  use(QUANTIZE, quantize, FtQuantize)                                                        \
+  use(DEQUANTIZE, dequantize, FtQuantize)                                                    \
+  use(SUM_RANKS, sum_ranks, FtSumRanks)                                                      \
+  use(ATTENTION_PART_FORWARD, attention_part_forward, FtAttentionPartForward)                \
+  use(ATTENTION_PART_BACKWARD, attention_part_backward, FtAttentionPartBackward)             \
+  use(COPY_ROWS, copy_rows, FtCopyRows)                                                      \
+  use(HEAD_NORM_FORWARD, head_norm_forward, FtHeadNormForward)                               \
+  use(HEAD_NORM_BACKWARD_INPUT, head_norm_backward_input, FtHeadNormBackwardInput)           \
+  use(HEAD_NORM_BACKWARD_WEIGHT, head_norm_backward_weight, FtHeadNormBackwardWeight)        \
+  use(SOFTCAP, softcap, FtSoftcap)                                                           \
+  use(LATENT_HEADS, latent_heads, FtLatentHeads)                                             \
+  use(SINK_FORWARD, sink_forward, FtSinkForward)                                             \
+  use(SINK_BACKWARD, sink_backward, FtSinkBackward)                                          \
+  use(SHIFT_TARGETS, shift_targets, FtShiftTargets)                                          \
+  use(EXPERT_BIAS, expert_bias, FtExpertBias)                                                \
+  use(EXPERT_BIAS_GRAD, expert_bias_grad, FtExpertBiasGrad)                                  \
+  use(DROPOUT, dropout, FtDropout)                                                           \
+  use(DROPOUT_BACKWARD, dropout_backward, FtDropoutBackward)                                 \
+  use(STANDARD_ATTENTION_FORWARD, standard_attention_forward, FtStandardAttentionForward)    \
+  use(STANDARD_ATTENTION_BACKWARD, standard_attention_backward, FtStandardAttentionBackward) \
+  use(GATE_FORWARD, gate_forward, FtGateForward)                                             \
+  use(GATE_BACKWARD, gate_backward, FtGateBackward)                                          \
+  use(COUNT_CHOICES, count_choices, FtCountChoices)                                          \
+  use(BALANCE_BIAS, balance_bias, FtBalanceBias)                                             \
+  use(SCALE_LOSS, scale_loss, FtScaleLoss)                                                   \
+  use(QUANTIZE_TENSOR, quantize_tensor, FtQuantizeTensor)                                    \
+  use(Z_LOSS, z_loss, FtZLoss)                                                               \
+  use(Z_LOSS_BACKWARD, z_loss_backward, FtZLossBackward)
+// clang-format on
+
+// One per kernel entry, in the same order: the argument of `supports`.
 typedef enum FtKernel {
-  FT_KERNEL_GEMM,
-  FT_KERNEL_BIAS_GRAD,
-  FT_KERNEL_EMBEDDING_FORWARD,
-  FT_KERNEL_EMBEDDING_BACKWARD,
-  FT_KERNEL_NORM_FORWARD,
-  FT_KERNEL_NORM_BACKWARD_INPUT,
-  FT_KERNEL_NORM_BACKWARD_WEIGHT,
-  FT_KERNEL_ROPE,
-  FT_KERNEL_ATTENTION_FORWARD,
-  FT_KERNEL_ATTENTION_BACKWARD,
-  FT_KERNEL_GELU_FORWARD,
-  FT_KERNEL_GELU_BACKWARD,
-  FT_KERNEL_SWIGLU_FORWARD,
-  FT_KERNEL_SWIGLU_BACKWARD,
-  FT_KERNEL_ADD,
-  FT_KERNEL_ADD_NORM_FORWARD,
-  FT_KERNEL_CROSS_ENTROPY_FORWARD,
-  FT_KERNEL_CROSS_ENTROPY_BACKWARD,
-  FT_KERNEL_VOCAB_MAX,
-  FT_KERNEL_VOCAB_SUMS,
-  FT_KERNEL_VOCAB_LOSS,
-  FT_KERNEL_ROUTE,
-  FT_KERNEL_ROUTE_BACKWARD,
-  FT_KERNEL_EXPERT_GATHER,
-  FT_KERNEL_EXPERT_COMBINE,
-  FT_KERNEL_EXPERT_DOTS,
-  FT_KERNEL_GROUPED_GEMM,
-  FT_KERNEL_SQUARED_NORM,
-  FT_KERNEL_ADAMW,
-  FT_KERNEL_SGD,
-  FT_KERNEL_ADAMW_AMEND,
-  FT_KERNEL_SGD_AMEND,
-  FT_KERNEL_COUNT_NOT_FINITE,
-  FT_KERNEL_COUNT_SKIPPED,
-  FT_KERNEL_QUANTIZE,
-  FT_KERNEL_DEQUANTIZE,
-  FT_KERNEL_SUM_RANKS,
-  FT_KERNEL_ATTENTION_PART_FORWARD,
-  FT_KERNEL_ATTENTION_PART_BACKWARD,
-  FT_KERNEL_COPY_ROWS,
-  FT_KERNEL_HEAD_NORM_FORWARD,
-  FT_KERNEL_HEAD_NORM_BACKWARD_INPUT,
-  FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT,
-  FT_KERNEL_SOFTCAP,
-  FT_KERNEL_LATENT_HEADS,
-  FT_KERNEL_SINK_FORWARD,
-  FT_KERNEL_SINK_BACKWARD,
-  FT_KERNEL_SHIFT_TARGETS,
-  FT_KERNEL_EXPERT_BIAS,
-  FT_KERNEL_EXPERT_BIAS_GRAD,
-  FT_KERNEL_DROPOUT,
-  FT_KERNEL_DROPOUT_BACKWARD,
-  FT_KERNEL_STANDARD_ATTENTION_FORWARD,
-  FT_KERNEL_STANDARD_ATTENTION_BACKWARD,
-  FT_KERNEL_GATE_FORWARD,
-  FT_KERNEL_GATE_BACKWARD,
-  FT_KERNEL_COUNT_CHOICES,
-  FT_KERNEL_BALANCE_BIAS,
-  FT_KERNEL_SCALE_LOSS,
-  FT_KERNEL_QUANTIZE_TENSOR,
-  FT_KERNEL_COUNT
+#define FT_KERNEL_NAME(NAME, entry, Arguments) FT_KERNEL_##NAME,
+  FT_KERNEL_ENTRIES(FT_KERNEL_NAME)
+#undef FT_KERNEL_NAME
+      FT_KERNEL_COUNT
 } FtKernel;
 
 typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
 typedef struct FtEvent FtEvent;
-typedef struct FtShare FtShare;  // some of a device's multiprocessors
-typedef struct FtGraph FtGraph;  // work of a queue that is given as one
+typedef struct FtShare FtShare;  // a subset of a device's multiprocessors
+typedef struct FtGraph FtGraph;  // recorded work of one queue, launched as a unit
 
-// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is that
-// of all tensors but those that have one of their own (`c_dtype`, ...) and those of a C type.
-// Kernels compute in fp32 and round what they store to nearest, halves to even.
-// -------------------------------------
+// ---- kernels: arguments
+// `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is the format of every tensor,
+// except those with a format of their own (`c_dtype`, ...) and those of a C type. Kernels compute
+// in fp32 and round results to nearest, ties to even.
 
-// `rows` rows from `row` on, at positions of their sequence from `position` on: a piece of a
-// sequence that is shared out. Arrays of runs lie in host memory.
+// `rows` consecutive rows that start at `row`; their positions in the sequence start at `position`.
+// Runs describe a sequence that is split over ranks. Arrays of runs lie in host memory.
 typedef struct FtRun {
   int64_t row, position, rows;
 } FtRun;
 
-// What dropout keeps: the number at column c of row r of head h of sample s where word c % 4 of the
-// Philox4x32-10 block (Salmon et al. 2011) of counter (c / 4, r, s, h) and of `key` is at least
-// probability * 2^32. What is kept is divided by 1 - probability. Positions of tokens are rows, and
-// of keys columns; samples and heads are counted from the first ones of the call, so that whoever
-// has a number draws the same for it. probability 0: all is kept.
+// Decides which elements dropout keeps, from a counter-based generator. The element at row r,
+// column c, head h, sample s draws word c % 4 of a Philox4x32-10 block (Salmon et al. 2011). The
+// block's counter is (c / 4, r, s, h) and its key is `key`. The element is kept if the word is at
+// least probability * 2^32, and is then divided by 1 - probability. In attention, rows are query
+// positions and columns key positions. Every rank that holds an element draws the same word: sample
+// and head count from first_sample and first_head. If probability is 0, everything is kept.
 typedef struct FtRandomMask {
   uint64_t key;
   int64_t first_sample, first_head;
   float probability;
 } FtRandomMask;
 
-// What FtGelu and the epilogues of FtGemm compute: GELU in its tanh form or with erf, max(x, 0), or
-// its square.
+// Activations of FtGelu and of FtGemm's epilogues: GELU (tanh approximation or erf), max(x, 0), or
+// max(x, 0)^2.
 typedef enum FtActivation {
   FT_GELU_TANH = 0,
   FT_GELU_ERF = 1,
@@ -160,29 +173,29 @@ typedef enum FtActivation {
   FT_SQUARED_RELU = 3
 } FtActivation;
 
-// What becomes of y = scale * op(a) op(b) + bias, in fp32, before it is stored.
+// Transforms y = scale * op(a) op(b) + bias, in fp32, before it is stored.
 typedef enum FtEpilogue {
   FT_EPILOGUE_NONE = 0,      // c (+)= y
   FT_EPILOGUE_ACTIVATE = 1,  // aux = y, c = f(y)
   FT_EPILOGUE_SLOPE = 2      // c = y * f'(aux)
 } FtEpilogue;
 
-// c[m, n] (+)= scale * op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias
-// may be NULL; a scale of 0 is 1.
+// c[m, n] (+)= scale * op(a)[m, k] * op(b)[k, n] + bias[n]. op transposes if trans_* != 0. bias may
+// be NULL. A scale of 0 means 1.
 //
-// compute: FT_F32; or, with dtype FT_F32, FT_TF32: 10 bits of the operands' mantissas are read, the
-// nearest, halves to even. A library of the device may read them otherwise: at most the last of the
-// 10 is lost. Sums are fp32.
+// compute: FT_F32, or FT_TF32 if dtype is FT_F32. TF32 rounds the operands' mantissas to 10 bits,
+// to nearest, ties to even. A device library may read them otherwise and lose the last of the 10
+// bits. Sums are fp32.
 //
-// dtype FT_FP8, FT_E5M2: a is in that format and b in FT_FP8; a number is its code times its scale,
-// of a_scale or b_scale, which lie with the tensors; NULL: 1. a_scaling and b_scaling say which it
-// is; with another than FT_SCALE_TENSOR the matrix is dense.
+// dtype FT_FP8, FT_E5M2: a has that format and b is FT_FP8. A value is its code times its scale
+// from a_scale or b_scale, which lie in device memory; NULL means 1. a_scaling and b_scaling say
+// which codes share a scale. With any scaling but FT_SCALE_TENSOR the matrix must be dense.
 //
-// epilogue: f is `activation`; aux[m, n] of c_dtype, ld_aux its row stride; NULL with ACTIVATE: y
-// is not kept. With one, accumulate must be 0.
+// epilogue: f is `activation`. aux[m, n] has c_dtype and row stride ld_aux. With ACTIVATE, aux may
+// be NULL: y is then not kept. An epilogue requires accumulate == 0.
 //
-// row_sums[m] (+)= sum over k of op(a), as it is stored; NULL: not wanted. Where c is the gradient
-// of a weight, these are that of its bias. Without bias, epilogue and scales alone.
+// row_sums[m] (+)= sum over k of op(a), as it is stored; NULL: not wanted. If c is a weight
+// gradient, row_sums is the bias gradient. It requires no bias, no epilogue and no scales.
 typedef struct FtGemm {
   const void* a;
   const void* b;
@@ -215,10 +228,10 @@ typedef struct FtBiasGrad {
   FtDtype grad_dtype;
 } FtBiasGrad;
 
-// out[rows, cols] = scale * table[ids[row]] + positions[(first_row + row) % sequence]; positions
-// may be NULL; a scale of 0 is 1. Where `runs` is not NULL they hold the `sequence` rows of a
-// sample in order, and the positions count. With all_ids > 0 the table holds ids [first_id,
-// first_id + vocab) of that many, and a row of another id is 0.
+// out[rows, cols] = scale * table[ids[row]] + positions[(first_row + row) % sequence]. positions
+// may be NULL. A scale of 0 means 1. If `runs` is not NULL, it lists the `sequence` rows of a
+// sample in order, and their positions are used. If all_ids > 0, the table holds ids [first_id,
+// first_id + vocab) out of all_ids; a row with another id becomes 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
@@ -229,13 +242,14 @@ typedef struct FtEmbeddingForward {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
-  FtDtype table_dtype;  // of positions too
+  FtDtype table_dtype;  // also the format of positions
   float scale;
 } FtEmbeddingForward;
 
-// table_grad[vocab, cols] (+)= scale * scatter of dy by ids; positions_grad[sequence, cols] (+)=
-// sum over batch, NULL if none. With `runs`, as in the forward, it is added to at their positions
-// and must be accumulated to. first_id, all_ids: as above; rows of other ids leave the table alone.
+// table_grad[vocab, cols] (+)= scale * scatter of dy by ids. positions_grad[sequence, cols] (+)=
+// sum over the batch; NULL if the model has no position table. With `runs`, as in the forward, only
+// the positions of the runs are added to, and accumulate_positions must be set. first_id and
+// all_ids are as in the forward; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
@@ -252,7 +266,7 @@ typedef struct FtEmbeddingBackward {
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
-// weight; mean, bias NULL. mean, rstd: [rows] fp32.
+// weight; mean and bias are NULL. mean, rstd: [rows] fp32.
 typedef struct FtNormForward {
   const void* x;
   const void* weight;
@@ -264,11 +278,11 @@ typedef struct FtNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
-  FtDtype weight_dtype;  // of bias too
+  FtDtype weight_dtype;  // also the format of bias
 } FtNormForward;
 
-// dx[rows, cols] = gradient of the norm's input + residual[rows, cols]; residual may be NULL, and
-// may be dx itself.
+// dx[rows, cols] = gradient of the norm's input + residual[rows, cols]. residual may be NULL or
+// equal to dx.
 typedef struct FtNormBackwardInput {
   const void* dy;
   const void* x;
@@ -283,8 +297,8 @@ typedef struct FtNormBackwardInput {
   FtDtype weight_dtype;
 } FtNormBackwardInput;
 
-// weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm and where there is no
-// bias.
+// weight_grad[cols], bias_grad[cols] (+)= sums over the rows. bias_grad is NULL for RMSNorm and for
+// a LayerNorm without bias.
 typedef struct FtNormBackwardWeight {
   const void* dy;
   const void* x;
@@ -298,10 +312,10 @@ typedef struct FtNormBackwardWeight {
   FtDtype grad_dtype;
 } FtNormBackwardWeight;
 
-// RMSNorm of each head of the queries, `heads` of head_dim at the start of a row, and of the keys,
-// the kv_heads behind them, in place: x = x * rstd * weight with one weight [head_dim] for queries
-// and one for keys. kept [rows, (heads + kv_heads) * head_dim] gets what was there before, rstd
-// [rows, heads + kv_heads].
+// RMSNorm of each query and key head, in place: x = x * rstd * weight. A row holds `heads` query
+// heads of head_dim elements, then kv_heads key heads. Queries share one weight [head_dim], keys
+// another. kept [rows, (heads + kv_heads) * head_dim] receives the inputs, rstd is [rows, heads +
+// kv_heads].
 typedef struct FtHeadNormForward {
   void* data;
   const void* q_weight;
@@ -314,8 +328,9 @@ typedef struct FtHeadNormForward {
   FtDtype dtype;
 } FtHeadNormForward;
 
-// The gradient of the forward's output becomes that of its input, in place. x: what the forward
-// kept. kept_grad, laid out like x, gets what was there before; NULL: nothing does.
+// Replaces the gradient of the forward's output by that of its input, in place. x is the forward's
+// `kept`. kept_grad, laid out like x, receives the output gradient that is overwritten; NULL: it is
+// not kept.
 typedef struct FtHeadNormBackwardInput {
   void* grad;
   const void* x;
@@ -328,7 +343,8 @@ typedef struct FtHeadNormBackwardInput {
   FtDtype dtype;
 } FtHeadNormBackwardInput;
 
-// q_weight_grad[head_dim] (+)= sum over rows and heads of dy * x * rstd; keys alike. dy: kept_grad.
+// q_weight_grad[head_dim] (+)= sum over rows and heads of dy * x * rstd; k_weight_grad likewise. dy
+// is the kept_grad of the input gradient.
 typedef struct FtHeadNormBackwardWeight {
   const void* dy;
   const void* x;
@@ -340,7 +356,7 @@ typedef struct FtHeadNormBackwardWeight {
   FtDtype dtype;
 } FtHeadNormBackwardWeight;
 
-// How rotary frequencies f of pairs i are stretched:
+// Rescaling of the rotary frequency f of pair i for longer contexts:
 //   LINEAR  f / factor
 //   YARN    f / factor * r + f (1 - r), r = (i - low) / (high - low) clamped to [0, 1]
 //   LLAMA3  with w = 2 pi / f: f / factor where w > original / low, f where w < original / high,
@@ -352,11 +368,13 @@ typedef enum FtRopeStretch {
   FT_ROPE_LLAMA3 = 3
 } FtRopeStretch;
 
-// Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
-// - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
-// back (the backward pass). Where `runs` is not NULL they hold the `sequence` rows of a sample in
-// order, and their positions count. Heads lie head_stride elements apart, 0: head_dim; where that
-// is more, the rest of a head stays as it is. Sines and cosines are multiplied by magnitude, 0: 1.
+// Rotates the first `heads` heads of each row in place, with halves split as in Llama: (x1, x2) ->
+// (x1 c - x2 s, x2 c + x1 s), c and s the cosine and sine of (row % sequence) * theta^(-2 i /
+// head_dim).
+// inverse != 0 rotates back (the backward pass). If `runs` is not NULL, it lists the `sequence`
+// rows of a sample in order, and their positions are used. Heads lie head_stride elements apart; 0
+// means head_dim. If head_stride is larger, the rest of a head stays as it is. Sines and cosines
+// are multiplied by magnitude; 0 means 1.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
@@ -370,11 +388,13 @@ typedef struct FtRope {
   float factor, low, high, original, magnitude;
 } FtRope;
 
-// Heads of latent attention, put together: q [rows, heads * head_dim], kv [rows, heads * (head_dim
-// - rotary + value_dim)], by head what is not turned of its key and then its value, and the turned
-// key [rows, rotary] of all heads, to qkv [rows, heads * (2 head_dim + value_dim)] of all queries,
-// keys and values; the last `rotary` of a head's head_dim are turned. inverse != 0: from the
-// gradient of qkv to those of the three, the turned key's summed over the heads.
+// Assembles the heads of multi-head latent attention. Inputs: q [rows, heads * head_dim]; kv [rows,
+// heads * (head_dim - rotary + value_dim)]; turned_key [rows, rotary]. For each head, kv holds the
+// part of the key without rotary embedding, then the value. turned_key is the rotary part of the
+// key, shared by all heads. Output: qkv [rows, heads * (2 head_dim + value_dim)], all queries, then
+// all keys, then all values. The last `rotary` elements of a head's head_dim are the rotated ones.
+// inverse != 0 maps the gradient of qkv to those of the three inputs; turned_key's is summed over
+// the heads.
 typedef struct FtLatentHeads {
   void* q;
   void* kv;
@@ -385,10 +405,11 @@ typedef struct FtLatentHeads {
   FtDtype dtype;
 } FtLatentHeads;
 
-// A learned score a head, sinks[heads], that takes part in the softmax with a value of 0. Forward,
-// behind attention without it: out [rows, heads * head_dim] *= 1 / (1 + e^(sink - lse)), lse [rows,
-// heads] = log(e^lse + e^sink). Backward, with those: sinks_grad[heads] (+)= - sum over rows of
-// e^(sink - lse) * (dout . out).
+// Attention sinks: one learned score per head, sinks[heads], that joins the softmax with a value of
+// 0. The forward corrects the result of attention without sinks: out [rows, heads * head_dim] *= 1
+// / (1 + e^(sink - lse)), lse [rows, heads] = log(e^lse + e^sink).
+// The backward reads the corrected out and lse: sinks_grad[heads] (+)= - sum over rows of e^(sink -
+// lse) * (dout . out).
 typedef struct FtSinkForward {
   void* out;
   float* lse;
@@ -412,13 +433,14 @@ typedef struct FtSinkBackward {
   FtDtype grad_dtype;
 } FtSinkBackward;
 
-// Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
-// [rows, heads * head_dim]; lse [rows, heads] fp32 (log of the sum of exponentials of the scaled
-// scores). Query head h reads key head h / (heads / kv_heads). A scale of 0 is 1 / sqrt(head_dim).
-// With window > 0 a query sees that many keys, itself and those before it; 0: all before it. Heads
-// of v and out have value_dim elements, 0: head_dim. With softcap > 0 a score s becomes softcap *
-// tanh(s / softcap). With alibi_heads > 0 the distance times the slope of head first_head + h of so
-// many (Press et al. 2022, s. 3) is taken from each score.
+// Causal attention over packed rows. q, k, v are slices of [batch * sequence, row_stride]; out is
+// [rows, heads * head_dim]. lse [rows, heads] fp32 is the log of the sum of exponentials of the
+// scaled scores. Query head h reads key head h / (heads / kv_heads). A scale of 0 means 1 /
+// sqrt(head_dim). With window > 0 a query sees that many keys, itself included; 0: all keys up to
+// its own. Heads of v and out have value_dim elements; 0 means head_dim. With softcap > 0 a score s
+// becomes softcap * tanh(s / softcap). With alibi_heads > 0, slope * distance is subtracted from
+// each score (ALiBi; Press et al. 2022, s. 3). The slope is that of head first_head + h out of
+// alibi_heads.
 typedef struct FtAttentionForward {
   const void* q;
   const void* k;
@@ -432,10 +454,10 @@ typedef struct FtAttentionForward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
-  FtRandomMask random;  // of the weights
+  FtRandomMask random;  // dropout of the attention weights
 } FtAttentionForward;
 
-// dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
+// Overwrites dq, dk and dv, which are laid out like q, k and v (same row_stride).
 typedef struct FtAttentionBackward {
   const void* q;
   const void* k;
@@ -453,15 +475,15 @@ typedef struct FtAttentionBackward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
-  FtRandomMask random;  // of the weights
+  FtRandomMask random;  // dropout of the attention weights
 } FtAttentionBackward;
 
-// One part of causal attention: queries of some runs of rows against keys of others, each against
-// those at its own position and before. q [rows, q_stride], k and v [rows, kv_stride], out and lse
-// as above, by query row, `window` too. Runs name the rows of the first sample; those of sample b
-// lie b * sample_rows further on. Forward with merge != 0: out and lse hold the result of earlier
-// parts over other keys, and get that of both. A query without a key here keeps them, or has 0 and
-// lse -inf.
+// One part of causal attention, for context parallelism: queries of some runs of rows against keys
+// of other runs. A query sees the keys at positions up to its own. q is [rows, q_stride], k and v
+// are [rows, kv_stride]; out, lse and `window` are as above, by query row. Runs name the rows of
+// the first sample; those of sample b lie b * sample_rows further on. If merge != 0, out and lse
+// hold the result of earlier parts over other keys, and receive the combined result. A query with
+// no key in this part keeps its out and lse; without merge it gets 0 and -inf.
 typedef struct FtAttentionPartForward {
   const void* q;
   const void* k;
@@ -478,11 +500,11 @@ typedef struct FtAttentionPartForward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
-  FtRandomMask random;  // of the weights
+  FtRandomMask random;  // dropout of the attention weights
 } FtAttentionPartForward;
 
-// What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
-// laid out like q and added to where accumulate_dq != 0; dk, dv [rows, dkv_stride] are overwritten.
+// Gradients of one part's queries and keys; out and lse are those of all parts together. dq is laid
+// out like q and added to if accumulate_dq != 0; dk and dv [rows, dkv_stride] are overwritten.
 typedef struct FtAttentionPartBackward {
   const void* q;
   const void* k;
@@ -503,13 +525,13 @@ typedef struct FtAttentionPartBackward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
-  FtRandomMask random;  // of the weights
+  FtRandomMask random;  // dropout of the attention weights
 } FtAttentionPartBackward;
 
-// Causal attention whose scores are written out: scores, weights (their softmax, 0 past the query)
-// and dropped (weights that `random` keeps, divided) [batch, heads, sequence, sequence], mask of
-// bytes likewise. mask and dropped NULL: nothing is dropped; out NULL: the weights alone. All else
-// as FtAttentionForward has it.
+// Causal attention that materializes its scores. scores, weights and dropped are [batch, heads,
+// sequence, sequence]; mask has one byte per element. weights is the softmax, 0 above the diagonal;
+// dropped holds the weights after dropout. If mask and dropped are NULL, there is no dropout. If
+// out is NULL, only the weights are computed. Everything else is as in FtAttentionForward.
 typedef struct FtStandardAttentionForward {
   const void* q;
   const void* k;
@@ -527,7 +549,7 @@ typedef struct FtStandardAttentionForward {
   FtRandomMask random;
 } FtStandardAttentionForward;
 
-// dq, dk, dv from what the forward left; d_scores, as large as the weights, is written.
+// Computes dq, dk and dv from the forward's results. d_scores is scratch, as large as the weights.
 typedef struct FtStandardAttentionBackward {
   const void* q;
   const void* k;
@@ -547,7 +569,8 @@ typedef struct FtStandardAttentionBackward {
   float probability;
 } FtStandardAttentionBackward;
 
-// to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
+// to[row * to_stride + col] = from[row * from_stride + col] for rows x cols. The tensors must not
+// overlap.
 typedef struct FtCopyRows {
   const void* from;
   void* to;
@@ -555,11 +578,11 @@ typedef struct FtCopyRows {
   FtDtype dtype;
 } FtCopyRows;
 
-// What FtSwiglu computes of the gate: silu, or GELU in its tanh form. CLAMPED is gpt-oss's, of
-// both: g sigmoid(1.702 g) (u + 1), g = min(gate, 7) and u = up clamped to [-7, 7].
+// Gate function of FtSwiglu: silu or GELU (tanh approximation). CLAMPED is gpt-oss's and also
+// changes `up`: g sigmoid(1.702 g) (u + 1), with g = min(gate, 7) and u = up clamped to [-7, 7].
 typedef enum FtGate { FT_GATE_SILU = 0, FT_GATE_GELU_TANH = 1, FT_GATE_CLAMPED = 2 } FtGate;
 
-// Forward: y = f(x). Backward: dx = dy * f'(x); dx may be dy.
+// Forward: out = f(x). Backward: out = dy * f'(x); out may be dy.
 typedef struct FtGelu {
   const void* x;
   const void* dy;
@@ -569,7 +592,7 @@ typedef struct FtGelu {
   FtActivation activation;
 } FtGelu;
 
-// x[rows, 2 cols] holds gate then up. Forward: out[rows, cols] = f(gate) * up. Backward: out[rows,
+// x[rows, 2 cols] holds gate, then up. Forward: out[rows, cols] = f(gate) * up. Backward: out[rows,
 // 2 cols] = dx.
 typedef struct FtSwiglu {
   const void* x;
@@ -588,10 +611,10 @@ typedef struct FtSoftcap {
   FtDtype dtype;
 } FtSoftcap;
 
-// out[rows, cols] = residual + kept(x + bias[cols]), mask[rows, cols] = 1 where `random` keeps,
-// else 0. Row r is that of token first_row + r of the call's samples, `sequence` tokens each; runs
-// as in FtEmbeddingForward. bias, residual and mask may be NULL; out may be x or residual. Without
-// x the mask alone is written.
+// out[rows, cols] = residual + dropout(x + bias[cols]). mask[rows, cols] is 1 for a kept element,
+// else 0. Row r belongs to token first_row + r of the call's samples, `sequence` tokens each. runs
+// are as in FtEmbeddingForward. bias, residual and mask may be NULL. out may be x or residual. If x
+// is NULL, only the mask is written.
 typedef struct FtDropout {
   const void* x;
   const void* bias;
@@ -606,7 +629,7 @@ typedef struct FtDropout {
   FtDtype bias_dtype;
 } FtDropout;
 
-// dx = dy / (1 - probability) where the mask is 1, else 0; dx may be dy.
+// dx = dy / (1 - probability) if the mask is 1, else 0. dx may be dy.
 typedef struct FtDropoutBackward {
   const void* dy;
   const uint8_t* mask;
@@ -616,7 +639,7 @@ typedef struct FtDropoutBackward {
   FtDtype dtype;
 } FtDropoutBackward;
 
-// out[rows, cols] = a + b + bias[cols]; bias may be NULL; out may be a or b.
+// out[rows, cols] = a + b + bias[cols]. bias may be NULL; out may be a or b.
 typedef struct FtAdd {
   const void* a;
   const void* b;
@@ -627,8 +650,8 @@ typedef struct FtAdd {
   FtDtype bias_dtype;
 } FtAdd;
 
-// sum[rows, cols] = a + b + bias, and the norm of sum as FtNormForward has it; bias may be NULL,
-// sum may be a or b. Equal to the bit to the two kernels it stands for.
+// sum[rows, cols] = a + b + bias, then the norm of sum as in FtNormForward. bias may be NULL; sum
+// may be a or b. The result equals FtAdd followed by FtNormForward bit for bit.
 typedef struct FtAddNormForward {
   const void* a;
   const void* b;
@@ -643,10 +666,10 @@ typedef struct FtAddNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
-  FtDtype weight_dtype;  // of both biases too
+  FtDtype weight_dtype;  // also the format of both biases
 } FtAddNormForward;
 
-// loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
+// loss[0] (+)= scale * sum over rows of (lse - logits[row, target]). Writes lse [rows] fp32. A
 // target outside [0, vocab) adds nothing.
 typedef struct FtCrossEntropyForward {
   const void* logits;
@@ -659,9 +682,9 @@ typedef struct FtCrossEntropyForward {
   FtDtype dtype;
 } FtCrossEntropyForward;
 
-// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. With all_ids > 0 the
-// columns are ids [first_id, first_id + vocab) of that many; columns past the last id become 0.
-// With softcap > 0 the logits are those of FtSoftcap and the gradient is that of its input.
+// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. If all_ids > 0, the
+// columns are ids [first_id, first_id + vocab) out of all_ids; columns past the last id become 0.
+// If softcap > 0, the logits are FtSoftcap's output and the gradient is that of its input.
 typedef struct FtCrossEntropyBackward {
   void* logits;
   const int32_t* targets;
@@ -671,12 +694,37 @@ typedef struct FtCrossEntropyBackward {
   float scale;
   FtDtype dtype;
   float softcap;
-  const float* loss_scale;  // scale is times 2^loss_scale[0]; NULL: 1
+  const float* loss_scale;  // scale is multiplied by 2^loss_scale[0]; NULL: by 1
 } FtCrossEntropyBackward;
 
-// The loss where each rank has the columns of ids [first_id, first_id + vocab) of all_ids; columns
-// past the last id count nowhere (Shoeybi et al. 2019, s. 3). Three steps, with collectives
-// between. max[row]: of this rank's columns, -infinity where it has none.
+// loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, ids): a penalty that
+// keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
+typedef struct FtZLoss {
+  const float* lse;
+  const int32_t* targets;
+  float* loss;
+  int64_t rows, ids;
+  float scale, weight;
+} FtZLoss;
+
+// Adds the gradient of FtZLoss to that of the cross-entropy, d_logits = scale * (softmax - onehot),
+// in place: softmax follows from it, so that no logits are needed. Arguments are those of
+// FtCrossEntropyBackward, without a cap of logits.
+typedef struct FtZLossBackward {
+  void* d_logits;
+  const int32_t* targets;
+  const float* lse;
+  int64_t rows, vocab;
+  int64_t first_id, all_ids;
+  float scale, weight;
+  FtDtype dtype;
+  const float* loss_scale;
+} FtZLossBackward;
+
+// Vocabulary-parallel loss (Shoeybi et al. 2019, s. 3), in three kernels with collectives between
+// them. Each rank holds the columns of ids [first_id, first_id + vocab) out of all_ids; columns
+// past the last id are ignored. max[row] is the maximum over this rank's columns, -infinity if it
+// has none.
 typedef struct FtVocabMax {
   const void* logits;
   float* max;
@@ -684,8 +732,8 @@ typedef struct FtVocabMax {
   FtDtype dtype;
 } FtVocabMax;
 
-// sum[row]: of exp(logit - max[row]) over this rank's columns. picked[row]: the target's logit
-// where this rank has it, else 0.
+// sum[row] is the sum of exp(logit - max[row]) over this rank's columns. picked[row] is the
+// target's logit if this rank holds its column, else 0.
 typedef struct FtVocabSums {
   const void* logits;
   const int32_t* targets;
@@ -696,8 +744,8 @@ typedef struct FtVocabSums {
   FtDtype dtype;
 } FtVocabSums;
 
-// From max, sum and picked of all ranks: lse = max + log(sum), loss[0] (+)= scale * sum over rows
-// of (lse - picked). A target outside [0, all_ids) adds nothing.
+// Inputs are max, sum and picked after the collectives: lse = max + log(sum), loss[0] (+)= scale *
+// sum over rows of (lse - picked). A target outside [0, all_ids) adds nothing.
 typedef struct FtVocabLoss {
   const int32_t* targets;
   const float* max;
@@ -711,36 +759,39 @@ typedef struct FtVocabLoss {
   FtDtype dtype;
 } FtVocabLoss;
 
-// out[row] = targets[row + 1], -1 in the last row of each sequence; they do not overlap.
+// out[row] = targets[row + 1]; -1 in the last row of each sequence. The tensors must not overlap.
 typedef struct FtShiftTargets {
   const int32_t* targets;
   int32_t* out;
   int64_t rows, sequence;
 } FtShiftTargets;
 
-// ---- mixture of experts. A pair p = row * per_token + j is a token's j-th expert; an expert row
-// is a place in the experts' input. The rows of one expert follow each other, in order of the
-// pairs.
+// ---- mixture of experts
+// Pair p = row * per_token + j is a token's j-th expert. An expert row is a row of the experts'
+// input. The rows of one expert are consecutive, in the order of their pairs.
 
-// From scores logits[rows, experts]: probs [rows, experts], their softmax; chosen [rows,
-// per_token], the experts of the largest scores, the lower number first where they are equal;
-// weights [rows, per_token], of the chosen: softmax over them alone, or with softmax_first != 0
-// what probs says. With group_limit > 0 the experts are `expert_groups` equal groups, at most 64,
-// of which a token's are in group_limit: those with the largest sums of group_top probs, 0:
-// per_token / group_limit, at least of one (DeepSeek-AI 2024b, s. 2.1.2). With replay != 0 chosen
-// is given. Weights are multiplied by weight_scale, 0: 1.
+// Routes tokens to experts by their scores, logits[rows, experts]. Outputs:
+//   probs [rows, experts]       softmax of the scores
+//   chosen [rows, per_token]    experts with the largest scores; on a tie the lower number first
+//   weights [rows, per_token]   softmax over the chosen alone, or if softmax_first != 0 their probs
+//   places [rows, per_token]    the pair's expert row
+//   sources [expert rows]       the row's pair
+//   balance_counts [rows / balance_rows, experts]  pairs of each expert, per balance_rows rows
 //
-// With sigmoid != 0 probs are sigmoids of the scores, and weights those of the chosen divided by
-// their sum; the choice, of groups too, is by probs + choice_bias [experts], which may be NULL.
+// With group_limit > 0 the experts form `expert_groups` equal groups, at most 64. A token then uses
+// experts of group_limit groups only: those with the largest sums of their group_top largest probs
+// (DeepSeek-AI 2024b, s. 2.1.2). A group_top of 0 means max(1, per_token / group_limit). With
+// replay != 0 `chosen` is an input. Weights are multiplied by weight_scale; 0 means 1.
 //
-// places [rows, per_token]: the pair's expert row; sources [expert rows]: the row's pair. Expert
-// rows lie in `pieces`, and in each piece by expert. capacity 0: piece p has the pairs of rows
-// [rows p / pieces, rows (p + 1) / pieces), counts [pieces, experts] are those of each expert.
-// capacity > 0: an expert's pairs fill its ceil(capacity / pieces) rows of one piece after the
-// other; a pair beyond the capacity has place -1, a row without a pair source -1; counts [experts]
-// are all pairs.
+// With sigmoid != 0 probs are sigmoids of the scores, and weights are those of the chosen divided
+// by their sum. Experts and groups are then chosen by probs + choice_bias [experts], which may be
+// NULL.
 //
-// balance_counts [rows / balance_rows, experts]: pairs of each expert, of each balance_rows rows.
+// Expert rows lie in `pieces` pieces, sorted by expert inside each. Capacity 0: piece p holds the
+// pairs of rows [rows p / pieces, rows (p + 1) / pieces), and counts [pieces, experts] are its
+// pairs per expert. Capacity > 0: each expert has ceil(capacity / pieces) rows in every piece, and
+// its pairs fill them piece by piece. A pair beyond the capacity has place -1 and a row without a
+// pair has source -1. counts [experts] include the dropped pairs.
 typedef struct FtRoute {
   const void* logits;
   float* probs;
@@ -761,11 +812,12 @@ typedef struct FtRoute {
   float weight_scale;
 } FtRoute;
 
-// d_logits [rows, experts] from the gradient d_weights [rows, per_token] of the weights, and from
-// the load-balancing loss, the mean over groups of R = balance_rows rows of balance * experts / (R
-// per_token) * sum over e of balance_counts[e] * mean over the group's rows of probs[row, e]
-// (Fedus et al. 2022, eq. 4 to 6), in which counts are constants; with sigmoid != 0 of each row's
-// probs divided by their sum (DeepSeek-AI 2024b, eq. 17 to 20).
+// d_logits [rows, experts] from the gradient d_weights [rows, per_token] and from the
+// load-balancing loss. That loss is the mean over groups of R = balance_rows rows of balance *
+// experts / (R per_token) * sum over e of balance_counts[e] * mean over the group's rows of
+// probs[row, e]
+// (Fedus et al. 2022, eq. 4 to 6). Counts are constants in it. With sigmoid != 0 each row's probs
+// are first divided by their sum (DeepSeek-AI 2024b, eq. 17 to 20).
 typedef struct FtRouteBackward {
   const float* probs;
   const float* weights;
@@ -779,19 +831,19 @@ typedef struct FtRouteBackward {
   FtDtype dtype;
   int32_t sigmoid;
   float weight_scale;
-  const float* loss_scale;  // balance is times 2^loss_scale[0]; NULL: 1
+  const float* loss_scale;  // balance is multiplied by 2^loss_scale[0]; NULL: by 1
 } FtRouteBackward;
 
-// loads[e] += how often `chosen` [rows, per_token] has e; what is outside [0, experts) does not
-// count.
+// loads[e] += number of times that `chosen` [rows, per_token] contains e. Values outside [0,
+// experts) are ignored.
 typedef struct FtCountChoices {
   const int32_t* chosen;
   float* loads;
   int64_t rows, experts, per_token;
 } FtCountChoices;
 
-// bias[e] += rate where loads[e] is below the mean of all, -= rate where it is above; loads = 0
-// then (DeepSeek-AI 2024b, s. 2.1.2).
+// bias[e] += rate if loads[e] is below the mean load, -= rate if it is above. Then sets loads to 0
+// (DeepSeek-AI 2024b, s. 2.1.2).
 typedef struct FtBalanceBias {
   float* loads;
   float* bias;
@@ -809,8 +861,8 @@ typedef struct FtGateForward {
   FtDtype dtype;
 } FtGateForward;
 
-// Of FtGateForward without accumulate: dx = dy * s, and d_scores[row] = sum of dy x over the row,
-// times s (1 - s), with s = sigmoid(scores[row]).
+// Gradient of FtGateForward without accumulate: dx = dy * s and d_scores[row] = s (1 - s) * sum
+// over the row of dy x, with s = sigmoid(scores[row]).
 typedef struct FtGateBackward {
   const void* dy;
   const void* x;
@@ -821,8 +873,8 @@ typedef struct FtGateBackward {
   FtDtype dtype;
 } FtGateBackward;
 
-// out[r] = weights[sources[r]] * x[sources[r] / per_token], 0 where sources[r] is -1; weights may
-// be NULL: 1. x [tokens, cols], out [expert_rows, cols].
+// out[r] = weights[sources[r]] * x[sources[r] / per_token]; 0 if sources[r] is -1. weights NULL: 1.
+// x [tokens, cols], out [expert_rows, cols].
 typedef struct FtExpertGather {
   const void* x;
   const int32_t* sources;
@@ -832,8 +884,8 @@ typedef struct FtExpertGather {
   FtDtype dtype;
 } FtExpertGather;
 
-// out[t] = sum over j of weights[t, j] * x[places[t, j]], without those whose place is -1, in order
-// of j; weights may be NULL: 1. x [expert_rows, cols], out [tokens, cols].
+// out[t] = sum over j of weights[t, j] * x[places[t, j]], in order of j, without pairs whose place
+// is -1. weights NULL: 1. x [expert_rows, cols], out [tokens, cols].
 typedef struct FtExpertCombine {
   const void* x;
   const int32_t* places;
@@ -843,7 +895,8 @@ typedef struct FtExpertCombine {
   FtDtype dtype;
 } FtExpertCombine;
 
-// out[t, j] = dot of dy[t] and x[places[t, j]], 0 where the place is -1: the gradient of weights.
+// out[t, j] = dot product of dy[t] and x[places[t, j]]; 0 if the place is -1. This is the gradient
+// of the weights.
 typedef struct FtExpertDots {
   const void* dy;
   const void* x;
@@ -853,10 +906,10 @@ typedef struct FtExpertDots {
   FtDtype dtype;
 } FtExpertDots;
 
-// A linear of each expert, w[experts, out, in], on consecutive rows: `groups` runs, of which run g
-// is expert g % experts's. Without counts runs are of equal length; with them run g has counts[g]
-// rows, which add up to `rows`, or with count_stride > 0 counts[g / experts * count_stride + g %
-// experts], which may leave the last of `rows` alone.
+// One linear per expert, w[experts, out, in], on consecutive rows. The rows form `groups` runs, and
+// run g belongs to expert g % experts. If counts is NULL, all runs have equal length. Otherwise run
+// g has counts[g] rows, and the runs add up to `rows`. If count_stride > 0, run g has counts[g /
+// experts * count_stride + g % experts] rows, and rows after the last run are left alone.
 //   FT_GROUPED_FORWARD  y[rows, out] = x[rows, in] w^T     a = x, b = w, c = y
 //   FT_GROUPED_INPUT    dx[rows, in] = dy[rows, out] w     a = dy, b = w, c = dx
 //   FT_GROUPED_WEIGHT   dw (+)= dy^T x                     a = dy, b = x, c = dw
@@ -875,14 +928,14 @@ typedef struct FtGroupedGemm {
   int32_t accumulate;
   FtDtype dtype;
   FtDtype c_dtype;
-  FtDtype compute;                 // as of FtGemm
-  const float* a_scale;            // likewise, of all rows
-  const float* b_scale;            // of all rows, or of w as [experts * out, in]
+  FtDtype compute;       // as in FtGemm
+  const float* a_scale;  // as in FtGemm, for all rows
+  const float* b_scale;  // for all rows, or for w as [experts * out, in]
   FtScaling a_scaling, b_scaling;
 } FtGroupedGemm;
 
-// Runs of rows as FtGroupedGemm has them. x[rows, cols] += scale * bias[experts, cols] of the run's
-// expert; and bias_grad[experts, cols] (+)= sum over the rows of its runs of dy.
+// x[rows, cols] += scale * bias[experts, cols] of the run's expert. The gradient is
+// bias_grad[experts, cols] (+)= sum over the rows of its runs of dy. Runs are as in FtGroupedGemm.
 typedef struct FtExpertBias {
   void* x;
   const void* bias;
@@ -903,7 +956,7 @@ typedef struct FtExpertBiasGrad {
   FtDtype grad_dtype;
 } FtExpertBiasGrad;
 
-// out[0] (+)= sum of squares, summed in fp64; out is fp32.
+// out[0] (+)= sum of squares. The sum is in fp64, out is fp32.
 typedef struct FtSquaredNorm {
   const void* x;
   float* out;
@@ -912,42 +965,43 @@ typedef struct FtSquaredNorm {
   FtDtype dtype;
 } FtSquaredNorm;
 
-// AdamW with decoupled decay (Loshchilov and Hutter 2019) on elements [0, elements); the first
-// `decayed` of them decay. squared_norm: global squared norm of `grad`, or NULL for no clipping.
-// With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6)) /
-// loss_scale. not_finite: nothing is written where it is not 0. skipped: earlier steps that were,
-// which bias correction does not count. Both may be NULL. loss_scale_state: loss_scale is times
-// 2^loss_scale_state[0], as FtScaleLoss leaves it; NULL: 1.
+// AdamW with decoupled weight decay (Loshchilov and Hutter 2019) on `elements` elements; only the
+// first `decayed` of them decay. squared_norm is the global squared norm of `grad`; NULL: no
+// clipping. With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6))
+// / loss_scale. not_finite is found_inf: if it is not 0, nothing is written. skipped is the number
+// of earlier skipped steps, which bias correction does not count. Both may be NULL. loss_scale is
+// multiplied by 2^loss_scale_state[0], as FtScaleLoss leaves it; NULL: by 1.
 //
-// moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
-// in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
-// relative to the largest of each FT_SCALE_BLOCK elements, which absmax1 and absmax2 hold.
+// moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8, block-wise 8-bit (Dettmers et al.
+// 2022, s. 2). FT_I8 stores moment1 in the signed and sqrt(moment2) in the unsigned dynamic code of
+// base/numeric/number_formats.h. Codes are relative to the largest value of each FT_SCALE_BLOCK
+// elements, which absmax1 and absmax2 hold.
 //
-// noise: where not 0, param becomes numbers of bf16, rounded by StochasticBf16 with it
-// (base/number_formats.h): for weights that have no master.
+// noise: if not 0, param is rounded to bf16 values by StochasticBf16 with this seed
+// (base/numeric/number_formats.h). It is for weights without a master copy.
 typedef struct FtAdamW {
   void* param;
   const void* grad;
   void* moment1;
   void* moment2;
-  float* absmax1;  // [elements / FT_SCALE_BLOCK, rounded up]; FT_I8 alone
+  float* absmax1;  // [elements / FT_SCALE_BLOCK, rounded up]; FT_I8 only
   float* absmax2;
   const float* squared_norm;
   const float* not_finite;
   const float* skipped;
   int64_t elements, decayed, step;  // step counts from 1
   float lr, beta1, beta2, epsilon, weight_decay, max_norm;
-  float loss_scale;  // 0: as 1
+  float loss_scale;  // 0 means 1
   FtDtype moments;
-  FtDtype dtype;  // of param
+  FtDtype dtype;  // format of param
   FtDtype grad_dtype;
   FtDtype weights_dtype;
-  void* weights;  // what param is in weights_dtype, written with it; NULL: nobody wants it
+  void* weights;  // copy of param in weights_dtype, written with it; NULL: not wanted
   const float* loss_scale_state;
   uint32_t noise;
 } FtAdamW;
 
-// param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
+// param -= lr * (g + weight_decay * param). Decay and the other arguments are as in FtAdamW.
 typedef struct FtSgd {
   void* param;
   const void* grad;
@@ -963,16 +1017,17 @@ typedef struct FtSgd {
   uint32_t noise;
 } FtSgd;
 
-// Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
-// in place of its squared_norm and not_finite, what `update` itself would have left; `grad` is
-// still there. Nothing is written where both scale the gradients alike. With g the gradient, scaled
-// then and now, and u = lr * mean / (root of square + epsilon), in fp32:
+// Corrects an optimizer update that ran early, before the global norm was known. The update ran as
+// `update` says, but with squared_norm_then and not_finite_then in place of its squared_norm and
+// not_finite. The result is what `update` itself would have left; `grad` must be unchanged. If both
+// scale the gradients alike, nothing is written. With g the scaled gradient, then and now, and u =
+// lr * mean / (root of square + epsilon), in fp32:
 //
 //   moment1 += (1 - beta1) (g_now - g_then)      moment2 += (1 - beta2) (g_now^2 - g_then^2)
 //   param   += u_then - u_now
 //
-// and where the step is skipped now, each is taken back to what it was, but for rounding. moments:
-// FT_F32 alone. An update that was skipped then and is not now is done.
+// A step that must now be skipped is undone, up to rounding. A step that was skipped then and is
+// not now is executed. moments must be FT_F32.
 typedef struct FtAdamWAmend {
   FtAdamW update;
   const float* squared_norm_then;
@@ -985,7 +1040,7 @@ typedef struct FtSgdAmend {
   const float* not_finite_then;
 } FtSgdAmend;
 
-// out[0] (+)= how many elements are infinite or NaN.
+// out[0] (+)= number of elements that are infinite or NaN.
 typedef struct FtCountNotFinite {
   const void* x;
   float* out;
@@ -994,16 +1049,17 @@ typedef struct FtCountNotFinite {
   FtDtype dtype;
 } FtCountNotFinite;
 
-// skipped[0] += not_finite[0] is not 0.
+// skipped[0] += 1 if not_finite[0] is not 0.
 typedef struct FtCountSkipped {
   const float* not_finite;
   float* skipped;
 } FtCountSkipped;
 
-// doublings[0]: how often the loss's scale has doubled less how often it has halved; since[0]:
-// steps without infinities since. Where not_finite[0] is not 0, since = 0, and doublings -= 1 if
-// that leaves `initial` times 2^doublings at 1 or more. Else since += 1, and at `window` doublings
-// += 1 and since = 0 (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler).
+// Dynamic loss scaling (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler). doublings[0] is
+// the number of doublings of the scale minus the number of halvings. since[0] is the number of
+// steps without infinities since the last change. If not_finite[0] is not 0: since = 0, and
+// doublings -= 1 if `initial` times 2^doublings stays at 1 or more. Otherwise since += 1; when it
+// reaches `window`, doublings += 1 and since = 0.
 typedef struct FtScaleLoss {
   const float* not_finite;
   float* doublings;
@@ -1012,12 +1068,12 @@ typedef struct FtScaleLoss {
   int64_t window;
 } FtScaleLoss;
 
-// Numbers of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each. A
-// quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
-// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 and
-// FT_F16 have no scales, FT_NF4 is as base/nf4.h says, of one piece. Rounds to nearest, halves to
-// even. A block with a number that is not finite has none that is, and one without any above 1e-35
-// becomes zeros.
+// Converts elements of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each.
+// A quantized piece holds its codes and, for FT_FP8 and FT_I8, then the fp32 scales of its blocks.
+// A value is code * scale; the largest |x| of a block gets the largest code, 448 or 127. FT_BF16
+// and FT_F16 have no scales. FT_NF4 is one piece in the layout of base/numeric/nf4.h. Rounds to
+// nearest, ties to even. If a block has a value that is not finite, none of its values is finite.
+// If a block has none above 1e-35, it becomes zeros.
 typedef struct FtQuantize {
   const void* x;
   void* out;
@@ -1026,14 +1082,14 @@ typedef struct FtQuantize {
   FtDtype dtype;
 } FtQuantize;
 
-// x[rows, cols] to `format`, FT_FP8 or FT_E5M2, with scales as `scaling` has them: a number is code
-// times scale, and the largest |x| of those that share one has the largest code, 448 or 57,344.
-// Rounds to nearest, halves to even. out [rows, cols] and transposed[cols, rows] get the codes;
-// either may be NULL. absmax, which may be NULL, gets the largest |x|. With keep_scale != 0 scale[0]
-// is read instead of written, so that it can come from elsewhere, and what lies beyond the largest
-// code gets that code. Where a number is not finite, absmax is not and its scale is infinite, and no
-// product of the codes is finite. absmax, transposed and keep_scale are of FT_SCALE_TENSOR alone.
-// dtype FT_FP8: x are codes with scales of x_scale, as x_scaling says; NULL: 1.
+// Quantizes x[rows, cols] to `format`, FT_FP8 or FT_E5M2, with scales as in `scaling`. A value is
+// code * scale; the largest |x| that shares a scale gets the largest code, 448 or 57,344. Rounds to
+// nearest, ties to even. out [rows, cols] and transposed[cols, rows] receive the codes; either may
+// be NULL. absmax receives the largest |x|; NULL: not wanted. With keep_scale != 0, scale[0] is
+// read instead of written (delayed scaling), and larger values saturate at the largest code. If a
+// value is not finite, absmax is not finite and the scale is infinite, so that no product of the
+// codes is finite. absmax, transposed and keep_scale require FT_SCALE_TENSOR. If dtype is FT_FP8, x
+// holds codes with scales x_scale, shared as x_scaling says; NULL: 1.
 typedef struct FtQuantizeTensor {
   const void* x;
   void* out;
@@ -1048,8 +1104,8 @@ typedef struct FtQuantizeTensor {
   const float* x_scale;
 } FtQuantizeTensor;
 
-// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
-// != 0 the largest of them; out may be one of the sources.
+// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32. With maximum !=
+// 0 it is their maximum. out may be one of the sources.
 typedef struct FtSumRanks {
   const void* const* sources;
   void* out;
@@ -1059,77 +1115,77 @@ typedef struct FtSumRanks {
 } FtSumRanks;
 
 // ---- the table
-// -------------------------------------------------------------------------------------------------------
 
 typedef struct FtMemory {
   int64_t free_bytes, total_bytes;
 } FtMemory;
 
-// One of the ways in which the device's library can compute a product: opaque, and of one version
-// of the library and one kind of device.
+// One way in which the device's library can compute a product. The words are opaque and valid for
+// one library version and one kind of device.
 typedef struct FtGemmAlgorithm {
   uint64_t words[8];
 } FtGemmAlgorithm;
 
-// Which kernels compute attention over whole sequences. ANY_ORDER: the library's, whose backward
-// adds to dq as blocks of keys come, so that bits differ from run to run.
+// Kernels that compute attention over whole sequences. ANY_ORDER is the library's backward that
+// adds blocks of keys to dq in order of arrival: bits differ from run to run.
 typedef enum FtAttentionKernels {
   FT_ATTENTION_OWN = 0,
   FT_ATTENTION_LIBRARY = 1,
   FT_ATTENTION_LIBRARY_ANY_ORDER = 2
 } FtAttentionKernels;
 
-// What a device's own recording tells of. The last two have no time: they say for which op calls
-// were made.
+// Kinds of records in the device's own recording. TAG and GRAPH_NODE have no time: they link calls
+// to ops.
 typedef enum FtActivityKind {
   FT_ACTIVITY_KERNEL = 0,
   FT_ACTIVITY_COPY = 1,
   FT_ACTIVITY_FILL = 2,
   FT_ACTIVITY_LAUNCH = 3,     // on the host: a call that gives the device work
   FT_ACTIVITY_WAIT = 4,       // on the host: a call that waits for the device
-  FT_ACTIVITY_OVERHEAD = 5,   // on the host: what the recording itself takes
-  FT_ACTIVITY_TAG = 6,        // the call `correlation` was made for op, step and rank
-  FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for op and rank
+  FT_ACTIVITY_OVERHEAD = 5,   // on the host: time that the recording itself takes
+  FT_ACTIVITY_TAG = 6,        // call `correlation` was made for this op, step and rank
+  FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for this op and rank
 } FtActivityKind;
 
 typedef struct FtActivity {
-  int64_t start_ns, end_ns;  // on the clock of capture_clock; 0 where no time could be taken
-  int64_t op_id;             // of a tag or node
-  int64_t bytes;             // of a copy or fill
-  uint64_t correlation;      // equal for a call and what the device did for it; 0: none
-  uint64_t graph_node;       // of work that a graph launched; 0: none
-  const char* name;          // of a kernel or call; lives as long as the device; NULL: not known
+  int64_t start_ns, end_ns;  // on the clock of capture_clock; 0 if no time was taken
+  int64_t op_id;             // tags and nodes only
+  int64_t bytes;             // copies and fills only
+  uint64_t correlation;      // equal for a call and the device work it started; 0: none
+  uint64_t graph_node;       // for work that a graph launched; 0: none
+  const char* name;          // kernel or call; lives as long as the device; NULL if unknown
   int32_t kind;              // FtActivityKind
-  int32_t step, rank;        // of a tag; of a node the rank
+  int32_t step, rank;        // tags: both; nodes: the rank only
   int32_t device, stream;
 } FtActivity;
 
-// What a thread is about to launch for.
+// Names the op that a thread is about to launch work for.
 typedef struct FtOpTag {
   int64_t op_id;
   int32_t step, rank;
-  const char* name;  // of the range that other tools show; NULL: none
+  const char* name;  // range name for other tools; NULL: no range
 } FtOpTag;
 
-// LAUNCHES: tags, launches and waits. FULL: kernels, copies and fills too.
+// LAUNCHES records tags, launches and waits. FULL adds kernels, copies and fills.
 typedef enum FtCaptureLevel { FT_CAPTURE_LAUNCHES = 1, FT_CAPTURE_FULL = 2 } FtCaptureLevel;
 
 typedef struct FtDeviceApi {
   int32_t version;       // FT_DEVICE_API_VERSION
-  int32_t asynchronous;  // 0: an entry has done its work when it returns, and the caller provides
-                         // the queue's thread
+  int32_t asynchronous;  // 0: an entry's work is done when it returns; the caller provides the
+                         // queue's thread
   const char* name;      // "cpu", "cuda"
 
-  // device: `why` receives a sentence of at most n bytes when the status is not FT_OK
+  // device: if the status is not FT_OK, `why` receives a sentence of at most n bytes.
   FtStatus (*device_count)(int32_t* count, char* why, size_t n);
   FtStatus (*memory)(int32_t device, FtMemory* out, char* why, size_t n);
   FtStatus (*allocate)(int32_t device, int64_t bytes, void** out, char* why, size_t n);
   FtStatus (*release)(int32_t device, void* pointer, char* why, size_t n);
   FtStatus (*queue_create)(int32_t device, FtQueue** out, char* why, size_t n);
   void (*queue_destroy)(FtQueue* queue);
-  const char* (*queue_error)(const FtQueue* queue);  // of its last failed call; at one address
+  // Text of its last failed call; the address is fixed.
+  const char* (*queue_error)(const FtQueue* queue);
   FtStatus (*queue_synchronize)(FtQueue* queue);
-  // timed != 0: event_elapsed takes it.
+  // timed != 0: event_elapsed accepts the event.
   FtStatus (*event_create)(int32_t device, int32_t timed, FtEvent** out, char* why, size_t n);
   void (*event_destroy)(FtEvent* event);
   FtStatus (*event_record)(FtQueue* queue, FtEvent* event);
@@ -1137,20 +1193,22 @@ typedef struct FtDeviceApi {
   FtStatus (*copy)(FtQueue* queue, void* to, const void* from, int64_t bytes);
   FtStatus (*fill)(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes);
 
-  // device, of those that are asynchronous; NULL elsewhere, and where the device lacks it
+  // Entries of asynchronous devices only; NULL elsewhere and if the device lacks the feature.
   //
-  // Whether all that came before the event's last record has ended: *done is 1, else 0. Fails where
-  // the device has failed since.
+  // *done = 1 if all work before the event's last record has ended, else 0. Fails if the device has
+  // failed since.
   FtStatus (*event_query)(FtEvent* event, int32_t* done, char* why, size_t n);
-  // Nanoseconds from the one's last record to the other's, which both have ended; may be negative.
+  // Nanoseconds from the last record of `from` to that of `to`; may be negative. Both must have
+  // ended.
   FtStatus (*event_elapsed)(FtEvent* from, FtEvent* to, int64_t* ns, char* why, size_t n);
-  // Memory of the host that copies reach beside other work; plain memory where these are NULL.
+  // Pinned host memory, which copies reach while other work runs. If NULL, plain memory is used.
   FtStatus (*host_allocate)(int32_t device, int64_t bytes, void** out, char* why, size_t n);
   FtStatus (*host_release)(int32_t device, void* pointer, char* why, size_t n);
-  // The queue as libraries of the device know it: a cudaStream_t.
+  // The queue's handle for device libraries: a cudaStream_t.
   void* (*native_queue)(FtQueue* queue);
-  // `count` shares of at least `multiprocessors` each, apart from each other; *each gets how many
-  // a share has, by the device's grain. Queues that are made in a share run there alone.
+  // Splits the device into `count` disjoint shares of at least `multiprocessors` each. *each
+  // receives the size of a share, rounded up to the device's granularity. A queue made in a share
+  // runs only there.
   FtStatus (*shares_create)(int32_t device, int32_t count, int32_t multiprocessors, FtShare** out,
                             int32_t* each, char* why, size_t n);
   void (*share_destroy)(FtShare* share);
@@ -1158,123 +1216,67 @@ typedef struct FtDeviceApi {
 
   // kernels
   int32_t (*supports)(FtKernel kernel, FtDtype dtype);
-  FtStatus (*gemm)(FtQueue*, const FtGemm*);
-  FtStatus (*bias_grad)(FtQueue*, const FtBiasGrad*);
-  FtStatus (*embedding_forward)(FtQueue*, const FtEmbeddingForward*);
-  FtStatus (*embedding_backward)(FtQueue*, const FtEmbeddingBackward*);
-  FtStatus (*norm_forward)(FtQueue*, const FtNormForward*);
-  FtStatus (*norm_backward_input)(FtQueue*, const FtNormBackwardInput*);
-  FtStatus (*norm_backward_weight)(FtQueue*, const FtNormBackwardWeight*);
-  FtStatus (*rope)(FtQueue*, const FtRope*);
-  FtStatus (*attention_forward)(FtQueue*, const FtAttentionForward*);
-  FtStatus (*attention_backward)(FtQueue*, const FtAttentionBackward*);
-  FtStatus (*gelu_forward)(FtQueue*, const FtGelu*);
-  FtStatus (*gelu_backward)(FtQueue*, const FtGelu*);
-  FtStatus (*swiglu_forward)(FtQueue*, const FtSwiglu*);
-  FtStatus (*swiglu_backward)(FtQueue*, const FtSwiglu*);
-  FtStatus (*add)(FtQueue*, const FtAdd*);
-  FtStatus (*add_norm_forward)(FtQueue*, const FtAddNormForward*);
-  FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
-  FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
-  FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);
-  FtStatus (*vocab_sums)(FtQueue*, const FtVocabSums*);
-  FtStatus (*vocab_loss)(FtQueue*, const FtVocabLoss*);
-  FtStatus (*route)(FtQueue*, const FtRoute*);
-  FtStatus (*route_backward)(FtQueue*, const FtRouteBackward*);
-  FtStatus (*expert_gather)(FtQueue*, const FtExpertGather*);
-  FtStatus (*expert_combine)(FtQueue*, const FtExpertCombine*);
-  FtStatus (*expert_dots)(FtQueue*, const FtExpertDots*);
-  FtStatus (*grouped_gemm)(FtQueue*, const FtGroupedGemm*);
-  FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
-  FtStatus (*adamw)(FtQueue*, const FtAdamW*);
-  FtStatus (*sgd)(FtQueue*, const FtSgd*);
-  FtStatus (*adamw_amend)(FtQueue*, const FtAdamWAmend*);
-  FtStatus (*sgd_amend)(FtQueue*, const FtSgdAmend*);
-  FtStatus (*count_not_finite)(FtQueue*, const FtCountNotFinite*);
-  FtStatus (*count_skipped)(FtQueue*, const FtCountSkipped*);
-  FtStatus (*quantize)(FtQueue*, const FtQuantize*);
-  FtStatus (*dequantize)(FtQueue*, const FtQuantize*);
-  FtStatus (*sum_ranks)(
-      FtQueue*, const FtSumRanks*);  // what collectives among threads of one process compute
-  FtStatus (*attention_part_forward)(FtQueue*, const FtAttentionPartForward*);
-  FtStatus (*attention_part_backward)(FtQueue*, const FtAttentionPartBackward*);
-  FtStatus (*copy_rows)(FtQueue*, const FtCopyRows*);
-  FtStatus (*head_norm_forward)(FtQueue*, const FtHeadNormForward*);
-  FtStatus (*head_norm_backward_input)(FtQueue*, const FtHeadNormBackwardInput*);
-  FtStatus (*head_norm_backward_weight)(FtQueue*, const FtHeadNormBackwardWeight*);
-  FtStatus (*softcap)(FtQueue*, const FtSoftcap*);
-  FtStatus (*latent_heads)(FtQueue*, const FtLatentHeads*);
-  FtStatus (*sink_forward)(FtQueue*, const FtSinkForward*);
-  FtStatus (*sink_backward)(FtQueue*, const FtSinkBackward*);
-  FtStatus (*shift_targets)(FtQueue*, const FtShiftTargets*);
-  FtStatus (*expert_bias)(FtQueue*, const FtExpertBias*);
-  FtStatus (*expert_bias_grad)(FtQueue*, const FtExpertBiasGrad*);
-  FtStatus (*dropout)(FtQueue*, const FtDropout*);
-  FtStatus (*dropout_backward)(FtQueue*, const FtDropoutBackward*);
-  FtStatus (*standard_attention_forward)(FtQueue*, const FtStandardAttentionForward*);
-  FtStatus (*standard_attention_backward)(FtQueue*, const FtStandardAttentionBackward*);
-  FtStatus (*gate_forward)(FtQueue*, const FtGateForward*);
-  FtStatus (*gate_backward)(FtQueue*, const FtGateBackward*);
-  FtStatus (*count_choices)(FtQueue*, const FtCountChoices*);
-  FtStatus (*balance_bias)(FtQueue*, const FtBalanceBias*);
-  FtStatus (*scale_loss)(FtQueue*, const FtScaleLoss*);
-  FtStatus (*quantize_tensor)(FtQueue*, const FtQuantizeTensor*);
+#define FT_KERNEL_MEMBER(NAME, entry, Arguments) FtStatus (*entry)(FtQueue*, const Arguments*);
+  FT_KERNEL_ENTRIES(FT_KERNEL_MEMBER)
+#undef FT_KERNEL_MEMBER
 
-  // algorithms of products, of devices whose library has several; all three NULL elsewhere
+  // GEMM algorithms, for devices whose library offers several; all three are NULL elsewhere.
   //
-  // The library and its version as one word of at most n - 1 letters: "cublasLt-130100".
+  // Library and version as one word of at most n - 1 characters: "cublasLt-130100".
   FtStatus (*gemm_library)(char* name, size_t n);
-  // At most `capacity` algorithms for products like `g`, the library's own choice first. Pointers
-  // of `g` say which parts it has and how they are aligned; nothing is read or written.
+  // At most `capacity` algorithms for products like `g`, the library's own choice first. `g`'s
+  // pointers only tell which operands exist and how they are aligned; nothing is read or written.
   FtStatus (*gemm_algorithms)(FtQueue*, const FtGemm* g, FtGemmAlgorithm* out, int32_t capacity,
                               int32_t* count);
-  // The queue's products like `g` are computed by it from here on. FT_UNSUPPORTED, with a sentence,
-  // where the library refuses it for them, which leaves its own choice in place.
+  // Makes the queue compute products like `g` with this algorithm from now on. FT_UNSUPPORTED, with
+  // a sentence, if the library refuses it; the library's own choice then stays.
   FtStatus (*gemm_use)(FtQueue*, const FtGemm* g, const FtGemmAlgorithm* algorithm);
 
-  // attention by a library that the device looks for when it is asked for; all three NULL elsewhere
+  // Library attention: the device looks for the library on the first call. All three are NULL
+  // elsewhere.
   //
-  // The library and its version as one word of at most n - 1 letters: "cudnn-91900".
-  // FT_UNSUPPORTED, with a sentence of at most why_n bytes: there is none that can be used.
+  // Library and version as one word of at most n - 1 characters: "cudnn-91900". FT_UNSUPPORTED,
+  // with a sentence of at most why_n bytes, if no usable library is found.
   FtStatus (*attention_library)(char* name, size_t n, char* why, size_t why_n);
-  // The queue's calls like `g` (sizes, format, scale) are computed by these kernels from here on;
-  // the library's may be compiled meanwhile, which takes seconds. Pointers are not looked at.
-  // FT_UNSUPPORTED, with a sentence, where the library does not compute them, which changes
-  // nothing.
+  // Makes the queue compute calls like `g` (sizes, format, scale) with these kernels from now on.
+  // The library may compile its kernels first, which takes seconds. Pointers are ignored.
+  // FT_UNSUPPORTED, with a sentence, if the library cannot compute them; nothing changes then.
   FtStatus (*attention_forward_use)(FtQueue*, const FtAttentionForward* g,
                                     FtAttentionKernels kernels);
   FtStatus (*attention_backward_use)(FtQueue*, const FtAttentionBackward* g,
                                      FtAttentionKernels kernels);
 
-  // capture: NULL where the host's clock is the measurement. push and pop by the threads that
-  // launch, the others by one thread at a time.
+  // capture: NULL if host clocks are the measurement. Launching threads call push and pop; one
+  // thread at a time calls the others.
   //
-  // capture_open comes first, before queues are made. FT_UNSUPPORTED: there will be no records, for
-  // the reason in `why`; the other entries may be called all the same, so that other tools see
-  // windows and ranges.
+  // capture_open comes first, before any queue is made. FT_UNSUPPORTED: there will be no records,
+  // for the reason in `why`. The other entries may still be called, so that other tools see windows
+  // and ranges.
   FtStatus (*capture_open)(int32_t level, char* why, size_t n);
-  FtStatus (*capture_start)(char* why, size_t n);  // a window of steps opens
-  FtStatus (*capture_stop)(char* why, size_t n);   // it closes; what ended in it can be drained
+  FtStatus (*capture_start)(char* why, size_t n);  // opens a window of steps
+  FtStatus (*capture_stop)(char* why,
+                           size_t n);  // closes it; records that ended in it can be drained
   FtStatus (*capture_clock)(int64_t* now_ns, char* why, size_t n);
-  int32_t (*capture_wants_names)(void);  // whether a tool is there that shows tags' names
+  int32_t (*capture_wants_names)(void);  // 1 if a tool that shows tag names is attached
   FtStatus (*capture_push)(const FtOpTag* tag);
   FtStatus (*capture_pop)(void);
-  // Moves at most `capacity` records out, in no order; *dropped: records lost since the last call.
-  // idle != 0: nothing runs on the device, so that all there is can be had.
+  // Moves at most `capacity` records out, unordered. *dropped is the number of records lost since
+  // the last call. idle != 0 promises that nothing runs on the device, so that all records are
+  // complete.
   FtStatus (*capture_drain)(int32_t idle, FtActivity* out, int64_t capacity, int64_t* count,
                             int64_t* dropped, char* why, size_t n);
 
-  // graphs: work of one queue that is given again and again; all NULL where the device has none
+  // graphs: work of one queue that is launched repeatedly; all NULL if the device has none.
   //
-  // From graph_begin on, kernels, copies and fills that the calling thread gives the queue are
-  // noted and not done, until graph_end; the arguments are those of the call. Nothing else is
-  // called on the queue meanwhile.
+  // From graph_begin to graph_end, kernels, copies and fills that this thread gives the queue are
+  // recorded, not executed. Their arguments are fixed at the call. Nothing else may be called on
+  // the queue meanwhile.
   FtStatus (*graph_begin)(FtQueue* queue);
-  // *out gets what was noted, or NULL where it failed; either way the queue does its work again.
+  // *out receives the recorded graph, or NULL on failure. Either way the queue executes work again.
   FtStatus (*graph_end)(FtQueue* queue, FtGraph** out);
-  // All of it, behind what the queue was given.
+  // Runs the whole graph after the work already in the queue.
   FtStatus (*graph_launch)(FtQueue* queue, FtGraph* graph);
-  void (*graph_destroy)(FtGraph* graph);  // what is under way ends all the same
+  void (*graph_destroy)(FtGraph* graph);  // work that is running still ends
 } FtDeviceApi;
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// A data file that was made part of the program at build time. Leaves out files on disk.
+// Data files that the build compiles into the program.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 namespace foretrain {
 
 struct EmbeddedFile {
-  std::string_view path;  // in the repository, e.g. "sim/spec/models.csv"
+  std::string_view path;  // in the repository, e.g. "sim/config/catalogue/models.csv"
   std::string_view text;
 };
 
-// The file named `path` among `files`, or null. O(n); safe from any thread.
+// The file at `path` among `files`; null if there is none. O(n); safe from any thread.
 inline const EmbeddedFile* FindEmbedded(std::span<const EmbeddedFile> files,
                                         std::string_view path) {
   for (const EmbeddedFile& file : files) {

@@ -2,11 +2,13 @@
 
 namespace foretrain {
 
+// The length comes first, then the bytes in little-endian words of eight, so that the hash does not
+// depend on the machine's byte order.
 StableHash& StableHash::Add(std::string_view text) {
   AddWord(text.size());
   while (!text.empty()) {
     const std::string_view part = text.substr(0, 8);
-    std::uint64_t word = 0;  // little-endian, whatever the machine is
+    std::uint64_t word = 0;
     for (std::size_t i = 0; i < part.size(); ++i) {
       word |= std::uint64_t{static_cast<unsigned char>(part[i])} << (8 * i);
     }

@@ -1,4 +1,4 @@
-// A loop whose turns do not touch one another, on several threads.
+// A loop whose iterations are independent, on several threads.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace foretrain {
 
-// Calls work(i) once for each i in [0, count), on up to `threads` threads, the caller's among them.
-// What `work` throws first is thrown again here, when all have ended.
+// Calls work(i) once for each i in [0, count), on up to `threads` threads including the caller's.
+// If `work` throws, no new iteration starts. The first exception is rethrown here after all threads
+// have ended.
 template <class Work>
 void ForEachInParallel(std::size_t count, int threads, const Work& work) {
   const auto helpers =
@@ -22,7 +23,7 @@ void ForEachInParallel(std::size_t count, int threads, const Work& work) {
   }
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
-  std::exception_ptr error;  // written by whoever sets `failed`
+  std::exception_ptr error;  // written only by the thread that sets `failed`
   const auto take = [&] {
     try {
       for (std::size_t i = next++; i < count && !failed; i = next++) work(i);
@@ -30,6 +31,8 @@ void ForEachInParallel(std::size_t count, int threads, const Work& work) {
       if (!failed.exchange(true)) error = std::current_exception();
     }
   };
+  // Each thread takes the next free index. The block's end joins the threads, so `error` is
+  // complete when it is read.
   {
     std::vector<std::jthread> others;
     for (std::size_t i = 0; i < helpers; ++i) others.emplace_back(take);

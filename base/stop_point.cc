@@ -2,7 +2,7 @@
 
 namespace foretrain {
 
-// Nothing else may be defined here: see the header.
+// This file may define nothing else: see the header.
 void StopPoint(std::string_view /*name*/, int /*rank*/) {}
 
 }  // namespace foretrain

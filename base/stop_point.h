@@ -1,9 +1,9 @@
-// Named places at which a crash test stops the process: what lies on disk then must be whole.
+// Named points at which a crash test stops the process; the data on disk must then be whole.
 //
-// In the product they do nothing: base/stop_point.cc defines an empty function. What stops a
-// process lies in tests/stop_points.cc, and a test's executable links that file beside the
-// libraries, whose empty one the linker then leaves out. So every build is tested with the objects
-// that users get, and no setting of a user's environment can stop the executable `foretrain`. A
+// In the product StopPoint does nothing: base/stop_point.cc defines it empty. Test executables link
+// tests/stop_points.cc, whose definition the linker then prefers to the library's. So every build
+// is tested with the objects that users get, and no environment variable can stop `foretrain`. A
+// build switch would instead test other objects than those shipped.
 // switch of the build would instead make the tested objects others than those that are shipped.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace foretrain {
 
-// Place `name`, e.g. "store.batch", in `rank`, or -1 where there is none. Not for what runs more
-// often than some thousand times a second. Safe from any thread.
+// Marks point `name`, e.g. "store.batch"; `rank` is -1 if the point belongs to no rank. Not for
+// points passed more than some thousand times a second. Safe from any thread.
 void StopPoint(std::string_view name, int rank = -1);
 
 }  // namespace foretrain

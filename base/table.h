@@ -1,4 +1,4 @@
-// Plain-text tables for a terminal. Leaves out colour and wrapping; a cell is one line.
+// Plain-text tables for a terminal. A cell is one line; there is no colour and no wrapping.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ enum class Align { kLeft, kRight };
 struct TableColumn {
   std::string title;
   Align align = Align::kLeft;  // kRight for numbers
-  int max_width = 0;           // characters; a longer cell ends in "..."; 0: as wide as it needs
+  int max_width = 0;           // characters; a longer cell is cut and ends in "..."; 0: no limit
 };
 
 // Rows under titles, each column as wide as its widest cell and two spaces apart:
@@ -21,31 +21,31 @@ struct TableColumn {
 //   ----------------------------
 //   dp4 tp2   1.23 s  71.3 GiB
 //
-// Width counts UTF-8 characters, each as one. Control bytes are shown as \xNN. Not thread-safe.
+// Width counts UTF-8 characters, one column each. Control bytes appear as \xNN. Not thread-safe.
 class Table {
  public:
   explicit Table(std::vector<TableColumn> columns);
 
-  // One cell a column; missing ones are empty, more than there are columns is a bug.
+  // Adds a row. Missing cells are empty; more cells than columns is a bug.
   void AddRow(std::vector<std::string> cells);
 
-  // A line across, e.g. above a sum.
+  // Adds a horizontal line, e.g. above a total.
   void AddLine();
 
   bool empty() const { return rows_.empty(); }
 
-  // Each line starts with `indent` spaces and ends with a newline, without spaces before it.
+  // The table as text. Each line starts with `indent` spaces; trailing spaces are removed.
   std::string Text(int indent = 0) const;
 
  private:
   std::vector<TableColumn> columns_;
-  std::vector<std::vector<std::string>> rows_;  // an empty one is a line
+  std::vector<std::vector<std::string>> rows_;  // an empty row is a horizontal line
 };
 
 // Width of `text` in characters (UTF-8 code points).
 int TextWidth(std::string_view text);
 
-// `text` filled up with spaces to `width` characters.
+// `text` padded with spaces to `width` characters.
 std::string Pad(std::string_view text, int width, Align align);
 
 }  // namespace foretrain

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n\v\f";
 
-// `text` with what does not count in a name taken out.
+// `text` in lower case without the characters that do not count in a name: - _ . and space.
 std::string Plain(std::string_view text) {
   std::string plain;
   for (const char c : ToLower(text)) {
@@ -19,7 +19,8 @@ std::string Plain(std::string_view text) {
   return plain;
 }
 
-// Insertions, deletions, changes and swaps of neighbours between two short texts.
+// Number of insertions, deletions, substitutions and swaps of neighbours that turn a into b
+// (Damerau). Three rows of the table suffice: O(|a| |b|) time, O(|b|) memory.
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -38,10 +39,10 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// The shortest of `known` that goes on where `wanted` ends: "zero_stage" for "zero".
+// The shortest of `known` that starts with `wanted`: "zero_stage" for "zero".
 std::optional<std::string_view> ShortestThatStarts(std::string_view wanted,
                                                    std::span<const std::string_view> known) {
-  constexpr std::size_t kFewest = 3;  // letters that mean something
+  constexpr std::size_t kFewest = 3;  // fewer letters match too much by chance
   std::optional<std::string_view> shortest;
   if (wanted.size() < kFewest) return shortest;
   for (const std::string_view candidate : known) {
@@ -51,7 +52,7 @@ std::optional<std::string_view> ShortestThatStarts(std::string_view wanted,
   return shortest;
 }
 
-// Bytes of the UTF-8 character that starts `text`, or 0 where it is broken or a control character.
+// Bytes of the UTF-8 character at the start of `text`, or 0 if it is broken or a control character.
 std::size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -65,7 +66,7 @@ std::size_t CharacterBytes(std::string_view text) {
   }
   const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
   const bool surrogate = code >= 0xd800 && code < 0xe000;
-  // C1 controls, and the marks that turn the direction of the text around them.
+  // C1 controls, and the marks that change the direction of the text around them.
   const bool control = code < 0xa0 || (code >= 0x200e && code <= 0x200f) ||
                        (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
   return too_long || surrogate || control || code > 0x10ffff ? 0 : size;
@@ -95,12 +96,14 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
+// A text of white space only becomes empty.
 std::string_view Trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kSpaces);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
+// Only ASCII letters change, whatever the locale.
 std::string ToLower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -118,6 +121,8 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
   return text;
 }
 
+// from_chars accepts no white space, no plus sign and no locale; the end check refuses trailing
+// text.
 Result<std::int64_t> ParseInt(std::string_view what, std::string_view text, std::int64_t lo,
                               std::int64_t hi) {
   std::int64_t value = 0;
@@ -129,6 +134,7 @@ Result<std::int64_t> ParseInt(std::string_view what, std::string_view text, std:
   return value;
 }
 
+// "inf" and "nan" are refused, although from_chars reads them.
 Result<double> ParseNumber(std::string_view what, std::string_view text, double lo, double hi) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -140,13 +146,15 @@ Result<double> ParseNumber(std::string_view what, std::string_view text, double 
   return value;
 }
 
+// A full edit distance to each name is affordable because texts are short (kLongest).
 std::optional<std::string_view> NearestName(std::string_view name,
                                             std::span<const std::string_view> known) {
-  constexpr std::size_t kLongest = 64;  // names are short; a hostile one must cost nothing
+  // longer texts are no names; this bounds the cost of a hostile one
+  constexpr std::size_t kLongest = 64;
   if (name.size() > kLongest) return std::nullopt;
   const std::string wanted = Plain(name);
   std::optional<std::string_view> nearest;
-  std::size_t least = wanted.size() / 3 + 1;  // one more than is accepted
+  std::size_t least = wanted.size() / 3 + 1;  // one more than the largest accepted distance
   for (const std::string_view candidate : known) {
     if (candidate.size() > kLongest) continue;
     const std::size_t distance = Distance(wanted, Plain(candidate));
@@ -163,6 +171,7 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest ? ". Did you mean \"" + std::string(*nearest) + "\"?" : "";
 }
 
+// Escapes byte by byte, so that no input can send control sequences to a terminal or hide text.
 std::string Printable(std::string_view text, std::size_t max_bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string shown;

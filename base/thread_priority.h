@@ -1,11 +1,11 @@
-// How willingly the calling thread gives the processor to others.
+// Priority of the calling thread.
 #pragma once
 
 namespace foretrain {
 
-// From now on the calling thread takes the processor where others leave it idle, and little beside
-// them: for work whose result nobody waits for. Does nothing where the system has no priorities of
-// threads (Linux has).
+// Gives the calling thread the lowest priority: it then runs mostly on processors that are idle.
+// For work whose result nobody waits for. Does nothing on systems without per-thread priorities
+// (Linux has them).
 void GiveWay();
 
 }  // namespace foretrain

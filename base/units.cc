@@ -16,7 +16,7 @@ namespace {
 
 struct Quantity {
   double number = 0;
-  std::int64_t integer = -1;  // where the number was written without point or exponent
+  std::int64_t integer = -1;  // the number, if written without point or exponent; else -1
   std::string_view unit;
 };
 
@@ -27,6 +27,8 @@ struct Unit {
 
 constexpr std::array<std::string_view, 6> kBytePrefixes{"", "k", "m", "g", "t", "p"};
 
+// Splits "1.5 GB" into number and unit. A whole number is also kept as an integer, so that large
+// byte counts stay exact.
 Result<Quantity> ParseQuantity(std::string_view what, std::string_view text) {
   const std::string_view trimmed = Trim(text);
   const char* const begin = trimmed.data();
@@ -45,10 +47,10 @@ Result<Quantity> ParseQuantity(std::string_view what, std::string_view text) {
   return quantity;
 }
 
-// Bytes in one `unit`, or 0 where it is not a unit of bytes.
+// Bytes in one `unit`, or 0 if it is not a unit of bytes.
 std::int64_t BytesOfUnit(std::string_view unit) {
   if (unit.empty()) return 1;
-  // A small b after a large prefix is bits.
+  // A small b after a capital prefix means bits ("Gb").
   if (unit.size() > 1 && unit.back() == 'b' && unit.front() >= 'A' && unit.front() <= 'Z') return 0;
   const std::string lower = ToLower(unit);
   std::int64_t decimal = 1, binary = 1;
@@ -61,7 +63,7 @@ std::int64_t BytesOfUnit(std::string_view unit) {
   return 0;
 }
 
-// Bits in one `unit` that ends in a small b after a large prefix ("Gb"), or 0.
+// Bits in one `unit` that ends in a small b after a capital prefix ("Gb"), or 0.
 double BitsOfUnit(std::string_view unit) {
   constexpr std::array<Unit, 4> kUnits{{{"Kb", 1e3}, {"Mb", 1e6}, {"Gb", 1e9}, {"Tb", 1e12}}};
   for (const Unit& known : kUnits) {
@@ -84,6 +86,7 @@ std::string ThreeDigits(double value) {
 
 }  // namespace
 
+// The limits are compared as doubles: converting a double outside int64_t is undefined.
 std::int64_t NsFromSeconds(double seconds) {
   FT_CHECK(!std::isnan(seconds));
   const double ns = std::round(seconds * kNsPerSecond);
@@ -93,6 +96,7 @@ std::int64_t NsFromSeconds(double seconds) {
   return static_cast<std::int64_t>(ns);
 }
 
+// A whole number is multiplied exactly in int64_t; only fractions go through double and round.
 Result<std::int64_t> ParseBytes(std::string_view what, std::string_view text) {
   FT_ASSIGN(const Quantity quantity, ParseQuantity(what, text));
   const std::int64_t unit = BytesOfUnit(quantity.unit);
@@ -111,6 +115,7 @@ Result<std::int64_t> ParseBytes(std::string_view what, std::string_view text) {
   return static_cast<std::int64_t>(bytes);
 }
 
+// Units are compared case-sensitively: "M" would be ambiguous between minutes and mega.
 Result<double> ParseSeconds(std::string_view what, std::string_view text) {
   constexpr double kMost = 1e9;
   constexpr std::array<Unit, 9> kUnits{{{"", 1},
@@ -125,7 +130,7 @@ Result<double> ParseSeconds(std::string_view what, std::string_view text) {
   FT_ASSIGN(const Quantity quantity, ParseQuantity(what, text));
   for (const Unit& unit : kUnits) {
     if (quantity.unit != unit.name) continue;
-    // Divide where the factor is a whole number the other way round: 3 ms is 0.003 to the bit.
+    // Divides if the inverse factor is a whole number: 3 ms is then 0.003 to the bit.
     const double seconds = unit.factor < 1 ? quantity.number / std::round(1 / unit.factor)
                                            : quantity.number * unit.factor;
     if (seconds > kMost) {
@@ -137,6 +142,7 @@ Result<double> ParseSeconds(std::string_view what, std::string_view text) {
   return BadUnit(what, text, "ns, us, ms, s, min, h or d, as in 1.5ms");
 }
 
+// Bits are tried first: "Gb" alone means Gb/s, as networks are sold, while bytes need "/s" or "ps".
 Result<double> ParseBytesPerSecond(std::string_view what, std::string_view text) {
   constexpr double kMost = 1e18;
   FT_ASSIGN(const Quantity quantity, ParseQuantity(what, text));
@@ -164,7 +170,7 @@ std::string FormatBytes(std::int64_t bytes) {
   if (std::abs(value) < 1024) return fmt::format("{} B", bytes);
   std::size_t unit = 0;
   value /= 1024;
-  // 1023.5 would be shown as 1024.
+  // From 1023.5 on, three digits would show 1024: the next unit is used.
   while (std::abs(value) >= 1023.5 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
@@ -172,6 +178,8 @@ std::string FormatBytes(std::int64_t bytes) {
   return fmt::format("{} {}", ThreeDigits(value), kUnits[unit]);
 }
 
+// From 99.95 s on whole seconds or minutes are shown; the rounding carries over, so that 59.9 min
+// never shows as "59 min 60 s".
 std::string FormatSeconds(double seconds) {
   if (!std::isfinite(seconds)) return fmt::format("{} s", seconds);
   if (seconds < 0) return "-" + FormatSeconds(-seconds);
@@ -193,6 +201,7 @@ std::string FormatSeconds(double seconds) {
   return fmt::format("{} ns", ThreeDigits(seconds * kNsPerSecond));
 }
 
+// From 999.5 on, three digits would show 1000: the next prefix is used.
 std::string FormatSi(double value, std::string_view unit) {
   constexpr std::array<std::string_view, 7> kPrefixes{"", "k", "M", "G", "T", "P", "E"};
   std::size_t prefix = 0;

@@ -1,6 +1,6 @@
-// Units: constants, conversions, and reading and writing of sizes, times and rates for people.
-// The one place where nanoseconds become seconds. Bytes and nanoseconds are int64_t, modelled
-// seconds double; GiB is 2^30, GB is 10^9.
+// Units: constants, conversions, and parsing and formatting of sizes, times and rates. Nanoseconds
+// become seconds only here. Bytes and nanoseconds are int64_t, modelled seconds double; GiB is
+// 2^30, GB is 10^9.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr double kNsPerSecond = 1e9;
 
 constexpr double SecondsFromNs(std::int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
 
-// The nearest nanosecond; beyond what int64_t holds (292 years), its limit. `seconds` is not NaN.
+// The nearest nanosecond, clamped to int64_t (292 years). `seconds` is not NaN.
 std::int64_t NsFromSeconds(double seconds);
 
 constexpr double GibFromBytes(std::int64_t bytes) {
@@ -33,19 +33,19 @@ constexpr double GbFromBytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(kGB);
 }
 
-// Bytes from "72GiB", "1.5 GB", "512 MiB", "4096B" or "4096": decimal or binary units from K to P,
-// in either case; a number without a unit is bytes. The nearest byte.
+// Parses bytes from "72GiB", "1.5 GB", "512 MiB", "4096B" or "4096": decimal or binary units from K
+// to P, in either case. A number without a unit is bytes. Rounds to the nearest byte.
 //
-// Errors: kInvalidArgument, with `what` named: another unit (a bare "G" could be either, "Gb" is
-// bits), negative, or past 2^56 bytes.
+// Errors: kInvalidArgument, naming `what`: another unit (a bare "G" is ambiguous, "Gb" is bits), a
+// negative number, or more than 2^56 bytes.
 Result<std::int64_t> ParseBytes(std::string_view what, std::string_view text);
 
-// Seconds from "1.5ms", "20us", "3 s", "2min", "1h"; a number without a unit is seconds.
-// Errors: kInvalidArgument, another unit, negative, or past 1e9 seconds.
+// Parses seconds from "1.5ms", "20us", "3 s", "2min", "1h"; a number without a unit is seconds.
+// Errors: kInvalidArgument: another unit, a negative number, or more than 1e9 seconds.
 Result<double> ParseSeconds(std::string_view what, std::string_view text);
 
-// Bytes per second from "50GB/s", "400Gb" or "400Gb/s" (bits, as networks are sold), "25GiB/s".
-// A number without a unit is refused. Errors: kInvalidArgument, as above.
+// Parses bytes per second from "50GB/s", "400Gb" or "400Gb/s" (bits, as networks are sold),
+// "25GiB/s". A number without a unit is refused. Errors: kInvalidArgument, as above.
 Result<double> ParseBytesPerSecond(std::string_view what, std::string_view text);
 
 // Three significant digits with a binary unit: "1.50 GiB", "71.3 GiB", "512 B".

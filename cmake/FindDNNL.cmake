@@ -1,4 +1,4 @@
-# Defines DNNL::dnnl. Debian's own config demands OpenCL's development files, which a CPU build does not use.
+# Defines DNNL::dnnl. Debian's own CMake config requires OpenCL's development files, which a CPU build does not use.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
 if(DNNL_INCLUDE_DIR)

@@ -1,8 +1,8 @@
-# Defines NCCL::nccl. Hints: NCCL_ROOT, CUDAToolkit_LIBRARY_DIR, the folder of a Python wheel "nvidia/nccl".
+# Defines NCCL::nccl. Hints: NCCL_ROOT (for example the folder nvidia/nccl of a Python wheel), CUDAToolkit_LIBRARY_DIR.
 find_path(NCCL_INCLUDE_DIR nccl.h
   HINTS ${NCCL_ROOT} ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS}
   PATHS /usr/local/cuda PATH_SUFFIXES include)
-# NAMES_PER_DIR: without it a libnccl.so of a later folder wins over the wheel's libnccl.so.2.
+# Without NAMES_PER_DIR a libnccl.so of a later folder would win over the wheel's libnccl.so.2.
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR
   HINTS ${NCCL_ROOT} ENV NCCL_ROOT ${CUDAToolkit_LIBRARY_DIR}
   PATHS /usr/local/cuda PATH_SUFFIXES lib lib64)

@@ -1,5 +1,5 @@
 # cmake -D SOURCE=dir -D OUT=file.cc -D COMPILER=text -D BUILD_TYPE=text -D LEFT_OUT=list -P build_info.cmake
-# Runs at each build; writes only when the commit has changed.
+# Runs with each build, and writes only if the commit has changed.
 execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD OUTPUT_VARIABLE commit ERROR_QUIET
   OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
 if(failed)

@@ -1,10 +1,10 @@
-# The plugin libforetrain_cuda.so: the only code that sees CUDA headers. Made where nvcc is found and sources exist.
+# The plugin libforetrain_cuda.so: the only code that includes CUDA headers. Built if nvcc is found and sources exist.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cu ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cc)
-# What executes kernels on the host is the tests' own.
-list(FILTER cuda_sources EXCLUDE REGEX "/kernels/cuda/(host_shim|shim_device)\\.cc$")
+# kernels/cuda/shim executes kernels on the host, for tests.
+list(FILTER cuda_sources EXCLUDE REGEX "/kernels/cuda/shim/")
 set(FORETRAIN_HAVE_CUDA 0)
 set(FORETRAIN_HAVE_CUPTI 0)
 if(FORETRAIN_CUDA STREQUAL "OFF")
@@ -15,7 +15,7 @@ if(NOT cuda_sources)
   ft_leave_out(FORETRAIN_CUDA "CUDA" "there are no CUDA sources")
   return()
 endif()
-# Both must precede enable_language: else nvcc's default architecture, and two CUDA runtimes on one link line.
+# Both must precede enable_language. Otherwise nvcc's default architecture is used, and two CUDA runtimes are linked.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "CUDA architectures")
 endif()
@@ -30,7 +30,7 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 enable_language(CUDA)
 if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 knows none for nvcc
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 has none for nvcc
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 set(CMAKE_CUDA_STANDARD 20)
@@ -44,7 +44,7 @@ endif()
 find_package(NCCL)
 set(FORETRAIN_HAVE_CUDA 1)
 
-# CUPTI's headers alone: its library is looked for when a run asks for it (profiler/cuda/cupti_table.h).
+# Only CUPTI's headers: its library is loaded when a run records (profiler/cuda/cupti_table.h).
 find_path(FORETRAIN_CUPTI_INCLUDE cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/extras/CUPTI/include)
 mark_as_advanced(FORETRAIN_CUPTI_INCLUDE)
 if(FORETRAIN_CUPTI_INCLUDE AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13.0)
@@ -56,14 +56,14 @@ else()
 endif()
 
 add_library(foretrain_cuda MODULE ${cuda_sources})
-# Kernels call the constexpr functions of base/number_formats.h.
+# Kernels call the constexpr functions of base/numeric/number_formats.h.
 target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-# Updates and codes of 8 bits have the CPU's bits; they are as fast as memory without fused multiply-adds too.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/exchange.cu
-  ${CMAKE_SOURCE_DIR}/kernels/cuda/nf4.cu
+# Updates and 8-bit codes must have the CPU's bits. They are bound by memory, so they need no fused multiply-add.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/own/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/own/exchange.cu
+  ${CMAKE_SOURCE_DIR}/kernels/cuda/own/nf4.cu
   PROPERTIES COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)
-# Never CUDA::cuda_driver: it would need the driver's library at load time.
+# Not CUDA::cuda_driver: the plugin would need the driver's library at load time.
 foreach(optional NCCL::nccl)
   string(REGEX REPLACE ".*::" "" macro ${optional})
   string(TOUPPER FORETRAIN_HAVE_${macro} macro)
@@ -72,15 +72,15 @@ foreach(optional NCCL::nccl)
     target_compile_definitions(foretrain_cuda PRIVATE ${macro}=1)
   else()
     target_compile_definitions(foretrain_cuda PRIVATE ${macro}=0)
-    ft_leave_out(FORETRAIN_NONE "${optional}" "not found beside the CUDA toolkit")
+    ft_leave_out(FORETRAIN_NONE "${optional}" "not found with the CUDA toolkit")
   endif()
 endforeach()
 target_compile_definitions(foretrain_cuda PRIVATE FORETRAIN_HAVE_CUPTI=${FORETRAIN_HAVE_CUPTI})
 target_include_directories(foretrain_cuda SYSTEM PRIVATE ${FORETRAIN_CUPTI_INCLUDE})
-# The toolkit's folder counts as an implicit link folder, for which CMake writes no RUNPATH by itself.
+# CMake treats the toolkit's folder as an implicit link folder and writes no RUNPATH for it.
 set_target_properties(foretrain_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
-# Where runtime/cuda_plugin.cc looks, beside the folder of the executable.
+# runtime/device/cuda_plugin.cc looks here, next to the executable's folder.
 install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib)

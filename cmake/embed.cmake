@@ -4,7 +4,7 @@ set(FT_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed_file.cmake)
 # ft_embed(foretrain_NAME file...)
 # Generates "NAME/embedded_data.h" with
 #   namespace foretrain::NAME_data { std::span<const EmbeddedFile> Files(); }
-# whose entries are sorted by path (relative to the repository, e.g. "sim/spec/models.csv") and hold the file's text;
+# Entries are sorted by path, relative to the repository ("sim/config/catalogue/models.csv"), and hold the file's text.
 # base/embedded.h has EmbeddedFile and FindEmbedded.
 function(ft_embed target)
   if(NOT ARGN)

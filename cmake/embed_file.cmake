@@ -1,4 +1,4 @@
-# cmake -D IN=file -D OUT=file.cc -D ID=name -D NAMESPACE=ns -P embed_file.cmake: a text file as a std::string_view.
+# cmake -D IN=file -D OUT=file.cc -D ID=name -D NAMESPACE=ns -P embed_file.cmake: writes a text file as a std::string_view.
 file(READ "${IN}" text)
 set(end ")ft_data\"")
 string(FIND "${text}" "${end}" at)

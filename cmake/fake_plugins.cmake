@@ -11,7 +11,7 @@ foreach(plugin "good ${version} 3" "empty ${version} 0" "old 1 3" "other -1 0")
   set_target_properties(fake_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
   add_dependencies(foretrain_test_paths fake_${name})
 endforeach()
-# Libraries of the driver that tests load in its place: source, name, definition.
+# Fake driver libraries that tests load: source, name, definition.
 foreach(library "nvml pair FAKE_LINKS=1" "nvml switches FAKE_LINKS=2" "nvml stopped FAKE_LINKS=0"
                 "driver one FAKE_GPUS=1" "driver two FAKE_GPUS=2" "driver stopped FAKE_GPUS=0")
   separate_arguments(library)
@@ -26,14 +26,14 @@ foreach(library "nvml pair FAKE_LINKS=1" "nvml switches FAKE_LINKS=2" "nvml stop
   add_dependencies(foretrain_test_paths ${target})
 endforeach()
 
-# A libnccl.so.2 for tests of what calls it.
+# A fake libnccl.so.2 for tests of its callers.
 add_library(fake_nccl MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_nccl.cc)
 target_link_libraries(fake_nccl PRIVATE foretrain_options)
 target_include_directories(fake_nccl PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/plugins)
 set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
 add_dependencies(foretrain_test_paths fake_nccl)
 
-# A libcudnn.so.9 for tests of what calls it.
+# A fake libcudnn.so.9 for tests of its callers.
 add_library(fake_cudnn MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_cudnn.cc)
 target_link_libraries(fake_cudnn PRIVATE foretrain_options foretrain_base)
 set_target_properties(fake_cudnn PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)

@@ -1,6 +1,6 @@
-# Parts of the build that may be left out, and the flags that all of our targets share.
+# Optional parts of the build, and the flags of all our targets.
 
-# Declares a cache variable `name` with the values AUTO (use it where found), ON (an error where not) and OFF.
+# Declares a cache variable `name` with the values AUTO (use it if found), ON (an error if not found) and OFF.
 function(ft_part name doc)
   set(${name} AUTO CACHE STRING "${doc}: AUTO, ON or OFF")
   set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
@@ -9,8 +9,8 @@ function(ft_part name doc)
   endif()
 endfunction()
 
-# Notes that `part` is not in this build, for the summary and for `foretrain --version`. With the option `name`
-# ON this is an error.
+# Records that `part` is not in this build, for the summary and for `foretrain --version`. An error if option `name`
+# is ON.
 function(ft_leave_out name part why)
   if("${${name}}" STREQUAL "ON")
     message(FATAL_ERROR "${name}=ON, but ${why}")
@@ -29,7 +29,7 @@ foreach(type RELEASE RELWITHDEBINFO MINSIZEREL)
   string(REGEX REPLACE "[-/]DNDEBUG" "" CMAKE_CXX_FLAGS_${type} "${CMAKE_CXX_FLAGS_${type}}")
 endforeach()
 
-# With the compiler that every change is checked with; a newer one may warn of more.
+# On for the compiler that CI uses; a newer one may have more warnings.
 set(werror_default OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   set(werror_default ON)
@@ -39,8 +39,7 @@ set(werror "")
 if(FORETRAIN_WERROR)
   set(werror -Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # At -O3 these follow paths that cannot be taken, and name lines of the standard library and fmt (GCC bug 105651
-    # and its kin).
+    # At -O3 these warn about impossible paths, in lines of the standard library and fmt (GCC bug 105651 and similar).
     list(APPEND werror -Wno-restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds
       -Wno-error=maybe-uninitialized)
   endif()
@@ -50,10 +49,10 @@ add_library(foretrain_options INTERFACE)
 target_compile_options(foretrain_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
   $<$<COMPILE_LANGUAGE:CXX>:${werror}>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion>  # g++'s -Wconversion leaves it out as well
-  # The same bits from every build type and compiler; kernels/ turns it back on.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion>  # g++'s -Wconversion does not include it either
+  # Equal bits from every build type and compiler; kernels/ turns contraction on again.
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
-  # __FILE__ as a path in the repository.
+  # __FILE__ is a path relative to the repository.
   $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 target_include_directories(foretrain_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 

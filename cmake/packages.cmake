@@ -1,4 +1,4 @@
-# Third-party packages. Required: SQLite and header-only libraries. Everything else may be missing.
+# Third-party packages. SQLite and header-only libraries are required; everything else may be missing.
 find_package(Threads REQUIRED)
 find_package(SQLite3 3.40 REQUIRED)
 find_package(nlohmann_json 3.11 CONFIG REQUIRED)

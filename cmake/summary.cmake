@@ -1,4 +1,4 @@
-# Says at the end of configuring what was left out of this build, and why.
+# Prints at the end of configuring which parts were left out of this build, and why.
 get_property(lines GLOBAL PROPERTY FT_LEFT_OUT_LINES)
 message(STATUS "foretrain ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 if(lines)

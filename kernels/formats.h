@@ -1,5 +1,5 @@
-// Formats that kernels of all devices take alike, and where scales of codes lie. Leaves out the
-// 16-bit ones, in which devices differ.
+// Formats that kernels of all devices accept, and the position of the scales of codes. Leaves out
+// the 16-bit formats, in which devices differ.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace foretrain {
 constexpr std::int64_t ScaleBlocks(std::int64_t numbers) {
   return (numbers + FT_SCALE_SIDE - 1) / FT_SCALE_SIDE;
 }
-// Which scale number (row, col) of a dense matrix of `cols` columns has.
+// Index of the scale of element (row, col) of a dense matrix with `cols` columns.
 constexpr std::int64_t ScalePlace(FtScaling scaling, std::int64_t cols, std::int64_t row,
                                   std::int64_t col) {
   switch (scaling) {
@@ -25,7 +25,7 @@ constexpr std::int64_t ScalePlace(FtScaling scaling, std::int64_t cols, std::int
       return 0;
   }
 }
-// How many there are.
+// Number of scales of a matrix [rows, cols].
 constexpr std::int64_t ScaleCount(FtScaling scaling, std::int64_t rows, std::int64_t cols) {
   switch (scaling) {
     case FT_SCALE_ROWS:
@@ -39,7 +39,8 @@ constexpr std::int64_t ScaleCount(FtScaling scaling, std::int64_t rows, std::int
   }
 }
 
-// Products round what they read; attention reads all of fp32, which takes nothing from its results.
+// True if the kernel accepts TF32. Products round their operands to it; attention reads full fp32,
+// which only adds precision.
 inline bool TakesTf32(FtKernel kernel) {
   switch (kernel) {
     case FT_KERNEL_GEMM:
@@ -56,7 +57,8 @@ inline bool TakesTf32(FtKernel kernel) {
   }
 }
 
-// Of fp32, TF32, masks, and codes of 8 and of 4 bits; false for all others.
+// True if the kernel accepts `dtype`, for fp32, TF32, masks, and 8-bit and 4-bit codes. False for
+// all others.
 inline bool TakesFormat(FtKernel kernel, FtDtype dtype) {
   switch (dtype) {
     case FT_F32:

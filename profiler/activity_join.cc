@@ -6,12 +6,14 @@
 namespace foretrain {
 namespace {
 
+// CUPTI gives 0 for times that it could not measure.
 bool HasTime(const FtActivity& activity) {
   return activity.start_ns > 0 && activity.end_ns >= activity.start_ns;
 }
 
 }  // namespace
 
+// All fields are sums, so counts of several devices add up.
 void ActivityCounts::Add(const ActivityCounts& more) {
   records += more.records;
   invalid += more.invalid;
@@ -25,19 +27,21 @@ void ActivityCounts::Add(const ActivityCounts& more) {
   overhead_ns += more.overhead_ns;
 }
 
+// Tags come through a bounded map: after max_tags_ the oldest is dropped, so that a device that
+// never delivers the matching records cannot fill memory.
 void ActivityJoin::AddTag(const FtActivity& activity) {
   const ActivityOwner owner{activity.op_id, activity.step, activity.rank};
   const auto [at, is_new] = tags_.try_emplace(activity.correlation, Tagged{owner});
   at->second.owner = owner;
   if (!is_new) return;
   tag_order_.push_back(activity.correlation);
-  if (tag_order_.size() <= most_tags_) return;
+  if (tag_order_.size() <= max_tags_) return;
   tags_.erase(tag_order_.front());
   tag_order_.pop_front();
 }
 
-// A call of one library that is made of a call of another has one correlation and two records: it
-// counts once, by the longer.
+// A runtime call that makes a driver call leaves two records with one correlation. It counts once,
+// with the longer time.
 void ActivityJoin::AddLaunch(const FtActivity& activity) {
   const std::int64_t took_ns = HasTime(activity) ? activity.end_ns - activity.start_ns : 0;
   const auto tag = tags_.find(activity.correlation);
@@ -51,6 +55,7 @@ void ActivityJoin::AddLaunch(const FtActivity& activity) {
   if (HasTime(activity)) waiting_.push_back({activity, 0});
 }
 
+// Tags, launches and work arrive in any order, so nothing is joined here: records wait for Settle.
 void ActivityJoin::Add(const FtActivity& activity) {
   const std::int64_t took_ns = activity.end_ns - activity.start_ns;
   switch (static_cast<FtActivityKind>(activity.kind)) {
@@ -86,15 +91,18 @@ void ActivityJoin::Add(const FtActivity& activity) {
   waiting_.push_back({activity, 0});
 }
 
+// The tag of the launching call gives op, step and rank; for graphs the node overrides the op.
 std::optional<ActivityOwner> ActivityJoin::OwnerOf(const FtActivity& activity) const {
   const auto tag = tags_.find(activity.correlation);
   if (activity.correlation == 0 || tag == tags_.end()) return std::nullopt;
   if (activity.graph_node == 0) return tag->second.owner;
   const auto node = nodes_.find(activity.graph_node);
-  if (node == nodes_.end()) return tag->second.owner;  // the graph as a whole
+  if (node == nodes_.end()) return tag->second.owner;  // attributed to the graph as a whole
   return ActivityOwner{node->second.op, tag->second.owner.step, node->second.rank};
 }
 
+// Emits every record whose owner is known. The others wait, for at most rounds_ settlements; then
+// they count as unknown. The share of known device time is the coverage.
 void ActivityJoin::Settle(std::vector<OwnedActivity>& out, bool last) {
   std::vector<Waiting> still;
   for (Waiting& waiting : waiting_) {
@@ -108,13 +116,14 @@ void ActivityJoin::Settle(std::vector<OwnedActivity>& out, bool last) {
       counts_.device_ns += took_ns;
       (owner ? counts_.owned_ns : counts_.unknown) += owner ? took_ns : 1;
     } else if (!owner) {
-      continue;  // a launch that is no op's: of memory, of initialisation
+      continue;  // launch for no op, e.g. memory or initialization
     }
     out.push_back({waiting.activity, owner});
   }
   waiting_ = std::move(still);
 }
 
+// Two modules may hold a kernel of the same name at different addresses: totals are merged by text.
 std::map<std::string, KernelTotal> ActivityJoin::Kernels() const {
   std::map<std::string, KernelTotal> kernels;
   for (const auto& [name, of_name] : kernels_) {

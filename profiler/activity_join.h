@@ -1,5 +1,5 @@
-// Finds the op that each of a device's records belongs to. Leaves out how a device records
-// (profiler/cuda/) and what becomes of the records (profiler/device_spans.h).
+// Finds the op to which each of a device's records belongs. profiler/cuda/ records them,
+// profiler/device_spans.h turns them into spans.
 //
 //   push(op) ─ launch ─ pop         TAG(correlation 7, op) ─┐
 //                └──► kernel     KERNEL(correlation 7) ─────┴─► the op's
@@ -20,7 +20,7 @@
 
 namespace foretrain {
 
-// Whose work a record is.
+// The op, step and rank for which work ran.
 struct ActivityOwner {
   OpId op = kNoOp;
   std::int32_t step = 0;
@@ -34,19 +34,19 @@ struct OwnedActivity {
   std::optional<ActivityOwner> owner{};
 };
 
-// What came from a device so far. Times are sums over records, in ns.
+// Counts of a device's records so far. Times are sums, in ns.
 struct ActivityCounts {
-  std::int64_t records = 0;  // of work of the device
-  std::int64_t invalid = 0;  // without a time, or that end before they start
-  std::int64_t unknown = 0;  // whose op is not known
+  std::int64_t records = 0;  // records of device work
+  std::int64_t invalid = 0;  // without a time, or ending before they start
+  std::int64_t unknown = 0;  // without a known op
   std::int64_t device_ns = 0;
   std::int64_t owned_ns = 0;
   std::int64_t launches = 0, launch_ns = 0;
   std::int64_t waits = 0, wait_ns = 0;
-  std::int64_t overhead_ns = 0;  // of the recording itself, as the device's library tells it
+  std::int64_t overhead_ns = 0;  // cost of recording, as reported by the device's library
 
   void Add(const ActivityCounts& more);
-  // Share of the device's time whose op is known; 1 before the first record.
+  // Share of device time with a known op; 1 before the first record.
   double Coverage() const {
     return device_ns == 0 ? 1.0 : static_cast<double>(owned_ns) / static_cast<double>(device_ns);
   }
@@ -59,21 +59,21 @@ struct KernelTotal {
 
 class ActivityJoin {
  public:
-  // A record whose tag has not come waits for `rounds` settlements. Of tags the newest `most_tags`
-  // are kept.
-  explicit ActivityJoin(int rounds = 20, std::size_t most_tags = std::size_t{1} << 20)
-      : rounds_(rounds), most_tags_(most_tags) {}
+  // A record without a tag waits for `rounds` settlements. Only the newest `max_tags` tags are
+  // kept.
+  explicit ActivityJoin(int rounds = 20, std::size_t max_tags = std::size_t{1} << 20)
+      : rounds_(rounds), max_tags_(max_tags) {}
 
-  // Records come in any order.
+  // Records may arrive in any order.
   void Add(const FtActivity& activity);
 
-  // Appends the device's work and the launches whose op is known, and work that has waited long
-  // enough for one or, at the `last` settlement, at all. Records without a usable time are counted
-  // and not handed on.
+  // Appends device work and launches with a known op, and work that has waited for `rounds`
+  // settlements; at the `last` settlement everything. Records without a usable time are counted and
+  // dropped.
   void Settle(std::vector<OwnedActivity>& out, bool last = false);
 
   const ActivityCounts& counts() const { return counts_; }
-  // By the kernels' names.
+  // By kernel name.
   std::map<std::string, KernelTotal> Kernels() const;
 
  private:
@@ -84,7 +84,7 @@ class ActivityJoin {
 
   struct Tagged {
     ActivityOwner owner;
-    std::int64_t launch_ns = -1;  // of its call; -1: that has not come
+    std::int64_t launch_ns = -1;  // time of its call; -1: not yet seen
   };
 
   void AddTag(const FtActivity& activity);
@@ -92,10 +92,10 @@ class ActivityJoin {
   std::optional<ActivityOwner> OwnerOf(const FtActivity& activity) const;
 
   const int rounds_;
-  const std::size_t most_tags_;
+  const std::size_t max_tags_;
   std::unordered_map<std::uint64_t, Tagged> tags_;          // by correlation
   std::deque<std::uint64_t> tag_order_;                     // oldest first
-  std::unordered_map<std::uint64_t, ActivityOwner> nodes_;  // of graphs; their step means nothing
+  std::unordered_map<std::uint64_t, ActivityOwner> nodes_;  // of graphs; the step is unused
   std::vector<Waiting> waiting_;
   std::unordered_map<const char*, KernelTotal> kernels_;  // names live as long as the device
   ActivityCounts counts_;

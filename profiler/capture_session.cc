@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t kRecordsOfADrain = 16'384;
-constexpr int kClockReads = 5;            // of which the narrowest counts
+constexpr int kClockReads = 5;            // the narrowest one is used
 constexpr std::size_t kClocksKept = 256;  // enough for drift; a long run keeps the newest
 
 std::int32_t LevelOf(CaptureLevel level) {
@@ -36,7 +36,8 @@ CaptureSession::CaptureSession(const FtDeviceApi& api, CaptureOptions options)
     drains_ = records_ = true;
   } else {
     problem_ = std::string("the device's work is not recorded: ") + why.data();
-    // Windows and ranges go on for other tools where the device says that they work.
+    // FT_UNSUPPORTED still lets windows and ranges work for external tools; after other errors the
+    // window stays closed.
     if (status != FT_UNSUPPORTED) std::call_once(started_, [] {});
   }
 }
@@ -46,6 +47,8 @@ CaptureSession::~CaptureSession() {
   Finish(lost);
 }
 
+// The first problem ends the recording of the device, and its text is kept. Tagging stops too, so
+// that a broken device library is not called again.
 void CaptureSession::Problem(const char* what, const char* why) {
   tagging_ = false;
   drains_ = false;
@@ -63,6 +66,8 @@ bool CaptureSession::Call(const char* what, Entry entry, Arguments... arguments)
   return false;
 }
 
+// The first rank to reach the window opens it, on its own thread: the device must record before the
+// first op is issued. call_once makes the other ranks wait for that.
 void CaptureSession::BeginStep(int rank, std::int64_t step) {
   if (!options_.window.CoversStep(step) || !options_.window.CoversRank(rank)) return;
   std::call_once(started_, [this] {
@@ -81,6 +86,8 @@ const char* CaptureSession::NameOf(int rank, OpId op) {
   return name.c_str();
 }
 
+// On the launching thread: one relaxed load if nothing records. The name is made only if an
+// external tool shows it.
 bool CaptureSession::BeginOp(int rank, std::int64_t step, OpId op) {
   if (!tagging_.load(std::memory_order_relaxed)) return false;
   const FtOpTag tag{op, static_cast<std::int32_t>(step), rank, NameOf(rank, op)};
@@ -98,10 +105,12 @@ void CaptureSession::AddHost(std::span<const Span> spans) {
   host_.insert(host_.end(), spans.begin(), spans.end());
 }
 
+// Host spans wait in host_ until the thread has joined them with records. Without a thread or
+// records they are handed on as they are.
 void CaptureSession::Take(std::vector<Span>& out) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!running_ || !drains_) {
-    // Nobody will say more of these.
+    // No records will come for these spans.
     out.insert(out.end(), host_.begin(), host_.end());
     host_.clear();
   }
@@ -109,6 +118,8 @@ void CaptureSession::Take(std::vector<Span>& out) {
   ready_.clear();
 }
 
+// Called on each rank's thread. The window closes when the last recorded rank has finished its last
+// step.
 void CaptureSession::StepEnded(const StepWindow& window) {
   if (window.step + 1 != options_.window.end_step) return;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -117,6 +128,8 @@ void CaptureSession::StepEnded(const StepWindow& window) {
   woken_.notify_all();
 }
 
+// The draining thread. mutex_ is released during a round, since reading records takes milliseconds
+// and launching threads need the lock for their spans.
 void CaptureSession::Run() {
   const auto interval = std::chrono::nanoseconds(options_.interval_ns);
   for (;;) {
@@ -132,8 +145,8 @@ void CaptureSession::Run() {
   if (api_.capture_stop(why.data(), why.size()) != FT_OK && drains_) {
     Problem("closing the window", why.data());
   }
-  // The next steps' ops share buffers with the window's: a while until these come, unless all is at
-  // an end.
+  // Buffers also hold ops of the next steps, so they fill only as those run: drains for tail_ns, or
+  // less if the run ends.
   const std::int64_t until_ns = options_.now() + options_.tail_ns;
   bool idle = false;
   while (!idle && options_.now() < until_ns) {
@@ -147,6 +160,7 @@ void CaptureSession::Run() {
   spans_.ReleaseAll(ready_);
 }
 
+// One round: read the clocks, move all records out, then join and release spans.
 void CaptureSession::Round(bool idle, bool last) {
   if (drains_) ReadClocks();
   while (drains_ && Drain(idle)) {
@@ -154,7 +168,7 @@ void CaptureSession::Round(bool idle, bool last) {
   SettleRecords(last);
 }
 
-// Whether there may be more.
+// Moves one block of records out; true if there may be more.
 bool CaptureSession::Drain(bool idle) {
   std::int64_t count = 0, dropped = 0;
   const auto capacity = static_cast<std::int64_t>(records_of_drain_.size());
@@ -169,6 +183,8 @@ bool CaptureSession::Drain(bool idle) {
   return count == capacity;
 }
 
+// The narrowest of a few readings: a thread that loses its processor between the two clocks makes a
+// wide one.
 void CaptureSession::ReadClocks() {
   ClockSample best{.width_ns = INT64_MAX};
   for (int i = 0; i < kClockReads; ++i) {
@@ -183,6 +199,8 @@ void CaptureSession::ReadClocks() {
   fit_ = FitClock(clocks_);
 }
 
+// Times are converted to the host's clock before records meet host spans. Host spans are taken
+// under the lock; join_ and spans_ belong to this thread.
 void CaptureSession::SettleRecords(bool last) {
   settled_.clear();
   join_.Settle(settled_, last);
@@ -199,7 +217,7 @@ void CaptureSession::SettleRecords(bool last) {
 }
 
 void CaptureSession::Finish(std::vector<Span>& out) {
-  // A window that never opened stays shut.
+  // If the window never opened, it stays closed.
   std::call_once(started_, [] {});
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,7 +1,7 @@
-// One run under a device's own recording: opens and closes the window, drains records on a thread
-// of its own, and makes spans of them. Whatever fails in the device's capture ends the recording
-// of the device with one sentence; the run goes on, and ops have the host's spans. Leaves out what
-// the device's library is (profiler/cuda/) and storage (traces/store.h).
+// Records one run by the device's own profiler: opens and closes the window, drains records on a
+// thread, and converts them to spans. If the device's capture fails, its recording ends with one
+// sentence; the run continues, and ops keep the host's spans. The device library is in
+// profiler/cuda/.
 //
 //   executor ─ BeginStep, BeginOp, EndOp ─► device ─ records ─┐  thread: drain, clocks, join
 //            └ host spans ─ AddHost ──────────────────────────┴──► Take ─► store
@@ -33,46 +33,46 @@ namespace foretrain {
 struct CaptureOptions {
   CaptureLevel level = CaptureLevel::kFull;
   CaptureWindow window;
-  std::vector<int> ranks{0};                      // of this process
-  std::function<std::int64_t()> now;              // the clock of host spans
-  std::function<std::string(int, OpId)> name_of;  // of a rank's op, as other tools show it
-  std::int64_t interval_ns = 100'000'000;         // between drains
-  // DeviceSpans. A buffer of records comes when it is full or all in it have ended.
+  std::vector<int> ranks{0};                      // ranks of this process
+  std::function<std::int64_t()> now;              // clock of host spans
+  std::function<std::string(int, OpId)> name_of;  // name of a rank's op for external tools
+  std::int64_t interval_ns = 100'000'000;         // time between drains
+  // For DeviceSpans. The device delivers a buffer when it is full or all its records have ended.
   std::int64_t settle_ns = 10'000'000'000;
-  std::int64_t tail_ns = 1'000'000'000;  // for which a closed window is still drained
+  std::int64_t tail_ns = 1'000'000'000;  // a closed window is drained for this long
 };
 
 class CaptureSession final : public OpCapture {
  public:
-  // Null where nothing is to be recorded or the device has no recording of its own. `api` outlives
-  // the session.
+  // Null if nothing is to be recorded or the device has no profiler. `api` outlives the session.
   static std::unique_ptr<CaptureSession> Open(const FtDeviceApi& api, CaptureOptions options);
-  ~CaptureSession() override;  // Finish, its spans lost
+  ~CaptureSession() override;  // calls Finish and drops its spans
 
   void BeginStep(int rank, std::int64_t step) override;
   bool BeginOp(int rank, std::int64_t step, OpId op) override;
   void EndOp() override;
   bool RecordsWork() const override { return drains_ && options_.level == CaptureLevel::kFull; }
 
-  // Host spans in exchange for those that are ready. Neither waits for the device.
+  // Exchanges host spans for spans that are ready. Neither call waits for the device.
   void AddHost(std::span<const Span> spans);
   void Take(std::vector<Span>& out);
-  // The last step of the window has ended on one more rank: the window closes with the last one.
+  // The window's last step has ended on one more rank. The last such call closes the window.
   void StepEnded(const StepWindow& window);
 
-  // Closes the window, drains what is left and moves the remaining spans to the end of `out`. No
-  // op runs any more, and nothing else is called afterwards but Report.
+  // Closes the window, drains all records and appends the remaining spans to `out`. No op may run
+  // any more; only Report may be called afterwards.
   void Finish(std::vector<Span>& out);
 
-  // After Finish.
+  // Valid after Finish.
   CaptureReport Report() const;
-  // Why the device records nothing, or no more; empty while it does. Safe from any thread.
+  // Reason why the device records nothing, or no more; empty while it records. Safe from any
+  // thread.
   std::string Trouble() const;
 
  private:
   CaptureSession(const FtDeviceApi& api, CaptureOptions options);
 
-  void Run();  // the thread's
+  void Run();  // main function of the thread
   void Round(bool idle, bool last);
   bool Drain(bool idle);
   void ReadClocks();
@@ -84,10 +84,10 @@ class CaptureSession final : public OpCapture {
 
   const FtDeviceApi& api_;
   const CaptureOptions options_;
-  std::int32_t ranks_left_ = 0;  // that have not ended the window; guarded by mutex_
+  std::int32_t ranks_left_ = 0;  // ranks still inside the window; guarded by mutex_
 
   std::atomic<bool> tagging_{false};  // between start and stop, while nothing has failed
-  std::atomic<bool> drains_{false};   // records are to be had
+  std::atomic<bool> drains_{false};   // records can be read
   std::atomic<bool> running_{false};  // the thread was started
   std::once_flag started_;
 
@@ -97,11 +97,11 @@ class CaptureSession final : public OpCapture {
   bool finishing_ = false;  // no op runs any more
   std::string problem_;
   bool records_ = false;
-  std::vector<Span> host_;  // not yet given to spans_
+  std::vector<Span> host_;  // not yet passed to spans_
   std::vector<Span> ready_;
   std::map<std::pair<int, OpId>, std::string> names_;
 
-  // The thread's, and the caller's of Finish behind it.
+  // Used by the thread, and by Finish after it has ended:
   ActivityJoin join_;
   DeviceSpans spans_;
   std::vector<ClockSample> clocks_;

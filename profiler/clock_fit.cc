@@ -7,6 +7,8 @@
 namespace foretrain {
 namespace {
 
+// Keeps readings at most twice as wide as the narrowest. Halving avoids overflow of the doubled
+// width.
 std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
   const auto width = [](const ClockSample& a, const ClockSample& b) {
     return a.width_ns < b.width_ns;
@@ -22,12 +24,14 @@ std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
 }  // namespace
 
 std::int64_t ClockFit::ToHost(std::int64_t device_time_ns) const {
-  // The difference is small where the times are large: a double holds it to the nanosecond.
+  // Differences are small even where times are large, so a double is exact to the nanosecond.
   const auto since = static_cast<double>(device_time_ns - device_ns);
   return host_ns + static_cast<std::int64_t>(std::llround(since * rate));
 }
 
-ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t least_spread_ns) {
+// Sums are taken relative to the first sample: nanoseconds since boot squared would not fit a
+// double.
+ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t min_spread_ns) {
   ClockFit fit;
   if (samples.empty()) return fit;
   const std::vector<ClockSample> used = Narrow(samples);
@@ -42,7 +46,7 @@ ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t least_sprea
     least = std::min(least, sample.device_ns);
     most = std::max(most, sample.device_ns);
   }
-  if (most - least >= least_spread_ns) {
+  if (most - least >= min_spread_ns) {
     double together = 0, alone = 0;
     for (const ClockSample& sample : used) {
       const double x = static_cast<double>(sample.device_ns - fit.device_ns) - mean_device;

@@ -1,4 +1,4 @@
-// Brings a device's times to the host's clock. Leaves out who reads the clocks.
+// Fits a line that converts device times to the host's clock.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace foretrain {
 
-// Both clocks at one moment: the device's was read between two readings of the host's that lie
-// width_ns apart, and host_ns is their middle.
+// One reading of both clocks. The device's was read between two readings of the host's, width_ns
+// apart; host_ns is their middle.
 struct ClockSample {
   std::int64_t host_ns = 0;
   std::int64_t device_ns = 0;
@@ -18,16 +18,16 @@ struct ClockSample {
 struct ClockFit {
   std::int64_t host_ns = 0;
   std::int64_t device_ns = 0;
-  double rate = 1.0;          // host nanoseconds a device nanosecond: 1 + drift
-  std::int64_t error_ns = 0;  // how far a sample lies from the line at most, and half its width
+  double rate = 1.0;          // host ns per device ns: 1 + drift
+  std::int64_t error_ns = 0;  // largest distance of a sample from the line, plus half its width
 
   std::int64_t ToHost(std::int64_t device_time_ns) const;
 };
 
-// The line of least squares through the samples that are no more than twice as wide as the
-// narrowest: others were interrupted while they read. A drift is told from samples at least
-// `least_spread_ns` apart; nearer ones give an offset alone. A device that shares the host's clock
-// has rate 1 and offset 0. Without samples: the clocks are one. O(n); safe from any thread.
-ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t least_spread_ns = 10'000'000);
+// Least-squares line through the samples at most twice as wide as the narrowest; wider ones were
+// interrupted. Drift is estimated only if samples span `min_spread_ns`; else the line has rate 1. A
+// device on the host's clock gets rate 1 and offset 0. No samples: the clocks are equal. O(n); safe
+// from any thread.
+ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t min_spread_ns = 10'000'000);
 
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 namespace foretrain {
 namespace {
 
+// The host's span with the times of one interval of device work.
 Span Piece(const Span& host, const Interval& interval) {
   Span span = host;
   span.start_ns = interval.start_ns;
@@ -31,6 +32,8 @@ void DeviceSpans::AddHost(const Span& span, std::int64_t now_ns) {
   order_.emplace_back(now_ns, key);
 }
 
+// Records of one op may arrive in several drains; they collect under its key until the op is
+// released.
 void DeviceSpans::AddActivity(const OwnedActivity& owned) {
   if (!owned.owner) return AddUnknown(owned.activity);
   const ActivityOwner& owner = *owned.owner;
@@ -60,6 +63,8 @@ void DeviceSpans::AddUnknown(const FtActivity& activity) {
   unknown_.push_back(span);
 }
 
+// A collective is one span from first to last record, including its waits for peers. Compute is cut
+// into the pieces in which the device worked.
 void DeviceSpans::Emit(const Pending& pending, std::vector<Span>& out) const {
   const Span& host = *pending.host;
   if (pending.work.empty()) {
@@ -67,7 +72,7 @@ void DeviceSpans::Emit(const Pending& pending, std::vector<Span>& out) const {
   } else if (IsCommunication(host.op_class)) {
     out.push_back(Piece(host, Hull(pending.work)));
   } else {
-    // Work of no length leaves an empty union: the span is empty too.
+    // Work of length 0 has an empty union: its span is empty too.
     const IntervalSet united(pending.work);
     if (united.empty()) out.push_back(Piece(host, pending.work.front()));
     for (const Interval& interval : united.intervals()) {
@@ -83,6 +88,8 @@ void DeviceSpans::Emit(const Pending& pending, std::vector<Span>& out) const {
   out.push_back(launch);
 }
 
+// Releases ops settle_ns_ after their host span came. A later record of a released op would create
+// an entry without host span: these are counted as late once their step is two steps back.
 void DeviceSpans::Release(std::int64_t now_ns, std::vector<Span>& out) {
   while (!order_.empty() && order_.front().first + settle_ns_ <= now_ns) {
     const auto found = pending_.find(order_.front().second);
@@ -94,7 +101,8 @@ void DeviceSpans::Release(std::int64_t now_ns, std::vector<Span>& out) {
   }
   out.insert(out.end(), unknown_.begin(), unknown_.end());
   unknown_.clear();
-  // What came behind its op's release: steps end in order but for the newest few.
+  // Entries without a host span arrived after their op's release. Steps end in order, except for
+  // the newest few.
   while (!pending_.empty() && std::get<0>(pending_.begin()->first) + 2 < settled_step_ &&
          !pending_.begin()->second.host) {
     late_ += pending_.begin()->second.records;

@@ -1,5 +1,5 @@
-// Makes spans of what a device did: each op's span as the host saw it gives way to the times at
-// which the device worked on it. Leaves out whose work a record is (profiler/activity_join.h).
+// Converts a device's records to spans: an op's host span is replaced by the times at which the
+// device worked on it. profiler/activity_join.h finds the op of a record.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,30 @@ namespace foretrain {
 // One thread at a time.
 class DeviceSpans {
  public:
-  // An op's records are waited for until `settle_ns` after its host span came.
+  // Records of an op are awaited until `settle_ns` after its host span came.
   explicit DeviceSpans(CaptureWindow window, std::int64_t settle_ns = 10'000'000'000)
       : window_(std::move(window)), settle_ns_(settle_ns) {}
 
-  // `now_ns`: any clock that does not go back, the same in all calls. Times of activities are the
-  // host's.
+  // `now_ns`: a clock that never goes back, the same in all calls. Times of activities are on the
+  // host's clock.
   void AddHost(const Span& span, std::int64_t now_ns);
   void AddActivity(const OwnedActivity& activity);
 
-  // Appends the spans of ops that have settled, or of all:
+  // Appends the spans of ops that have settled (Release) or of all ops (ReleaseAll):
   //
-  //   compute, copies   one span for each piece of the union of its records; the first has the
-  //   bytes communication     one from the first record's start to the last one's end launches one
-  //   on the host queue from the first call's start to the last one's end no records        the
-  //   host's span as it is no op             a span with kNoOp of the first recorded rank, whose
-  //   step is not known: -1
+  //   compute, copies  one span for each piece of the union of its records; the first has the bytes
+  //   communication    one span from the first record's start to the last one's end
+  //   launches         one span on the host queue, from the first call's start to the last one's
+  //   end
+  //   no records       the host's span unchanged
+  //   no op            a span with kNoOp and step -1, on the first recorded rank
   //
-  // An op whose host span never comes did not end and has none. Pieces of one queue overlap where
-  // kernels of a stream do.
+  // An op without a host span did not end and has no span. Pieces of one queue overlap if kernels
+  // of a stream do.
   void Release(std::int64_t now_ns, std::vector<Span>& out);
   void ReleaseAll(std::vector<Span>& out);
 
-  // Records of ops that were released before, or that did not end.
+  // Records of ops that were released before, or did not end.
   std::int64_t late() const { return late_; }
   // Records of steps and ranks outside the window.
   std::int64_t outside() const { return outside_; }
@@ -61,9 +62,9 @@ class DeviceSpans {
   const CaptureWindow window_;
   const std::int64_t settle_ns_;
   std::map<Key, Pending> pending_;
-  std::deque<std::pair<std::int64_t, Key>> order_;  // of host spans, by when they came
-  std::vector<Span> unknown_;                       // spans of no op, not yet released
-  std::int32_t settled_step_ = -1;                  // newest step of which an op was released
+  std::deque<std::pair<std::int64_t, Key>> order_;  // host spans by arrival
+  std::vector<Span> unknown_;                       // spans without op, not yet released
+  std::int32_t settled_step_ = -1;                  // newest step with a released op
   std::int64_t late_ = 0;
   std::int64_t outside_ = 0;
 };

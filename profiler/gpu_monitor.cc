@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-// Of NVML's and the driver's interface, as their documentation gives it.
+// Constants of NVML and the driver, from their documentation.
 constexpr int kSuccess = 0;
 constexpr unsigned kSmClock = 1, kMemoryClock = 2;
 constexpr unsigned kGpuSensor = 0;
@@ -22,6 +22,7 @@ struct LibraryClose {
 };
 using LibraryHandle = std::unique_ptr<void, LibraryClose>;
 
+// RTLD_LOCAL: the driver's symbols stay private.
 Result<LibraryHandle> Load(const std::string& name) {
   LibraryHandle library(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (library == nullptr) return Fail(ErrorCode::kUnsupported, name + " was not found");
@@ -34,11 +35,13 @@ bool Find(const LibraryHandle& library, const char* name, Function& function) {
   return function != nullptr;
 }
 
+// The error for a library that is too old.
 Error Lacks(const std::string& library, const char* name) {
   return {ErrorCode::kUnsupported, library + " has no function " + name};
 }
 
-// The PCI bus ids of CUDA's devices, in CUDA's order, whatever CUDA_VISIBLE_DEVICES hides.
+// PCI bus id of a CUDA device. CUDA numbers devices in its own order and hides some by
+// CUDA_VISIBLE_DEVICES; NVML knows all, so the bus id joins the two.
 Result<std::string> BusIdOf(const std::string& driver, int device) {
   FT_ASSIGN(const LibraryHandle library, Load(driver));
   int (*init)(unsigned) = nullptr;
@@ -63,9 +66,10 @@ Result<std::string> BusIdOf(const std::string& driver, int device) {
 
 }  // namespace
 
-// The monitor's readings.
+// NVML functions for the monitor's readings.
 class GpuMonitor::Library {
  public:
+  // Only the lookup by bus id is required; a missing reading leaves its series out.
   static Result<std::unique_ptr<Library>> Open(const std::string& name) {
     std::unique_ptr<Library> out(new Library);
     FT_ASSIGN(out->nvml_, Nvml::Open(name));
@@ -84,10 +88,10 @@ class GpuMonitor::Library {
     return gpu;
   }
 
-  // Functions that a driver lacks, or that a GPU does not answer, leave their series out.
+  // A series is left out if the driver lacks its function or the GPU does not answer.
   void Read(Gpu gpu, int rank, std::int64_t time_ns, std::vector<Counter>& out) const {
     unsigned value = 0;
-    // Each call fills `value` before it is read here.
+    // The call in the last argument has filled `value` before `add` reads it.
     const auto add = [&](const char* name, double unit, int result) {
       if (result == kSuccess) out.push_back({name, rank, -1, time_ns, unit * value});
     };
@@ -120,11 +124,12 @@ class GpuMonitor::Library {
     return function != nullptr;
   }
 
+  // All readings are optional.
   void FindReadings() {
     Find("nvmlDeviceGetClockInfo", clock_);
     Find("nvmlDeviceGetPowerUsage", power_);
     Find("nvmlDeviceGetTemperature", temperature_);
-    // The name of drivers from 535 on, and the one before it.
+    // Name in drivers from 535 on, then the older name.
     if (!Find("nvmlDeviceGetCurrentClocksEventReasons", reasons_)) {
       Find("nvmlDeviceGetCurrentClocksThrottleReasons", reasons_);
     }
@@ -147,6 +152,7 @@ GpuMonitor::GpuMonitor(std::unique_ptr<Library> library, std::vector<MonitoredRa
 
 GpuMonitor::~GpuMonitor() { Stop(); }
 
+// All GPUs are looked up before the thread starts, so that errors are reported once.
 Result<std::unique_ptr<GpuMonitor>> GpuMonitor::Open(const MonitorLibraries& libraries,
                                                      std::vector<MonitoredRank> ranks) {
   FT_ASSIGN(auto library, Library::Open(libraries.monitor));
@@ -160,6 +166,7 @@ Result<std::unique_ptr<GpuMonitor>> GpuMonitor::Open(const MonitorLibraries& lib
       new GpuMonitor(std::move(library), std::move(ranks), std::move(gpus)));
 }
 
+// All readings of all GPUs get the same time, so that they can be joined later.
 std::vector<Counter> GpuMonitor::Read(std::int64_t time_ns) const {
   std::vector<Counter> counters;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -168,6 +175,7 @@ std::vector<Counter> GpuMonitor::Read(std::int64_t time_ns) const {
   return counters;
 }
 
+// Readings run without the lock, because `take` may block; only the wait for the next one holds it.
 void GpuMonitor::Start(std::function<std::int64_t()> now,
                        std::function<void(std::vector<Counter>)> take, std::int64_t interval_ns) {
   thread_ = std::thread([this, now = std::move(now), take = std::move(take), interval_ns] {
@@ -181,6 +189,8 @@ void GpuMonitor::Start(std::function<std::int64_t()> now,
   });
 }
 
+// Wakes the thread and waits for it: after the return `take` is not called any more. Calling it
+// twice does no harm.
 void GpuMonitor::Stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

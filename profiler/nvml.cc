@@ -8,8 +8,9 @@
 namespace foretrain {
 namespace {
 
+// Values of nvml.h, which the build does not need.
 constexpr int kSuccess = 0;
-constexpr int kMostNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
+constexpr int kMaxNvlinks = 18;   // NVML_NVLINK_MAX_LINKS
 constexpr int kActive = 1;        // NVML_FEATURE_ENABLED
 constexpr int kSwitchDevice = 2;  // NVML_NVLINK_DEVICE_TYPE_SWITCH
 
@@ -19,7 +20,7 @@ struct PciInfo {  // nvmlPciInfo_t
   char bus_id[32];
 };
 
-// nvmlGpuTopologyLevel_t
+// Values of nvmlGpuTopologyLevel_t.
 GpuPath PathOfLevel(int level) {
   switch (level) {
     case 0:
@@ -39,7 +40,7 @@ GpuPath PathOfLevel(int level) {
   }
 }
 
-// Where the active NVLinks of one GPU end.
+// Remote ends of one GPU's active NVLinks.
 struct Nvlinks {
   int to_switches = 0;
   std::vector<std::string> to_gpus;  // bus ids
@@ -61,7 +62,7 @@ struct Nvml::Functions {
   int (*link_pci)(NvmlDevice*, unsigned, PciInfo*) = nullptr;
   int (*link_type)(NvmlDevice*, unsigned, int*) = nullptr;  // null before driver 470
 
-  // Name of the first that the library lacks; null: it has all.
+  // Looks up all functions. Returns the name of the first missing one, or null if all exist.
   const char* Load(void* library) {
     const char* missing = nullptr;
     const auto find = [&](const char* symbol, auto& function) {
@@ -85,9 +86,11 @@ struct Nvml::Functions {
     return missing;
   }
 
+  // Without the type of the remote end (old drivers), a link counts as direct to the GPU at its bus
+  // id.
   Nvlinks LinksOf(NvmlDevice* gpu) const {
     Nvlinks links;
-    for (unsigned link = 0; link < kMostNvlinks; ++link) {
+    for (unsigned link = 0; link < kMaxNvlinks; ++link) {
       int state = 0, type = 0;
       if (link_state(gpu, link, &state) != kSuccess || state != kActive) continue;
       const bool known = link_type != nullptr && link_type(gpu, link, &type) == kSuccess;
@@ -102,6 +105,7 @@ struct Nvml::Functions {
   }
 };
 
+// The abbreviations of `nvidia-smi topo -m`.
 std::string Name(const GpuLink& link) {
   switch (link.path) {
     case GpuPath::kSelf:
@@ -128,11 +132,13 @@ std::string Name(const GpuLink& link) {
 Nvml::Nvml(void* library, std::unique_ptr<Functions> functions)
     : library_(library), functions_(std::move(functions)) {}
 
+// The functions are part of the library, so it is closed last.
 Nvml::~Nvml() {
   functions_->shutdown();
   dlclose(library_);
 }
 
+// The library is closed again on every error path.
 Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& file) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -156,6 +162,7 @@ Error Nvml::Failed(const std::string& what, int status) const {
   return {ErrorCode::kUnsupported, "NVML, " + what + ": " + functions_->error_string(status)};
 }
 
+// For functions that only some callers need. Null if the library has none of that name.
 void* Nvml::Find(const char* name) const { return dlsym(library_, name); }
 
 Result<std::string> Nvml::DriverVersion() const {
@@ -165,6 +172,7 @@ Result<std::string> Nvml::DriverVersion() const {
   return std::string(version.data());
 }
 
+// NVML owns the handle, which is valid until shutdown.
 Result<NvmlDevice*> Nvml::Device(int gpu) const {
   NvmlDevice* device = nullptr;
   const int status = functions_->handle(static_cast<unsigned>(gpu), &device);
@@ -174,6 +182,7 @@ Result<NvmlDevice*> Nvml::Device(int gpu) const {
   return device;
 }
 
+// One failing GPU fails the call: a partial list would shift the indices.
 Result<std::vector<NvmlGpu>> Nvml::Gpus() const {
   unsigned count = 0;
   if (const int status = functions_->count(&count); status != kSuccess) {
@@ -194,6 +203,8 @@ Result<std::vector<NvmlGpu>> Nvml::Gpus() const {
   return gpus;
 }
 
+// NVLinks are counted from both sides: direct ones by the other GPU's bus id, switched ones as the
+// smaller number of the two GPUs. Other pairs get their PCIe path.
 Result<std::vector<std::vector<GpuLink>>> Nvml::Links() const {
   FT_ASSIGN(const std::vector<NvmlGpu> gpus, Gpus());
   std::vector<NvmlDevice*> devices;

@@ -1,6 +1,6 @@
-// NVIDIA's management library, loaded where a driver is installed: what the GPUs of this machine
-// are called and how they are joined. Its functions are declared here, because toolkits leave its
-// header out; the names and numbers are those of its reference manual, whose ABI is kept.
+// NVIDIA's management library (NVML), loaded if a driver is installed: names of this machine's GPUs
+// and the links between them. Its functions are declared here, because toolkits omit its header;
+// names and numbers follow its reference manual, whose ABI is stable.
 #pragma once
 
 #include <array>
@@ -13,21 +13,21 @@
 
 namespace foretrain {
 
-// How two GPUs reach each other, as `nvidia-smi topo -m` names it, from near to far.
+// Path between two GPUs, named as in `nvidia-smi topo -m`, from near to far.
 enum class GpuPath : std::uint8_t {
   kSelf,        // X
-  kNvlink,      // NV#: so many NVLinks, straight or through switches
+  kNvlink,      // NV#: number of NVLinks, direct or through switches
   kBoard,       // PIX: on one board
   kSwitch,      // PIX: at most one PCIe switch
-  kSwitches,    // PXB: several, without a host bridge
+  kSwitches,    // PXB: several switches, no host bridge
   kHostBridge,  // PHB: a host bridge of the CPU
   kNode,        // NODE: several host bridges of one NUMA node
   kSystem,      // SYS: the link between NUMA nodes
-  kUnknown,     // ?: the library did not say
+  kUnknown,     // ?: not reported
 };
 struct GpuLink {
   GpuPath path = GpuPath::kUnknown;
-  int nvlinks = 0;  // of kNvlink
+  int nvlinks = 0;  // for kNvlink
 
   bool operator==(const GpuLink&) const = default;
 };
@@ -40,26 +40,26 @@ struct NvmlGpu {
 
 struct NvmlDevice;  // the library's handle
 
-// The library, open until this goes. Calls may come from any thread.
+// The library; it stays open as long as this object. Safe from any thread.
 class Nvml {
  public:
-  // Loads `file` and starts the library. Errors: kUnsupported, it is missing, lacks a function, or
-  // does not start, in one sentence. 1 to 20 ms where there is a driver.
+  // Loads `file` and starts the library, in 1 to 20 ms. Errors: kUnsupported, in one sentence: it
+  // is missing, lacks a function, or does not start.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& file = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   Result<std::string> DriverVersion() const;
-  // In the library's order, by bus id: that of CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+  // By bus id, in the library's order: CUDA's order if CUDA_DEVICE_ORDER=PCI_BUS_ID.
   Result<std::vector<NvmlGpu>> Gpus() const;
-  // [gpu][gpu], as Gpus() counts them. What the library does not tell of a pair is kUnknown.
+  // [gpu][gpu], in the order of Gpus(). kUnknown if the library reports nothing for a pair.
   Result<std::vector<std::vector<GpuLink>>> Links() const;
-  // Handle of a GPU, for functions looked up by Find.
+  // Handle of a GPU, for functions found by Find.
   Result<NvmlDevice*> Device(int gpu) const;
-  // A function of the library; null where it has none of that name.
+  // A function of the library; null if it has none of that name.
   void* Find(const char* name) const;
-  // "what: the library's own words".
+  // "what: the library's own text".
   Error Failed(const std::string& what, int status) const;
 
  private:

@@ -22,7 +22,7 @@ std::int64_t WallNs() {
       .count();
 }
 
-// The least time between two readings in a row: what one reading costs when nothing disturbs it.
+// Smallest time between two consecutive readings: the undisturbed cost of one reading.
 template <class Read>
 std::int64_t ReadingNs(Read read) {
   std::int64_t least = read();
@@ -38,12 +38,14 @@ std::int64_t ReadingNs(Read read) {
 
 }  // namespace
 
+// The CPU clock is read outside the timed part, since it costs more than a recording.
 std::int64_t SpanLane::BeginSample() {
   until_sample_ = kSampleEvery;
   if (first_cpu_ns_ < 0) first_cpu_ns_ = ThreadCpuNs();
   return WallNs();
 }
 
+// The sample includes one reading of the wall clock, which is subtracted.
 void SpanLane::EndSample(std::int64_t begin_ns) {
   const std::int64_t took_ns = WallNs() - begin_ns - wall_clock_ns_;
   ++samples_;
@@ -51,12 +53,13 @@ void SpanLane::EndSample(std::int64_t begin_ns) {
   Publish(ThreadCpuNs());
 }
 
+// Brings the thread's CPU time up to date at a step's end: samples alone may lie far apart.
 void SpanLane::MarkStep() {
   if (samples_ > 0) Publish(ThreadCpuNs());
 }
 
 void SpanLane::Publish(std::int64_t cpu_ns) {
-  // The first recording was the first sample; each later sample ended a round of kSampleEvery.
+  // The first recording was the first sample. Each later sample ended a round of kSampleEvery.
   const std::int64_t recordings =
       1 + (samples_ - 1) * kSampleEvery + (kSampleEvery - until_sample_);
   recording_ns_.store(
@@ -68,6 +71,7 @@ void SpanLane::Publish(std::int64_t cpu_ns) {
 SpanRecorder::SpanRecorder()
     : wall_clock_ns_(ReadingNs(WallNs)), cpu_clock_ns_(ReadingNs(ThreadCpuNs)) {}
 
+// Lanes are never removed, so references stay valid.
 SpanLane& SpanRecorder::AddLane() {
   const std::lock_guard<std::mutex> lock(mutex_);
   lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(wall_clock_ns_, cpu_clock_ns_)));
@@ -81,6 +85,7 @@ void SpanRecorder::Drain(std::vector<Span>& out) {
   spans_ += static_cast<std::int64_t>(out.size() - before);
 }
 
+// Lanes publish their costs with relaxed stores: values may lag by one sample, but are never torn.
 RecordingCost SpanRecorder::Cost() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   RecordingCost cost;

@@ -1,5 +1,5 @@
-// Records spans and memory samples while a program runs: one lane a thread, drained at step ends.
-// Leaves out what an op is (runtime/executor.h) and storage (traces/store.h).
+// Records spans and memory samples while a program runs: one lane for each thread, drained at the
+// ends of steps. traces/store.h stores them.
 //
 //   queue thread ── Add ──► [chunk]─►[chunk]─► ... ──► Drain ── any one thread
 //                              ▲ emptied chunks come back through `spare`
@@ -18,8 +18,8 @@
 
 namespace foretrain {
 
-// An unbounded queue from one writer to one reader. Add takes no lock; it allocates once a chunk,
-// and not even that once the reader has handed a chunk back.
+// An unbounded queue from one writer to one reader. Add takes no lock. It allocates once a chunk,
+// and not at all if the reader has handed a chunk back.
 template <class T, int kChunk = 1024>
 class ChunkQueue {
  public:
@@ -31,14 +31,14 @@ class ChunkQueue {
   ChunkQueue(const ChunkQueue&) = delete;
   ChunkQueue& operator=(const ChunkQueue&) = delete;
 
-  // The writer's.
+  // For the writer.
   void Add(const T& value) {
     if (write_at_ == kChunk) Grow();
     write_->values[static_cast<std::size_t>(write_at_)] = value;
     write_->count.store(++write_at_, std::memory_order_release);
   }
 
-  // The reader's: appends what was added so far to `out`.
+  // For the reader: appends everything added so far to `out`.
   void Drain(std::vector<T>& out) {
     for (;;) {
       const int count = read_->count.load(std::memory_order_acquire);
@@ -80,30 +80,30 @@ class ChunkQueue {
   std::atomic<Chunk*> spare_{nullptr};
 };
 
-// What recording cost, of what the recording threads used altogether: nanoseconds of CPU time.
+// Cost of recording and total of the recording threads, in nanoseconds of CPU time.
 struct RecordingCost {
   std::int64_t recording_ns = 0;
   std::int64_t thread_ns = 0;
   std::int64_t spans = 0;
 
-  // Of the threads' CPU time, in [0, 1]; 0 before the first.
+  // Share of the threads' CPU time, in [0, 1]; 0 before the first sample.
   double Share() const {
     return thread_ns == 0 ? 0.0
                           : static_cast<double>(recording_ns) / static_cast<double>(thread_ns);
   }
 };
 
-// The spans of one thread, and what recording costs it: one recording in kSampleEvery is timed. By
-// the wall clock, whose readings cost 20 to 40 ns where the thread's CPU clock takes 200 to 700, as
-// much as several recordings; a sample during which the thread lost its processor is cut off at
-// kMaxSampleNs. The CPU clock gives the whole of which recording is a share.
+// The spans of one thread, and the cost of recording them. One recording in kSampleEvery is timed,
+// by the wall clock: reading it takes 20 to 40 ns, the thread's CPU clock 200 to 700, as much as
+// several recordings. A sample in which the thread lost its processor is cut off at kMaxSampleNs.
+// The CPU clock gives the thread's total time.
 class SpanLane {
  public:
   static constexpr int kSampleEvery = 128;
   static constexpr std::int64_t kMaxSampleNs = 20'000;
 
-  // Runs recording(), which is everything that the thread does for the sake of the record: Add
-  // here, memory samples elsewhere. By the lane's own thread alone.
+  // Runs recording(), which contains everything the thread does for the record: Add here, memory
+  // samples elsewhere. Only for the lane's own thread.
   template <class Recording>
   void Record(Recording&& recording) {
     if (--until_sample_ > 0) {
@@ -115,10 +115,10 @@ class SpanLane {
     EndSample(begin_ns);
   }
 
-  // Appends a span; inside Record. About 10 ns.
+  // Appends a span; to be called inside Record. About 10 ns.
   void Add(const Span& span) { spans_.Add(span); }
 
-  // The lane's thread is at a step's end: brings its CPU time up to date.
+  // Updates the thread's CPU time; called at the end of a step.
   void MarkStep();
 
  private:
@@ -130,8 +130,8 @@ class SpanLane {
   void Publish(std::int64_t cpu_ns);
 
   ChunkQueue<Span> spans_;
-  int until_sample_ = 1;              // the first one too, so that short runs have a figure
-  const std::int64_t wall_clock_ns_;  // of one reading
+  int until_sample_ = 1;              // the first one too, so that short runs have a sample
+  const std::int64_t wall_clock_ns_;  // cost of one reading
   const std::int64_t cpu_clock_ns_;
   std::int64_t samples_ = 0;
   std::int64_t sampled_ns_ = 0;
@@ -144,23 +144,22 @@ class SpanRecorder {
  public:
   SpanRecorder();
 
-  // A lane for one thread; lives as long as the recorder. Safe from any thread.
+  // Adds a lane for one thread. It lives as long as the recorder. Safe from any thread.
   SpanLane& AddLane();
 
-  // Moves the spans that were added so far to the end of `out`, lane by lane, each lane's in their
-  // order. One thread at a time.
+  // Appends the spans recorded so far to `out`, lane by lane, in their order. One thread at a time.
   void Drain(std::vector<Span>& out);
 
-  // Cost so far, up to each lane's newest sample or step mark; the two clock readings that a
-  // drained span's times are count as well. The bar is 2 % of CPU time. Safe from any thread.
+  // Cost up to each lane's newest sample or step mark. The two clock readings of each drained span
+  // count too. The budget is 2 % of CPU time. Safe from any thread.
   RecordingCost Cost() const;
 
  private:
-  const std::int64_t wall_clock_ns_;  // of one reading
+  const std::int64_t wall_clock_ns_;  // cost of one reading
   const std::int64_t cpu_clock_ns_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<SpanLane>> lanes_;  // guarded by mutex_
-  std::int64_t spans_ = 0;                        // drained; guarded by mutex_
+  std::int64_t spans_ = 0;                        // number drained; guarded by mutex_
 };
 
 }  // namespace foretrain

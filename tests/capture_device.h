@@ -1,5 +1,6 @@
-// A device table with a recording of its own, made of another: what is launched between push and
-// pop is one kernel, on a clock 5 s ahead of the host's. Its n-th capture call fails on demand.
+// A device table with a recording of its own, derived from another table: the work launched between
+// push and pop is one kernel, on a clock 5 s ahead of the host's. Its n-th capture call fails on
+// demand.
 #pragma once
 
 #include <atomic>
@@ -15,15 +16,15 @@
 namespace foretrain {
 
 struct CaptureDevice {
-  std::atomic<std::int64_t> calls{0};     // of the capture entries that can fail
+  std::atomic<std::int64_t> calls{0};     // calls of capture entries that can fail
   std::atomic<std::int64_t> fail_at{-1};  // this call, counted from 0, and all after it fail
-  std::atomic<bool> unsupported{false};   // as under another tool
+  std::atomic<bool> unsupported{false};   // as if another tool held the interface
   std::atomic<bool> wants_names{false};
   std::atomic<int> starts{0}, stops{0};
   std::mutex mutex;
-  std::vector<FtActivity> records;  // guarded by mutex, as all below
+  std::vector<FtActivity> records;  // guarded by mutex, as is everything below
   std::vector<std::string> names;   // of tags
-  std::int64_t dropped = 0;         // to be told by the next drain
+  std::int64_t dropped = 0;         // reported by the next drain
   std::uint64_t correlation = 0;
 
   void Reset() {
@@ -37,7 +38,7 @@ struct CaptureDevice {
   }
 };
 
-// Each `kNumber` is a device of its own, whose clock is as many seconds further ahead.
+// Each `kNumber` is a separate device, whose clock is as many seconds further ahead.
 template <int kNumber = 0>
 CaptureDevice& TheCaptureDevice() {
   static CaptureDevice device;

@@ -1,6 +1,6 @@
-// Published step times and activations of pipeline schedules without transfers, F = 1 a rank's
-// share: what the slots, the simulator and the executor must all give. Peaks count one micro-batch
-// through a rank's whole share, from the first rank to the last.
+// Published step times and activations of pipeline schedules without transfers, F = 1 for a rank's
+// share. Slots, simulator and executor must all reproduce them. Peaks count one micro-batch through
+// a rank's whole share, from the first rank to the last.
 #pragma once
 
 #include <string>
@@ -15,8 +15,7 @@ struct GoldenSchedule {
   PipelineShape shape;
   double input_s, weight_s;
   double makespan_s;
-  double early_s;  // with the input gradient of a whole backward there after its input half; 0: not
-                   // given
+  double early_s;  // makespan if whole backwards send after their input half; 0: not given
   std::vector<double> peaks;
 };
 

@@ -1,5 +1,5 @@
-// Where tests find their inputs and the program. One source holds the paths, so that compiled tests
-// can be shared between checkouts.
+// Paths of test inputs and of the program. One source holds them, so that compiled tests can be
+// shared between checkouts.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace foretrain {
 // tests/data/`name`.
 std::string TestDataPath(std::string_view name);
 
-// `path` in the repository.
+// Absolute path of `path` in the repository.
 std::string SourcePath(std::string_view path);
 
 // The executable `foretrain` of this build.
 std::string ForetrainBinary();
 
-// The same with tests/stop_points.cc in it.
+// The same, linked with tests/stop_points.cc.
 std::string StoppableBinary();
 
-// The library that tests/plugins/fake_plugin.cc makes as `name`.
+// The library that tests/plugins/fake_plugin.cc builds as `name`.
 std::string TestPlugin(std::string_view name);
 
 }  // namespace foretrain

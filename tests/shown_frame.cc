@@ -1,6 +1,5 @@
-// Takes the place of the empty function of ui/render/shown_frame.cc. FORETRAIN_SHOWN=file: the file
-// is replaced with each frame and holds, as JSON, its number, the view, labels, tooltip and where
-// widgets lie.
+// Replaces the empty function of ui/render/shown_frame.cc. FORETRAIN_SHOWN=file: each frame
+// replaces the file with JSON of its number, view, labels, tooltip and the boxes of its widgets.
 #include "ui/render/shown_frame.h"
 
 #include <cstdio>
@@ -22,10 +21,11 @@ void ShownFrame(std::string_view view, const FrameRecord& record) {
                           {"widgets", nlohmann::json::array()}};
   for (const WidgetRecord& widget : record.widgets) {
     const Box& box = widget.box;
-    shown["widgets"].push_back({{"label", widget.label}, {"box", {box.x0, box.y0, box.x1, box.y1}}});
+    shown["widgets"].push_back(
+        {{"label", widget.label}, {"box", {box.x0, box.y0, box.x1, box.y1}}});
   }
   const std::string newer = std::string(file) + ".new";
-  // Names of ops may be no UTF-8.
+  // Names of ops may not be valid UTF-8.
   std::ofstream(newer) << shown.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::rename(newer.c_str(), file);
 }

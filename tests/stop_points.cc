@@ -1,17 +1,16 @@
-// What stops or spoils a process for a test. Every executable of the tests links this file, and
-// with it the functions take the place of the empty ones of the libraries (base/stop_point.h). The
-// environment, read at the first call, says what happens:
+// Stops or disturbs a process for a test. Every test executable links this file, and its functions
+// replace the empty ones of the libraries (base/stop_point.h). The environment, read at the first
+// call, selects the effect:
 //
 //   FORETRAIN_STOP_AT=name    the point at which to stop; `name#3` at its third passing, `name@2`
-//                             in rank 2 alone, `name@2#3` both
-//   FORETRAIN_STOP_HOW=kill   SIGKILL (default); `exit` ends by _exit(1), `abort` by abort(),
-//                             `pause` stops the process as SIGSTOP does, `interrupt` and
+//                             only in rank 2, `name@2#3` both
+//   FORETRAIN_STOP_HOW=kill   SIGKILL (default); `exit` calls _exit(1); `abort` calls abort();
+//                             `pause` stops the process as SIGSTOP does; `interrupt` and
 //                             `terminate` send it SIGINT and SIGTERM
-//   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test finds the
-//                             points rather than listing them
-//   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and what
-//   befalls
-//                             it: `throw`, `fail`, `stall` or `other-call`
+//   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test can find
+//                             the points instead of listing them
+//   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and its fault:
+//                             `throw`, `fail`, `stall` or `other-call`
 #include "base/stop_point.h"
 
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/fault_injector.h"
+#include "runtime/run/fault_injector.h"
 
 namespace foretrain {
 namespace {
@@ -36,7 +35,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// The number after `mark` at the end of `text`, which is cut off there; `otherwise` without one.
+// Removes the number after `mark` from the end of `text` and returns it; `otherwise` if there is
+// none.
 int TakeNumber(std::string& text, char mark, int otherwise) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string::npos) return otherwise;
@@ -72,7 +72,7 @@ void Stop(const std::string& how) {
                              : SIGKILL);
 }
 
-// The one fault of FORETRAIN_FAULT.
+// The one fault that FORETRAIN_FAULT describes.
 class AskedFault final : public FaultInjector {
  public:
   explicit AskedFault(const std::string& text) {
@@ -84,7 +84,7 @@ class AskedFault final : public FaultInjector {
     if (kind == "fail") fault_.kind = Fault::Kind::kFail;
     if (kind == "stall") fault_.kind = Fault::Kind::kStall;
     if (kind == "other-call") fault_.kind = Fault::Kind::kOtherCall;
-    if (!fields || fault_.kind == Fault::Kind::kNone) std::abort();  // a mistake of the test
+    if (!fields || fault_.kind == Fault::Kind::kNone) std::abort();  // an error of the test
   }
   Fault At(int rank, std::int64_t step, std::int32_t op) override {
     return rank == rank_ && step == step_ && op == op_ ? fault_ : Fault{};
@@ -103,7 +103,8 @@ void StopPoint(std::string_view name, int rank) {
   static const Settings settings;
   if (!settings.active()) return;
   if (settings.log >= 0) {
-    // One write a line: lines of several processes do not mix. A failed log fails the test.
+    // One write per line, so that lines of several processes do not mix. A failed log fails the
+    // test.
     const std::string line = std::string(name) + " " + std::to_string(rank) + "\n";
     [[maybe_unused]] const ssize_t written = write(settings.log, line.data(), line.size());
   }

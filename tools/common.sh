@@ -2,17 +2,17 @@
 
 # Without these nothing builds.
 required_packages=(g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev)
-# Without these a part is left out, and configuring says which.
+# Without one of these a part is left out, and configuring names it.
 optional_packages=(ccache lld git pkg-config libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev openmpi-bin
   zlib1g-dev liburing-dev libimgui-dev libstb-dev libglfw3-dev libegl-dev libgl-dev libgl1-mesa-dri libegl-mesa0 libfreetype-dev
   libpng-dev fonts-inter fonts-jetbrains-mono fonts-font-awesome xvfb xauth xdotool)
 
 say() { printf '%s\n' "$*" >&2; }
 
-# Variables that change what is built or how fast it runs: a GEMM core type that does not fit the CPU, stub libraries.
+# Ignores variables that change the build or its speed, such as a GEMM core type of another CPU or stub libraries.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE LIBRARY_PATH CPATH CPLUS_INCLUDE_PATH CXXFLAGS LDFLAGS
 
-# Those of the given packages that are not installed.
+# Prints the given packages that are not installed.
 missing_packages() {
   local package
   for package in "$@"; do
@@ -36,11 +36,11 @@ install_packages() {
     -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2
 }
 
-# Installs what is missing by apt-get. Fails only when a required package is still missing afterwards.
+# Installs missing packages with apt-get. Fails only if a required package is still missing afterwards.
 ensure_packages() {
   local missing still package
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    say "no dpkg here: taking the packages that docs and configuring ask for as installed"
+    say "no dpkg here: assuming that the required packages are installed"
     return 0
   fi
   mapfile -t missing < <(missing_packages "${required_packages[@]}" "${optional_packages[@]}")
@@ -48,7 +48,7 @@ ensure_packages() {
   say "missing packages: ${missing[*]}"
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300 </dev/null >&2 || say "apt-get update failed; trying with the lists at hand"
   if ! install_packages "${missing[@]}"; then
-    # One unknown name must not keep the others out.
+    # One unknown name must not block the others.
     for package in "${missing[@]}"; do install_packages "$package" || say "could not install $package"; done
   fi
   mapfile -t still < <(missing_packages "${required_packages[@]}")
@@ -58,7 +58,14 @@ ensure_packages() {
   fi
 }
 
-# Of a build's output on stdin the lines that count its steps, on stderr: one line on a terminal.
+# Installs the checkers of tools/format and tools/tidy, which no build needs. Fails if one is still missing.
+ensure_checkers() {
+  local missing
+  mapfile -t missing < <(missing_packages clang-format clang-tidy)
+  [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+}
+
+# Copies the lines that count build steps from stdin to stderr, as one changing line on a terminal.
 show_steps() {
   if [ -t 2 ]; then
     awk '/^\[[0-9]+\/[0-9]+\]/ { printf "\r\033[K%.100s", $0; fflush() } END { printf "\r\033[K" }' >&2
@@ -67,8 +74,8 @@ show_steps() {
   fi
 }
 
-# configure_and_build PRESET [target...]: on stderr what is built and, where it fails, why. All of it lies in
-# configure.log and build.log of the build's folder.
+# configure_and_build PRESET [target...]: prints progress, and errors if it fails, on stderr. The full output is in
+# configure.log and build.log of the build folder.
 configure_and_build() {
   local preset=$1 log=$root/build/$1/configure.log built=$root/build/$1/build.log target targets=()
   shift
@@ -82,7 +89,7 @@ configure_and_build() {
   sed -n '/^-- foretrain /,/^-- Configuring done/p' "$log" | grep -v '^-- Configuring done' >&2 || true
   if ! (set -o pipefail && cmake --build "$root/build/$preset" "${targets[@]}" 2>&1 | tee "$built" | show_steps); then
     grep -v '^\[[0-9]*/[0-9]*\]' "$built" | tail -n 200 >&2
-    say "all of it: $built"
+    say "full output: $built"
     return 1
   fi
 }

@@ -10,10 +10,11 @@
 namespace foretrain {
 namespace {
 
+// Text is collected to this size before each write: few calls of the sink, bounded memory.
 constexpr std::size_t kFlushBytes = 64 * 1024;
-constexpr int kStepThread = kQueueCount;  // threads 0 to 13 are queues
+constexpr int kStepThread = kQueueCount;  // threads below it are queues
 
-// The length of the UTF-8 character at the start of `text`, or 0 where there is none [RFC 3629].
+// Length of the UTF-8 character at the start of `text`; 0 if it is malformed [RFC 3629].
 std::size_t CharacterLength(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0U;
@@ -23,7 +24,7 @@ std::size_t CharacterLength(std::string_view text) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
   if (first >= 0xE0 && first <= 0xEF) {
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // longer than needed
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // overlong form
     if (first == 0xED && byte(1) > 0x9F) return 0;  // half of a surrogate pair
     return follows(1) && follows(2) ? 3 : 0;
   }
@@ -35,7 +36,7 @@ std::size_t CharacterLength(std::string_view text) {
   return 0;
 }
 
-// A JSON string. What is no UTF-8 becomes U+FFFD, so that any name gives a valid file.
+// Appends a JSON string. Malformed UTF-8 becomes U+FFFD, so that any name gives a valid file.
 void AppendQuoted(std::string& out, std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   out += '"';
@@ -61,7 +62,8 @@ void AppendQuoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Nanoseconds as microseconds with three decimals, exactly.
+// Appends nanoseconds as microseconds with three decimals, which is exact. The magnitude is
+// computed unsigned, because -INT64_MIN does not fit int64_t.
 void AppendMicroseconds(std::string& out, std::int64_t ns) {
   if (ns < 0) out += '-';
   const auto magnitude =
@@ -88,6 +90,8 @@ class ChromeTraceWriter::Writer {
     return Flush();
   }
 
+  // Adds the spans, then the step windows, then the memory counters. Trace viewers sort events by
+  // time themselves, so the order in the file does not matter.
   Result<void> AddRun(const Timeline& timeline, const ChromeRun& run) {
     run_ = &run;
     timeline_ = &timeline;
@@ -98,7 +102,7 @@ class ChromeTraceWriter::Writer {
   }
 
  private:
-  // Opens an event: its phase, process and thread.
+  // Starts an event with its phase, process and thread; the caller closes the object.
   void Open(char phase, int process, int thread) {
     text_ += first_ ? "\n" : ",\n";
     first_ = false;
@@ -118,6 +122,7 @@ class ChromeTraceWriter::Writer {
     AppendQuoted(text_, name);
   }
 
+  // The format has microseconds; decimals keep the nanoseconds.
   void Times(std::int64_t start_ns, std::int64_t end_ns) {
     Key("ts");
     AppendMicroseconds(text_, start_ns);
@@ -125,7 +130,7 @@ class ChromeTraceWriter::Writer {
     AppendMicroseconds(text_, end_ns - start_ns);
   }
 
-  // Names a process or thread, and says where it stands among its like.
+  // Names a process or thread and sets its position among its siblings.
   void AddTitle(std::string_view what, int process, int thread, std::string_view title, int place) {
     Open('M', process, thread);
     Key("name");
@@ -141,7 +146,8 @@ class ChromeTraceWriter::Writer {
     text_ += "_sort_index\",\"args\":{\"sort_index\":" + std::to_string(place) + "}}";
   }
 
-  // The process of a rank of this run; titled when first asked for.
+  // Process id of a rank of this run. The first use writes its title, so that ranks without spans
+  // or samples leave no empty process.
   int ProcessOf(std::int16_t rank) {
     const auto [at, is_new] = processes_.try_emplace(rank);
     if (is_new) {
@@ -152,13 +158,15 @@ class ChromeTraceWriter::Writer {
     return at->second.id;
   }
 
+  // Written before the thread's first event, as readers of our exports need it. The thread's number
+  // also gives its position.
   void TitleThread(std::int16_t rank, int thread, std::string_view title) {
     bool& titled = processes_[rank].titled[static_cast<std::size_t>(thread)];
     if (!titled) AddTitle("thread", processes_[rank].id, thread, title, thread);
     titled = true;
   }
 
-  // What an op is called: by its block, or by what it is.
+  // Display name of an op: the recorded name of its block, else a description of its id.
   std::string NameOf(OpId op, OpClass op_class) const {
     if (op == kNoOp) return std::string(foretrain::Name(op_class));
     const auto at = timeline_->op_names.find(NameKey(op));
@@ -169,6 +177,7 @@ class ChromeTraceWriter::Writer {
     return run_->layers.has_value() ? Describe(op, *run_->layers) : Describe(op);
   }
 
+  // Ids are written as text: JavaScript numbers are exact to 2^53 only, and ids have 63 bits.
   Result<void> AddSpan(const Span& span) {
     const int process = ProcessOf(span.rank);
     const int thread = static_cast<int>(span.queue);
@@ -197,6 +206,7 @@ class ChromeTraceWriter::Writer {
     return FlushIfFull();
   }
 
+  // Step windows have a thread of their own below the queues.
   Result<void> AddStep(const StepWindow& window) {
     const int process = ProcessOf(window.rank);
     TitleThread(window.rank, kStepThread, "steps");
@@ -208,6 +218,8 @@ class ChromeTraceWriter::Writer {
     return FlushIfFull();
   }
 
+  // A sample changes one category; a counter event must list all of its space. `live` keeps the
+  // current bytes by category, and one event a moment is written for each space that changed in it.
   Result<void> AddMemory() {
     using Live = std::array<std::map<Category, std::int64_t>, kSpaceCount>;
     const std::vector<MemorySample>& samples = timeline_->memory;
@@ -231,6 +243,7 @@ class ChromeTraceWriter::Writer {
     return {};
   }
 
+  // One counter event lists all categories; the viewer stacks them.
   void AddCounter(const MemorySample& at, Space space,
                   const std::map<Category, std::int64_t>& bytes) {
     Open('C', ProcessOf(at.rank), 0);
@@ -250,6 +263,7 @@ class ChromeTraceWriter::Writer {
 
   Result<void> FlushIfFull() { return text_.size() < kFlushBytes ? Result<void>() : Flush(); }
 
+  // The string keeps its capacity, so memory is allocated once.
   Result<void> Flush() {
     FT_TRY(sink_(text_));
     text_.clear();
@@ -265,8 +279,8 @@ class ChromeTraceWriter::Writer {
   std::string text_;
   bool first_ = true;
   int last_process_ = 0;
-  std::map<std::int16_t, Process> processes_;  // of the run being added
-  const ChromeRun* run_ = nullptr;             // as below, while AddRun runs
+  std::map<std::int16_t, Process> processes_;  // of the current run
+  const ChromeRun* run_ = nullptr;             // set while AddRun runs, as is timeline_
   const Timeline* timeline_ = nullptr;
 };
 
@@ -284,12 +298,14 @@ Result<void> ChromeTraceWriter::End() { return writer_->End(); }
 
 namespace {
 
+// The title by which own_trace.h recognizes the run again.
 std::string TitleOf(const RunInfo& info) {
   std::string title = std::string(Name(info.kind)) + " " + std::to_string(info.id);
   if (!info.label.empty()) title += " (" + info.label + ")";
   return title;
 }
 
+// One run is in memory at a time.
 Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
                        ChromeTraceWriter& writer) {
   FT_TRY(writer.Begin());
@@ -304,8 +320,9 @@ Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
 
 Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
                                FileSystem& files, const std::string& path) {
-  for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // before a file is replaced
-  // Beside the file that it replaces, so that one that fails replaces nothing.
+  for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // checked before a file is replaced
+  // Written to a temporary file in the same folder first: a failed export leaves the old file
+  // alone.
   const std::string temporary = path + ".tmp";
   FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(temporary));
   ChromeTraceWriter writer([&file](std::string_view text) {

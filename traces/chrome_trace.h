@@ -1,5 +1,5 @@
-// Writes runs as a Chrome JSON trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a
-// forecast and its measurement lie in one file, one above the other. Leaves out import.
+// Writes runs as a Chrome JSON trace, which Perfetto (ui.perfetto.dev) and chrome://tracing open. A
+// forecast and its measurement go to one file, one above the other. traces/import reads traces.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,31 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/result.h"
 #include "traces/store.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
-// Takes the next bytes of a text that is written in pieces.
+// Receives the next bytes of a text that is written in pieces.
 using TextSink = std::function<Result<void>(std::string_view)>;
 
-// What a run is called in a trace. Borrowed texts are copied.
+// How a run appears in a trace. Texts are copied.
 struct ChromeRun {
-  std::string title{};          // "predicted 3 (8b-dp4)"
-  std::optional<int> layers{};  // decoder layers, where known: names embedding, layers and head
+  std::string title{};  // "predicted 3 (8b-dp4)"
+  // decoder layers; if known, blocks are named embedding, layers and head
+  std::optional<int> layers{};
 };
 
-// Writes one JSON object: Begin, then any number of AddRun, then End. Memory beyond the timeline
-// given is bounded by 64 KiB of text. Times are microseconds with three decimals, so nothing is
-// rounded.
+// Writes one JSON object: Begin, then any number of AddRun, then End. It needs 64 KiB of text
+// besides the timeline. Times are microseconds with three decimals, so nothing is rounded.
 //
-//   process   one per run and rank, "TITLE rank R", in the order of AddRun
-//   thread    one per queue, in the order of Queue, and one for the step windows
-//   X events  spans: named as their op, category = op class; args: id (a text: it does not fit a
-//   JavaScript
-//             number), what it is, step, bytes, wait_us
-//   C events  "device memory" and its like: bytes by category, one event per moment at which any
-//   changed
+//   process   one for each run and rank, "TITLE rank R", in the order of AddRun
+//   thread    one for each queue, in the order of Queue, and one for the step windows
+//   X events  spans, named after their op; category = op class; args: id (as text: it exceeds the
+//             exact range of JavaScript numbers), description, step, bytes, wait_us
+//   C events  "device memory" and so on: bytes by category, one event for each moment of change
 class ChromeTraceWriter {
  public:
   explicit ChromeTraceWriter(TextSink sink);
@@ -44,7 +42,7 @@ class ChromeTraceWriter {
   ChromeTraceWriter(const ChromeTraceWriter&) = delete;
   ChromeTraceWriter& operator=(const ChromeTraceWriter&) = delete;
 
-  // Errors: those of the sink. `timeline` is sorted.
+  // Errors: those of the sink. `timeline` must be sorted.
   Result<void> Begin();
   Result<void> AddRun(const Timeline& timeline, const ChromeRun& run);
   Result<void> End();
@@ -54,10 +52,10 @@ class ChromeTraceWriter {
   std::unique_ptr<Writer> writer_;
 };
 
-// Writes `runs` of a store to `path`, one loaded at a time, in the order given; a file there is
-// replaced, and removed again where writing fails.
+// Writes `runs` of a store to `path` in the order given, loading one at a time. An existing file is
+// replaced only if writing succeeds.
 //
-// Errors: kInvalidArgument, no such run; kCorruptInput, a damaged run; those of writing.
+// Errors: kInvalidArgument, no such run; kCorruptInput, a damaged run; errors of writing.
 Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
                                FileSystem& files, const std::string& path);
 

@@ -8,6 +8,7 @@
 namespace foretrain {
 namespace {
 
+// Names in the order of the enums. They are part of the store's schema and of exported traces.
 constexpr std::array<std::string_view, kQueueCount> kQueueNames = {
     "host",   "compute", "tp",     "cp",  "ep",  "gather", "reduce", "send+1",
     "send-1", "recv+1",  "recv-1", "h2d", "d2h", "nvme",   "cpu",
@@ -32,6 +33,7 @@ constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNa
     "nvme_write",     "host_read",  "accumulate",    "head_reduce", "balance",
 };
 
+// Checked, because an enum value may come from a cast.
 template <class E, std::size_t N>
 std::string_view NameIn(const std::array<std::string_view, N>& names, E value) {
   const auto index = static_cast<std::size_t>(value);
@@ -39,6 +41,7 @@ std::string_view NameIn(const std::array<std::string_view, N>& names, E value) {
   return names[index];
 }
 
+// A linear search: the lists have at most 20 names.
 template <class E, std::size_t N>
 std::optional<E> FindIn(const std::array<std::string_view, N>& names, std::string_view name) {
   for (std::size_t i = 0; i < N; ++i) {
@@ -47,6 +50,7 @@ std::optional<E> FindIn(const std::array<std::string_view, N>& names, std::strin
   return std::nullopt;
 }
 
+// Widths of the fields of an id, from the lowest bits up.
 constexpr int kOpBits = 12;
 constexpr int kPartBits = 12;
 constexpr int kMicroBatchBits = 18;
@@ -60,6 +64,7 @@ constexpr int kPassShift = kBlockShift + kBlockBits;
 constexpr int kKindShift = kPassShift + kPassBits;
 static_assert(kKindShift + kKindBits == 63);
 
+// The fields fill 63 bits, so that ids are non-negative int64_t (see kinds.h).
 constexpr bool Fits(int value, int bits) { return value >= 0 && value < (1 << bits); }
 
 constexpr int Field(OpId id, int shift, int bits) {
@@ -71,7 +76,7 @@ bool IsCollective(InstructionKind kind) {
          kind == InstructionKind::kAllGather;
 }
 
-// Whether the block of such an instruction says something even where it is 0.
+// True for instructions whose block is meaningful even if it is 0.
 bool NamesBlock(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kSend ||
          kind == InstructionKind::kRecv || kind == InstructionKind::kCopyIn ||
@@ -80,10 +85,13 @@ bool NamesBlock(InstructionKind kind) {
          kind == InstructionKind::kHeadReduce || kind == InstructionKind::kBalance;
 }
 
+// The same for the micro-batch.
 bool NamesMicroBatch(InstructionKind kind) {
   return NamesBlock(kind) || kind == InstructionKind::kLoadBatch;
 }
 
+// Block 0 is the embedding, blocks 1 to `layers` are the layers, and the head follows. Without the
+// number of layers a block is only a number.
 std::string BlockText(int block, std::optional<int> layers) {
   if (layers.has_value()) {
     if (block == 0) return "embedding";
@@ -93,6 +101,8 @@ std::string BlockText(int block, std::optional<int> layers) {
   return "block " + std::to_string(block);
 }
 
+// Lists only the coordinates that mean something for the kind. Imported ops with an unknown
+// micro-batch show their call number instead.
 std::string DescribeKey(const InstructionKey& key, std::optional<int> layers) {
   std::string text;
   const auto add = [&text](std::string_view word) {
@@ -148,6 +158,7 @@ std::optional<InstructionKind> ParseInstructionKind(std::string_view name) {
   return FindIn<InstructionKind>(kInstructionKindNames, name);
 }
 
+// Every field is checked: an overflow would silently give another op's id.
 OpId PackId(const InstructionKey& key, int op) {
   FT_CHECK(static_cast<int>(key.kind) < kInstructionKindCount);
   FT_CHECK(static_cast<int>(key.pass) < kPassCount);
@@ -161,6 +172,7 @@ OpId PackId(const InstructionKey& key, int op) {
          static_cast<OpId>(key.part) << kPartShift | static_cast<OpId>(op);
 }
 
+// The other fields use all values of their bits, so only kind and pass can be out of range.
 bool IsValidId(OpId id) {
   return id >= 0 && Field(id, kKindShift, kKindBits) < kInstructionKindCount &&
          Field(id, kPassShift, kPassBits) < kPassCount;

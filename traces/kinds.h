@@ -1,5 +1,5 @@
-// The one list each of queues, memory categories, spaces and op classes, and the ids that join a
-// predicted span to its measured twin. Leaves out what an op does: sim/program/op.h.
+// The lists of queues, memory categories, spaces and op classes, and the ids that join a predicted
+// span to its measured counterpart. Ops are defined in sim/program/ir/op.h.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace foretrain {
 
-// A queue is a FIFO of ops on one rank. `kHost` issues; only `kCompute` runs arithmetic of the
-// model; `kCpu` runs what is offloaded to the host's processors: updates of offloaded state.
+// A FIFO of ops on one rank. `kHost` issues work; `kCompute` runs the model's arithmetic; `kCpu`
+// runs updates of offloaded state on the host's processors.
 enum class Queue : std::uint8_t {
   kHost,
   kCompute,
@@ -31,7 +31,7 @@ enum class Queue : std::uint8_t {
 };
 inline constexpr int kQueueCount = 15;
 
-// What a buffer is for. A rank's memory is the sum over these.
+// Purpose of a buffer. A rank's memory is the sum over the categories.
 enum class Category : std::uint8_t {
   kParameters,
   kGradients,
@@ -46,11 +46,11 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategoryCount = 10;
 
-// Where a buffer lies.
+// Location of a buffer.
 enum class Space : std::uint8_t { kDevice, kPinned, kHost, kNvme };
 inline constexpr int kSpaceCount = 4;
 
-// What an op spends time on: metrics and gap attribution add up over these.
+// Kind of work of an op. Metrics and gap attribution sum over these classes.
 enum class OpClass : std::uint8_t {
   kGemm,
   kAttention,
@@ -79,7 +79,7 @@ enum class Pass : std::uint8_t {
 };
 inline constexpr int kPassCount = 7;
 
-// What an instruction is. kBlock runs one pass of one block for one micro-batch.
+// Kind of an instruction. kBlock runs one pass of one block for one micro-batch.
 enum class InstructionKind : std::uint8_t {
   kBlock,
   kLoadBatch,
@@ -91,16 +91,16 @@ enum class InstructionKind : std::uint8_t {
   kScalarReduce,
   kNorm,
   kOptimizerStep,
-  kAmend,    // an update that others' gradients scale or undo
-  kKeep,     // older parameters
+  kAmend,    // correction of an update: scales or undoes it after the global norm is known
+  kKeep,     // keeps older parameters
   kCopyIn,   // to the device
   kCopyOut,  // from the device
   kNvmeRead,
   kNvmeWrite,
   kHostRead,
-  kAccumulate,  // by the host's processors
-  kHeadReduce,  // gradients of key and value heads that several ranks have
-  kBalance,     // biases by which a router chooses
+  kAccumulate,  // on the host's processors
+  kHeadReduce,  // reduces gradients of key and value heads that several ranks hold
+  kBalance,     // updates the biases of a router's choice
 };
 inline constexpr int kInstructionKindCount = 20;
 
@@ -112,7 +112,7 @@ std::string_view Name(OpClass op_class);
 std::string_view Name(Pass pass);
 std::string_view Name(InstructionKind kind);
 
-// The value that Name() prints as `name`, or nothing.
+// The value whose Name() is `name`; `nullopt` if there is none.
 std::optional<Queue> ParseQueue(std::string_view name);
 std::optional<Category> ParseCategory(std::string_view name);
 std::optional<Space> ParseSpace(std::string_view name);
@@ -120,8 +120,8 @@ std::optional<OpClass> ParseOpClass(std::string_view name);
 std::optional<Pass> ParsePass(std::string_view name);
 std::optional<InstructionKind> ParseInstructionKind(std::string_view name);
 
-// What an instruction is, never where it stands: equal in every schedule, on every rank and in both
-// executors.
+// Identity of an instruction, independent of its position: equal in every schedule, on every rank
+// and in simulator and runtime.
 struct InstructionKey {
   InstructionKind kind = InstructionKind::kBlock;
   Pass pass = Pass::kNone;
@@ -132,17 +132,18 @@ struct InstructionKey {
   bool operator==(const InstructionKey&) const = default;
 };
 
-// kind 5, pass 3, block 13, micro-batch 18, part 12, op 12 bits: 63 in all, so ids are non-negative
-// int64. An instruction's own id has op 4095; an op's id has its number in its block, [0, 4095).
+// Layout: kind 5, pass 3, block 13, micro-batch 18, part 12, op 12 bits: 63 in all, so ids are
+// non-negative int64_t. An instruction's own id has op 4095; an op's id has its number in the
+// instruction, [0, 4095).
 using OpId = std::int64_t;
 inline constexpr int kWholeInstruction = 4095;
 inline constexpr OpId kNoOp = -1;
 
-// The id of op `op` in [0, 4095] of the instruction. Every field must lie in the range given above:
-// a program with more is refused where it is compiled, so a wider field here is a bug and stops.
+// The id of op `op` in [0, 4095] of the instruction. Fields outside the ranges above are a bug: the
+// compiler refuses programs that exceed them.
 OpId PackId(const InstructionKey& key, int op = kWholeInstruction);
 
-// Whether PackId can have made `id`. Ids read from a file are tested by this first.
+// True if PackId can have made `id`. Test ids read from a file with it first.
 bool IsValidId(OpId id);
 
 // The instruction of `id`, which must be valid.
@@ -151,13 +152,13 @@ InstructionKey UnpackId(OpId id);
 constexpr int OpNumber(OpId id) { return static_cast<int>(id & 0xFFF); }
 constexpr OpId InstructionOf(OpId id) { return id | 0xFFF; }
 
-// "forward block 3 mb 2" or, for an op, "forward block 3 mb 2 op 5": names are made when shown,
-// never stored in a span. The id alone cannot know which block is the head. Any value is safe:
-// kNoOp is "no op", another invalid one "invalid op N".
+// Text of an id: "forward block 3 mb 2" or, for an op, "forward block 3 mb 2 op 5". Names are made
+// when shown and not stored in spans. Any value is safe: kNoOp is "no op", other invalid ids are
+// "invalid op N".
 std::string Describe(OpId id);
 
-// The same for a model of `layers` decoder layers: block 0 is "embedding", block b in [1, layers]
-// is "layer b", block layers + 1 is "head".
+// As above for a model of `layers` decoder layers: block 0 is "embedding", blocks 1 to `layers` are
+// "layer b", block layers + 1 is "head".
 std::string Describe(OpId id, int layers);
 
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-// What the store knows of a run besides its timeline. Leaves out how it is stored (traces/store.h).
+// Metadata of a stored run, besides its timeline (traces/store.h stores it).
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace foretrain {
 
-using RunId = std::int64_t;  // > 0, never used twice in one store
+using RunId = std::int64_t;  // > 0, never reused in one store
 
 enum class RunKind : std::uint8_t { kPredicted, kMeasured, kResimulated, kImported };
 inline constexpr int kRunKindCount = 4;
 
-// kInterrupted: the process that recorded it ended without saying how.
+// kInterrupted: the recording process ended without closing the run.
 enum class RunStatus : std::uint8_t { kRunning, kFinished, kInterrupted, kFailed };
 inline constexpr int kRunStatusCount = 4;
 
@@ -28,53 +28,53 @@ std::string_view Name(RunStatus status);
 std::optional<RunKind> ParseRunKind(std::string_view name);
 std::optional<RunStatus> ParseRunStatus(std::string_view name);
 
-// The specs a run was made from, each as the caller wrote it. Equal texts are stored once.
+// The specs from which a run was made, as the caller wrote them. Equal texts are stored once.
 struct RunSpecs {
   std::string model_json{};
   std::string hardware_json{};
   std::string plan_json{};
-  std::uint64_t program_hash = 0;  // 0: no program (an imported run)
-  std::string program{};           // its block templates; stored once per hash
+  std::uint64_t program_hash = 0;  // 0: no program (imported runs)
+  std::string program{};           // its block templates, stored once for each hash
 };
 
-// What is known before the first step.
+// Facts known before the first step.
 struct RunSetup {
   RunKind kind = RunKind::kMeasured;
-  std::string label{};  // up to 4 KiB; longer ones are cut
+  std::string label{};  // at most 4 KiB; longer ones are cut
   int world = 1;        // ranks, in [1, 2^24]; spans are stored for ranks below 2^15
   RunSpecs specs{};
-  std::optional<RunId> forecast{};  // of a measured run: the run that predicted it
-  std::string details_json{};  // command line, host, build, emulation: whatever is worth keeping
+  std::optional<RunId> forecast{};  // for a measured run, the run that predicted it
+  std::string details_json{};       // any JSON worth keeping: command line, host, build
 };
 
-// What a recorder found wrong with its own recording. Shown beside every figure.
+// Errors and costs of a recording. Shown next to every metric.
 struct RecordingTotals {
   std::int64_t dropped = 0;      // spans that were lost
   std::int64_t invalid = 0;      // spans without a usable time
-  std::int64_t overhead_ns = 0;  // time the recording itself took
+  std::int64_t overhead_ns = 0;  // time spent on recording itself
   std::int64_t clock_error_ns = 0;
 
   bool operator==(const RecordingTotals&) const = default;
 };
 
 // One point of a series: "loss", "learning_rate", "gradient_norm", "tokens_per_s", ... A second
-// point of the same series, rank, step and time replaces the first.
+// point with the same series, rank, step and time replaces the first.
 struct Counter {
   std::string name{};
-  int rank = -1;           // -1: of the whole job
-  std::int32_t step = -1;  // -1: of no step
+  int rank = -1;           // -1: the whole job
+  std::int32_t step = -1;  // -1: no step
   std::int64_t time_ns = 0;
   double value = 0.0;
 
   bool operator==(const Counter&) const = default;
 };
 
-// The clocks of one rank, read at one moment: how a device's times were brought to the run's.
+// Host and device clock of one rank, read together: they align device times with the run's.
 struct ClockReading {
   int rank = 0;
   std::int64_t host_ns = 0;
   std::int64_t device_ns = 0;
-  std::int64_t width_ns = 0;  // the two were read within this time
+  std::int64_t width_ns = 0;  // bound on the time between the two reads
 
   bool operator==(const ClockReading&) const = default;
 };
@@ -98,12 +98,12 @@ struct RunInfo {
   std::int64_t created_unix_ns = 0;
   std::optional<std::int64_t> finished_unix_ns{};
   std::optional<RunId> forecast{};
-  std::optional<std::int32_t> last_step{};  // the newest step of which anything is stored
+  std::optional<std::int32_t> last_step{};  // the newest step with stored data
   std::int64_t spans = 0;
   RecordingTotals totals{};
   std::uint64_t program_hash = 0;
-  std::string message{};               // why it failed or was interrupted
-  std::vector<MetricValue> figures{};  // its metrics with rank -1 and step -1
+  std::string message{};               // reason of a failure or interruption
+  std::vector<MetricValue> figures{};  // metrics with rank -1 and step -1
 };
 
 // A run with all or part of its timeline.

@@ -8,34 +8,36 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/crc32c.h"
+#include "base/io/crc32c.h"
 
 namespace foretrain {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "sums are packed as they lie in memory");
 
-constexpr std::int32_t kLeastBlock = 32;
-constexpr std::int64_t kMostBlocks = 300'000;  // but for those that end early
+// Bounds of the sums: the number of blocks is bounded, so a longer run has more spans in each
+// block. Levels of memory are stored once in kSamplesOfLevel samples.
+constexpr std::int32_t kMinBlock = 32;
+constexpr std::int64_t kMaxBlocks = 300'000;   // except blocks that end early
 constexpr std::uint32_t kLayout = 0x314D5553;  // "SUM1"
 constexpr std::int64_t kSamplesOfLevel = 2'000;
-constexpr std::int64_t kMostTimeNs = std::int64_t{1} << 60;
+constexpr std::int64_t kMaxTimeNs = std::int64_t{1} << 60;
 
-// What precedes the blocks of a track.
+// Header of a track's blocks.
 struct PackedTrack {
   std::int32_t rank = 0;
   std::uint32_t queue = 0;
   std::uint64_t blocks = 0;
 };
 
-// A block without padding.
+// A block as stored, without padding.
 struct PackedBlock {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int32_t spans = 0;
   std::array<float, kWorkCount> busy_ns{};
 };
-// A memory sample without padding.
+// A memory sample as stored, without padding.
 struct PackedLevel {
   std::int64_t time_ns = 0;
   std::int64_t bytes = 0;
@@ -45,13 +47,14 @@ struct PackedLevel {
 };
 static_assert(sizeof(PackedTrack) == 16 && sizeof(PackedBlock) == 56 && sizeof(PackedLevel) == 24);
 
+// Copies the bytes of a plain struct.
 template <class T>
 void Append(const T& value, std::string& bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-// False: the bytes end before.
+// Copies a value from the front of `bytes`; false if too few are left.
 template <class T>
 bool TakeFrom(std::string_view& bytes, T& value) {
   if (bytes.size() < sizeof(T)) return false;
@@ -60,8 +63,10 @@ bool TakeFrom(std::string_view& bytes, T& value) {
   return true;
 }
 
+// Blocks from a file must be ordered in start and end, and their sums finite: drawing relies on
+// both.
 bool IsPossible(const SpanBlock& block, const SpanBlock* before) {
-  const bool in_time = block.start_ns >= -kMostTimeNs && block.end_ns <= kMostTimeNs;
+  const bool in_time = block.start_ns >= -kMaxTimeNs && block.end_ns <= kMaxTimeNs;
   if (!in_time || block.start_ns > block.end_ns || block.spans < 1) return false;
   if (before != nullptr && (block.start_ns < before->start_ns || block.end_ns < before->end_ns)) {
     return false;
@@ -70,6 +75,7 @@ bool IsPossible(const SpanBlock& block, const SpanBlock* before) {
                      [](float busy) { return std::isfinite(busy) && busy >= 0.0F; });
 }
 
+// The count of blocks is checked against the bytes that are left before anything is reserved.
 bool UnpackTrack(std::string_view& bytes, TrackSums& track) {
   PackedTrack head;
   if (!TakeFrom(bytes, head) || head.queue >= kQueueCount || head.rank < 0 ||
@@ -89,6 +95,7 @@ bool UnpackTrack(std::string_view& bytes, TrackSums& track) {
   return true;
 }
 
+// Levels must be ordered by rank and time, since they are searched by bisection.
 bool UnpackLevels(std::string_view& bytes, std::vector<MemorySample>& levels) {
   std::uint64_t count = 0;
   if (!TakeFrom(bytes, count) || count > bytes.size() / sizeof(PackedLevel)) return false;
@@ -98,7 +105,7 @@ bool UnpackLevels(std::string_view& bytes, std::vector<MemorySample>& levels) {
     if (!TakeFrom(bytes, packed)) return false;
     const bool possible = packed.rank >= 0 && packed.rank < (1 << 15) && packed.bytes >= 0 &&
                           packed.category < kCategoryCount && packed.space < kSpaceCount &&
-                          packed.time_ns >= -kMostTimeNs && packed.time_ns <= kMostTimeNs;
+                          packed.time_ns >= -kMaxTimeNs && packed.time_ns <= kMaxTimeNs;
     if (!possible) return false;
     const MemorySample level{packed.time_ns, packed.bytes, static_cast<std::int16_t>(packed.rank),
                              static_cast<Category>(packed.category),
@@ -112,6 +119,7 @@ bool UnpackLevels(std::string_view& bytes, std::vector<MemorySample>& levels) {
   return true;
 }
 
+// Separate weight gradients count as updates.
 Work WorkOfPass(Pass pass) {
   switch (pass) {
     case Pass::kForward:
@@ -132,6 +140,7 @@ Work WorkOfPass(Pass pass) {
 
 }  // namespace
 
+// The class decides first, because communication and copies have passes too.
 Work WorkOf(OpId op, OpClass op_class) {
   switch (op_class) {
     case OpClass::kPpComm:
@@ -159,6 +168,8 @@ std::int64_t SpanSums::Spans() const {
   return spans;
 }
 
+// Blocks are ordered by start and end, so a binary search finds the first; a block that lies partly
+// inside counts proportionally.
 std::int64_t SpanSums::SpansIn(double start_ns, double end_ns) const {
   double spans = 0.0;
   for (const TrackSums& track : tracks) {
@@ -177,8 +188,10 @@ std::int64_t SpanSums::SpansIn(double start_ns, double end_ns) const {
 
 SpanSummer::SpanSummer(std::int64_t spans)
     : most_(static_cast<std::int32_t>(
-          std::clamp<std::int64_t>(spans / kMostBlocks, kLeastBlock, 1 << 24))) {}
+          std::clamp<std::int64_t>(spans / kMaxBlocks, kMinBlock, 1 << 24))) {}
 
+// A block closes when it is full, or early at a gap as long as itself. Without the early end, a
+// picture would fill the gap with color.
 void SpanSummer::Add(int rank, Queue queue, std::int64_t start_ns, std::int64_t end_ns, Work work) {
   const bool same = !sums_.tracks.empty() && sums_.tracks.back().rank == rank &&
                     sums_.tracks.back().queue == queue;
@@ -198,6 +211,7 @@ void SpanSummer::Add(int rank, Queue queue, std::int64_t start_ns, std::int64_t 
   block.busy_ns[static_cast<std::size_t>(work)] += static_cast<float>(end_ns - start_ns);
 }
 
+// Stores the live bytes of each category at the last sample's time.
 void SpanSummer::TakeLevels() {
   since_ = 0;
   for (const auto& [kind, bytes] : live_) {
@@ -206,7 +220,7 @@ void SpanSummer::TakeLevels() {
 }
 
 void SpanSummer::Add(const MemorySample& sample) {
-  // Samples of one moment count together: levels are of a moment after which another comes.
+  // Samples of one moment belong together, so levels are taken only between two moments.
   const bool other = last_.has_value() && last_->rank != sample.rank;
   if (other) live_.clear();
   if (last_.has_value() && !other && since_ >= kSamplesOfLevel && sample.time_ns > last_->time_ns) {
@@ -224,6 +238,8 @@ SpanSums SpanSummer::Take() {
   return std::exchange(sums_, {});
 }
 
+// All levels of one moment are adjacent: the first search finds the last such moment, the second
+// where its samples begin.
 std::span<const MemorySample> SpanSums::LevelsBefore(int rank, std::int64_t time_ns) const {
   const auto place = [](const MemorySample& s) {
     return std::pair<int, std::int64_t>(s.rank, s.time_ns);
@@ -237,6 +253,8 @@ std::span<const MemorySample> SpanSums::LevelsBefore(int rank, std::int64_t time
   return {begin, end};
 }
 
+// Layout: magic, CRC-32C of the rest, levels, then tracks with their blocks. All little-endian, as
+// in memory.
 std::string PackSums(const SpanSums& sums) {
   std::string body;
   for (const TrackSums& track : sums.tracks) {
@@ -262,6 +280,7 @@ std::string PackSums(const SpanSums& sums) {
   return bytes += body;
 }
 
+// The checksum is verified first; the range checks then only guard against bugs and forged files.
 Result<SpanSums> UnpackSums(std::string_view bytes) {
   std::uint32_t layout = 0, checksum = 0;
   const bool head = TakeFrom(bytes, layout) && TakeFrom(bytes, checksum);

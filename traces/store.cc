@@ -11,10 +11,12 @@ RunRecorder::RunRecorder(std::shared_ptr<Writer> writer,
                          std::shared_ptr<store_internal::RunState> state)
     : writer_(std::move(writer)), state_(std::move(state)) {}
 
+// Abandon records a run that was not finished as interrupted, so no run stays `running` by mistake.
 RunRecorder::~RunRecorder() { writer_->Abandon(*state_); }
 
 RunId RunRecorder::id() const { return state_->id; }
 
+// The writer takes the caller's vector and gives back an empty one in exchange.
 Result<void> RunRecorder::Add(std::vector<Span>& spans) {
   return writer_->PostRows(*state_, spans);
 }
@@ -23,6 +25,7 @@ Result<void> RunRecorder::Add(std::vector<MemorySample>& samples) {
   return writer_->PostRows(*state_, samples);
 }
 
+// Few rows, so they are copied into the outbox under the writer's lock.
 Result<void> RunRecorder::AddSteps(std::span<const StepWindow> steps) {
   return writer_->PostSmall(*state_, [steps](SmallRows& rows) {
     rows.steps.insert(rows.steps.end(), steps.begin(), steps.end());
@@ -52,6 +55,7 @@ Result<void> RunRecorder::AddClock(const ClockReading& reading) {
                             [&reading](SmallRows& rows) { rows.clocks.push_back(reading); });
 }
 
+// The time of a note is taken here, not when the writing thread reaches it.
 Result<void> RunRecorder::AddNote(std::string_view text) {
   const std::int64_t now = writer_->NowUnixNs();
   return writer_->PostSmall(*state_, [now, text](SmallRows& rows) {
@@ -65,6 +69,7 @@ Result<void> RunRecorder::Attach(std::string_view name, std::string_view bytes) 
   });
 }
 
+// Counts add up; the clock error keeps its largest value.
 Result<void> RunRecorder::AddTotals(const RecordingTotals& totals) {
   return writer_->PostSmall(*state_, [&totals](SmallRows& rows) {
     rows.totals.dropped += totals.dropped;
@@ -74,6 +79,7 @@ Result<void> RunRecorder::AddTotals(const RecordingTotals& totals) {
   });
 }
 
+// Names and windows go first, so that a reader never shows spans without them.
 Result<void> RunRecorder::AddTimeline(Timeline timeline) {
   FT_TRY(AddOpNames(timeline.op_names));
   FT_TRY(AddSteps(timeline.steps));
@@ -83,6 +89,7 @@ Result<void> RunRecorder::AddTimeline(Timeline timeline) {
 
 Result<void> RunRecorder::Flush() { return writer_->Flush(); }
 
+// `running` is the state of an open run and cannot be an ending.
 Result<void> RunRecorder::Finish(RunStatus status, std::string_view message) {
   if (status == RunStatus::kRunning) {
     return Fail(ErrorCode::kInvalidArgument, "a run cannot be finished as running");
@@ -92,6 +99,7 @@ Result<void> RunRecorder::Finish(RunStatus status, std::string_view message) {
 
 Store::Store(std::shared_ptr<Writer> writer) : writer_(std::move(writer)) {}
 
+// An error at this point has no receiver: callers that need to know call Close.
 Store::~Store() { static_cast<void>(writer_->Close().has_value()); }
 
 Result<std::unique_ptr<Store>> Store::Open(const std::string& path, const StoreOptions& options) {

@@ -1,6 +1,6 @@
-// The store: one SQLite file that holds runs with their specs, spans, memory samples, counters and
-// metrics, written by a background thread and read while it is written. docs/store.md describes the
-// file and its SQL views. Leaves out import and export (traces/chrome_trace.h).
+// The store: one SQLite file with runs, their specs, spans, memory samples, counters and metrics. A
+// background thread writes it, and it can be read meanwhile. docs/store.md describes the file and
+// its SQL views.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,16 @@
 namespace foretrain {
 
 struct StoreOptions {
-  // Rows of one commit and one checksum; [1, 2^20].
+  // Rows of one commit and one checksum, in [1, 2^20].
   std::int64_t batch_rows = 50'000;
-  // A batch that is not full is committed after this long.
+  // A partly filled batch is committed after this time.
   std::int64_t batch_interval_ns = 250'000'000;
-  // Bound on what waits to be written, in rows of 48 bytes. Beyond it Add waits for the disk or,
-  // where writing fails, drops what it was given and counts it.
-  std::int64_t most_waiting_rows = 2'000'000;
-  // The SQLite VFS to use; empty is the system's. Tests name one that fails.
+  // Maximum number of rows (of 48 bytes) that wait to be written. Beyond it Add waits for the disk;
+  // if writing fails, Add drops its rows and counts them.
+  std::int64_t max_waiting_rows = 2'000'000;
+  // The SQLite VFS; empty for the system's. Tests use one that fails.
   std::string vfs{};
-  // Borrowed; nothing is the system's clock.
+  // Borrowed; null for the system's clock.
   Clock* clock = nullptr;
 };
 
@@ -41,26 +41,28 @@ class Writer;
 struct RunState;
 }  // namespace store_internal
 
-// Records one run. All functions are safe from any thread and cost the caller a lock that is held
-// for the moving of a pointer; rows are written later, by the store's thread. When writing fails
-// (disk full, I/O), every call returns that one Error until writing works again: what was committed
-// stays, what waits is kept up to StoreOptions::most_waiting_rows and written when the disk takes
-// it; a caller may ignore the Error and go on without a record. Must not outlive its Store.
+// Records one run. All functions are safe from any thread and hold a lock only to move a pointer;
+// the store's thread writes the rows later.
+//
+// If writing fails (disk full, I/O), every call returns that Error until writing works again.
+// Committed rows stay. Waiting rows are kept up to StoreOptions::max_waiting_rows and written once
+// the disk takes them. A caller may ignore the Error and continue without a record. Must not
+// outlive its Store.
 class RunRecorder {
  public:
   RunRecorder(std::shared_ptr<store_internal::Writer> writer,
               std::shared_ptr<store_internal::RunState> state);
-  ~RunRecorder();  // a run not finished is closed as interrupted
+  ~RunRecorder();  // an unfinished run is closed as interrupted
   RunRecorder(const RunRecorder&) = delete;
   RunRecorder& operator=(const RunRecorder&) = delete;
 
   RunId id() const;
 
-  // Takes the contents of `spans` and leaves it empty, with the capacity of an earlier one where
-  // there is any. Any order, any ranks in [0, world), any number. Spans that end before they start,
-  // lie beyond +-2^60 ns or have bytes outside [0, 2^56] are not stored but counted as invalid.
+  // Takes the contents of `spans` and leaves it empty, with the capacity of a used vector if one is
+  // available. Any order, number, and ranks in [0, world). Spans that end before they start, lie
+  // beyond +-2^60 ns or have bytes outside [0, 2^56] are not stored and count as invalid.
   Result<void> Add(std::vector<Span>& spans);
-  // The same for memory samples. Samples of one rank come in the order in which they happened.
+  // As above for memory samples. Samples of one rank must come in order of time.
   Result<void> Add(std::vector<MemorySample>& samples);
   Result<void> AddSteps(std::span<const StepWindow> steps);
   Result<void> AddCounters(std::span<const Counter> counters);
@@ -68,18 +70,18 @@ class RunRecorder {
   Result<void> AddOpNames(const std::map<OpId, std::string>& names);
   Result<void> AddClock(const ClockReading& reading);
   Result<void> AddNote(std::string_view text);
-  // Bytes under a name, such as the routing counts of a step; the same name again replaces them.
+  // Stores bytes under a name, e.g. the routing counts of a step. The same name replaces them.
   Result<void> Attach(std::string_view name, std::string_view bytes);
-  // Adds to what the run has.
+  // Adds to the run's totals.
   Result<void> AddTotals(const RecordingTotals& totals);
-  // All of a timeline: spans, samples, windows and names.
+  // Adds all parts of a timeline: spans, samples, windows and names.
   Result<void> AddTimeline(Timeline timeline);
 
-  // Returns when all that this thread added before is on the disk and survives a loss of power.
+  // Returns once everything this thread added before is on disk and survives a loss of power.
   Result<void> Flush();
 
-  // Writes all that was added, closes the run as `status` (kFinished, kFailed or kInterrupted) with
-  // `message`, and flushes. At most once, and nothing after it.
+  // Writes everything that was added, closes the run as `status` (kFinished, kFailed or
+  // kInterrupted) with `message`, and flushes. Called at most once; no call may follow.
   Result<void> Finish(RunStatus status, std::string_view message = {});
 
  private:
@@ -87,32 +89,34 @@ class RunRecorder {
   std::shared_ptr<store_internal::RunState> state_;  // shared with the writing thread
 };
 
-// A store open for recording: at most one in the world per file.
+// A store opened for recording: one process at a time for each file.
 class Store {
  public:
-  // Opens the store at `path`, or makes one. Runs that a dead process left `running` become
+  // Opens or creates the store at `path`. Runs that a dead process left `running` become
   // interrupted.
   //
   // Errors: kInvalidArgument, a folder, not a regular file, not readable or writable, another
   // program's
-  //         database, or another process is recording into it (named, with its pid); kUnsupported,
-  //         written by a newer foretrain (both schema numbers); kCorruptInput, damaged or not a
-  //         database; kResourceExhausted, disk full; kIo.
+  //         database, or in use by another recording process (named with its pid); kUnsupported,
+  //         written
+  //         by a newer foretrain (states both schema numbers); kCorruptInput, damaged or not a
+  //         database;
+  //         kResourceExhausted, disk full; kIo.
   static Result<std::unique_ptr<Store>> Open(const std::string& path,
                                              const StoreOptions& options = {});
-  ~Store();  // Close, dropping what it says
+  ~Store();  // calls Close and drops its result
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Commits the run's row, durably, and returns its recorder. Errors: kInvalidArgument, a field out
-  // of range; and those of writing.
+  // Commits the run's row durably and returns its recorder. Errors: kInvalidArgument, a field out
+  // of range; errors of writing.
   Result<std::unique_ptr<RunRecorder>> BeginRun(const RunSetup& setup);
 
   // Flushes all runs.
   Result<void> Flush();
 
-  // Writes all that was added, closes unfinished runs as interrupted and releases the file. A
-  // second call does nothing.
+  // Writes everything that was added, closes unfinished runs as interrupted and releases the file.
+  // A second call does nothing.
   Result<void> Close();
 
   const std::string& path() const;
@@ -124,68 +128,68 @@ class Store {
 };
 
 struct ReaderOptions {
-  // SQLite checks the whole file on opening up to this size; spans are checked by their checksums
-  // when they are read, in a file of any size.
-  std::int64_t most_checked_bytes = std::int64_t{32} << 20;
+  // Files up to this size are checked completely by SQLite when opened. In files of any size, spans
+  // are checked by their checksums when read.
+  std::int64_t max_checked_bytes = std::int64_t{32} << 20;
   std::string vfs{};
 };
 
-// Which part of a run's timeline to load. Everything by default. Memory samples before a part are
-// loaded as far as they say what is live at its start.
+// Part of a run's timeline to load; everything by default. Memory samples before the part are
+// loaded as far as they determine what is live at its start.
 struct LoadOptions {
-  // Spans that serve steps first to second, both included, and the windows of those steps.
+  // Spans that serve steps first to second, both included, and those steps' windows.
   std::optional<std::pair<std::int32_t, std::int32_t>> steps{};
-  // Spans that touch [first, second) ns, and windows that do.
+  // Spans and windows that touch [first, second) ns.
   std::optional<std::pair<std::int64_t, std::int64_t>> window_ns{};
-  // Ranks; empty is all.
+  // Ranks; empty means all.
   std::vector<int> ranks{};
-  // False: run info, specs, figures and counters alone.
+  // If false: only run info, specs, metrics and counters.
   bool timeline = true;
-  // False: of the timeline windows and names alone, no spans and memory samples.
+  // If false: only windows and names of the timeline, no spans and memory samples.
   bool spans = true;
-  // Of the run, with window_ns: memory samples before the part are then taken from its levels, and
-  // samples are tested for their ranges instead of by checksums, for those are of whole batches.
-  // Borrowed; null: all samples up to the part are read.
+  // The run's sums, for use with window_ns. Memory before the part then comes from their levels.
+  // Samples are checked by ranges instead of checksums, which cover whole batches. Borrowed; null:
+  // all samples up to the part are read.
   const SpanSums* sums = nullptr;
-  // Asked now and then while loading; true ends it with kAborted.
+  // Called now and then while loading; returning true ends it with kAborted.
   std::function<bool()> cancelled{};
 };
 
-// Reads a store, also one that is being written, through a connection that cannot write and takes
-// nothing in the file on trust. Reads are short transactions. One thread at a time.
+// Reads a store, also while it is being written. The connection cannot write, and nothing in the
+// file is trusted. Reads are short transactions. One thread at a time.
 class StoreReader {
  public:
-  // Errors as Store::Open, but for recording: kInvalidArgument where the file is missing or empty.
+  // Errors as in Store::Open except recording; kInvalidArgument if the file is missing or empty.
   static Result<StoreReader> Open(const std::string& path, const ReaderOptions& options = {});
   StoreReader(StoreReader&&) noexcept;
   StoreReader& operator=(StoreReader&&) noexcept;
   ~StoreReader();
 
-  // All runs, oldest first. A run whose recorder is dead is shown as interrupted.
+  // All runs, oldest first. A run whose recorder is dead appears as interrupted.
   Result<std::vector<RunInfo>> ListRuns() const;
 
-  // Errors: kInvalidArgument, no such run (the message lists those there are).
+  // Errors: kInvalidArgument, no such run (the message lists the existing ones).
   Result<RunInfo> FindRun(RunId id) const;
 
-  // The run with its timeline, each checksum verified. About 3 million spans a second.
+  // Loads the run with its timeline and verifies each checksum. About 3 million spans a second.
   //
-  // Errors: kInvalidArgument, no such run; kCorruptInput, naming run and batch, where stored rows
-  // are not those that were written; kAborted; kIo.
+  // Errors: kInvalidArgument, no such run; kCorruptInput, naming run and batch, if stored rows
+  // differ from those written; kAborted; kIo.
   Result<StoredRun> LoadRun(RunId id, const LoadOptions& options = {}) const;
 
-  // The sums of the run's spans, for pictures of all of it. Those of a finished long run are stored
-  // with it; else they are made by reading all spans.
+  // The sums of the run's spans, for pictures of all of it. A finished long run has them stored;
+  // else they are computed from all spans.
   //
-  //   cancelled  asked now and then; true ends it with kAborted
+  //   cancelled  called now and then; returning true ends it with kAborted
   //
-  // Errors: kInvalidArgument, no such run; kCorruptInput, a span that cannot be; kAborted; kIo.
+  // Errors: kInvalidArgument, no such run; kCorruptInput, an impossible span; kAborted; kIo.
   Result<SpanSums> LoadSums(RunId id, const std::function<bool()>& cancelled = {}) const;
 
-  // Bytes attached under `name`. Errors: kInvalidArgument, none of that name.
+  // The bytes attached under `name`. Errors: kInvalidArgument, no such name.
   Result<std::string> Attachment(RunId id, std::string_view name) const;
   Result<std::vector<std::string>> AttachmentNames(RunId id) const;
 
-  // A number that changes when any process has committed to the store. Cheap: ask every frame.
+  // A number that changes when any process commits to the store. Cheap enough for every frame.
   Result<std::int64_t> DataVersion() const;
 
   const std::string& path() const;
@@ -197,17 +201,17 @@ class StoreReader {
   std::unique_ptr<Connection> connection_;
 };
 
-// ---- changes to stored runs; short transactions, also while another process records. Errors:
-// kInvalidArgument, no such run or file; kTimeout, the file stayed locked for 10 s; those of
+// ---- changes to stored runs Short transactions, also while another process records. Errors:
+// kInvalidArgument, no such run or file; kTimeout, the file stayed locked for 10 s; errors of
 // writing.
 
 Result<void> RenameRun(const std::string& path, RunId id, std::string_view label);
 
-// A pinned run is refused by DeleteRun.
+// DeleteRun refuses pinned runs.
 Result<void> SetPinned(const std::string& path, RunId id, bool pinned);
 
-// Removes a run with all that only it uses. Its space is used again by later runs. Refuses pinned
-// runs and one that is being recorded.
+// Removes a run and everything only it uses. Later runs reuse the space. Refuses pinned runs and
+// runs being recorded.
 Result<void> DeleteRun(const std::string& path, RunId id);
 
 }  // namespace foretrain

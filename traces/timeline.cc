@@ -6,7 +6,7 @@
 namespace foretrain {
 namespace {
 
-// Ties beyond (rank, queue, start_ns) are broken too, so that equal timelines sort to equal bytes.
+// Ties after (rank, queue, start_ns) are broken too, so that equal timelines sort to equal bytes.
 auto SpanKey(const Span& span) {
   return std::tuple(span.rank, span.queue, span.start_ns, span.end_ns, span.step, span.op);
 }

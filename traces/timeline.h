@@ -1,5 +1,5 @@
-// A run's spans and memory samples in memory, predicted or measured alike. Leaves out storage
-// (traces/store.h) and arithmetic on timelines (traces/metrics/).
+// A run's spans and memory samples in memory, predicted or measured. traces/store.h stores them,
+// traces/metrics computes with them.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@
 
 namespace foretrain {
 
-// One op (or, with OpNumber(op) == kWholeInstruction, one instruction) on one queue. Plain data.
+// One op on one queue, or a whole instruction if OpNumber(op) == kWholeInstruction.
 struct Span {
   std::int64_t start_ns = 0;  // since the run's origin
   std::int64_t end_ns = 0;    // >= start_ns
   OpId op = kNoOp;
-  std::int64_t bytes = 0;  // moved by a copy or collective, this rank's input; 0 for compute
-  std::int64_t ready_ns =
-      0;  // communication: when this rank had arrived; compute: when its inputs were there
-  std::int32_t step = 0;  // step of the batch it serves
+  std::int64_t bytes = 0;     // moved by a copy or collective: this rank's input; 0 for compute
+  std::int64_t ready_ns = 0;  // communication: this rank arrived; compute: inputs were ready
+  std::int32_t step = 0;      // step of the batch that it serves
   std::int16_t rank = 0;
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
@@ -35,7 +34,7 @@ struct MemorySample {
   Space space = Space::kDevice;
 };
 
-// One step of one rank: from the moment its first op may start to the end of its last.
+// One step of one rank: from the earliest possible start of its first op to the end of its last.
 struct StepWindow {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -49,16 +48,14 @@ struct Timeline {
   std::vector<Span> spans;
   std::vector<MemorySample> memory;
   std::vector<StepWindow> steps;
-  std::map<OpId, std::string>
-      op_names;  // "mlp.up": what the block calls an op; key has micro-batch 0
+  std::map<OpId, std::string> op_names;  // names such as "mlp.up"; keys have micro-batch 0
 };
 
 // Sorts spans by (rank, queue, start_ns), memory and steps by (rank, time). Samples of one rank and
-// moment keep the order in which they were added: the last of a category counts. O(n) when sorted.
+// moment keep their order: the last of a category counts. O(n) if already sorted.
 void SortTimeline(Timeline& timeline);
 
-// The id under which `op_names` holds the name of `op`: the same with its micro-batch cleared.
-// kNoOp stays kNoOp.
+// The key of `op` in `op_names`: the same id with micro-batch 0. kNoOp stays kNoOp.
 OpId NameKey(OpId op);
 
 }  // namespace foretrain

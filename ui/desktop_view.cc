@@ -12,20 +12,20 @@
 #include "ui/open_desktop.h"
 #include "ui/render/headless.h"
 #include "ui/render/png.h"
-#include "ui/render/window.h"
 #include "ui/store_loader.h"
 
 namespace foretrain {
 namespace {
 
 constexpr auto kMovingPause = std::chrono::milliseconds(20);
-constexpr int kMostMoving = 30'000;  // ten minutes: what moves longer is drawn as far as it came
+constexpr int kMaxMoving = 30'000;  // ten minutes: what moves longer is drawn as far as it came
 
 }  // namespace
 
 namespace ui {
 namespace {
 
+// Checks what needs no runs, before any are read.
 Result<void> CheckOptions(const ViewOptions& options) {
   if (!std::isfinite(options.scale) || options.scale < 0.0 || options.scale > 8.0) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -41,6 +41,7 @@ Result<void> CheckOptions(const ViewOptions& options) {
   return {};
 }
 
+// Without a step the median one is shown. The measured run decides if there is one.
 Result<void> CheckStep(const CompareModel& model, const ViewOptions& options) {
   if (!options.step.has_value()) return {};
   const Side side = model.Of(Side::kMeasured).IsPresent() ? Side::kMeasured : Side::kPredicted;
@@ -60,6 +61,8 @@ CompareOptions CompareOptionsOf(const CompareInput& input, const ViewOptions& op
   return compare;
 }
 
+// Applies the window and the rank to the compare view. A window outside the step is refused,
+// because an empty picture explains nothing.
 Result<void> Place(const ViewOptions& options, CompareScreen& screen) {
   ViewState& state = screen.state();
   if (options.window_start_s.has_value()) {
@@ -87,6 +90,8 @@ Result<void> Place(const ViewOptions& options, CompareScreen& screen) {
 
 }  // namespace
 
+// Checks come in the order in which their inputs become known: options, view, step, window. The
+// desktop is not shown before all pass.
 Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptions& options) {
   FT_TRY(CheckOptions(options));
   const CompareOptions compare = CompareOptionsOf(opened.input, options);
@@ -95,22 +100,21 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
   FT_TRY(desktop->Show(options.view));
   DesktopState& state = desktop->state();
   state.light = options.light;
-  state.store = std::move(opened.path);
-  state.runs = std::move(opened.runs);
-  state.run_models = std::move(opened.models);
-  state.shown_run = opened.run;
-  state.shown_against = opened.against;
-  state.store_error = options.store_error;
-  state.plan_setup = options.plan_setup;
-  state.search = options.search;
-  state.local = options.local;
-  FT_TRY(CheckStep(*state.model, options));
+  state.session.SetStore({std::move(opened.path), opened.run, opened.against},
+                         std::move(opened.runs), std::move(opened.models));
+  state.stores.error = options.store_error;
+  state.plan_start.setup = options.plan_setup;
+  state.plan_start.search = options.search;
+  state.plan_start.local = options.local;
+  FT_TRY(CheckStep(state.session.model(), options));
   FT_TRY(Place(options, desktop->compare()));
   return desktop;
 }
 
 }  // namespace ui
 
+// Draws frames until nothing moves and no thread works, so that the same command gives the same
+// picture. At most kMaxMoving frames.
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain,
                                StoreAccess* stores, const FindLive& find_live) {
@@ -121,15 +125,15 @@ Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
             ui::HeadlessView::Create(size, options.font_folders.value_or(ui::FontFolders())));
   FT_ASSIGN(const std::unique_ptr<ui::Desktop> desktop,
             ui::OpenDesktop(std::move(opened), options));
-  desktop->state().explain = explain;
-  desktop->state().find_live = find_live;
+  desktop->state().services.explain = explain;
+  desktop->state().services.find_live = find_live;
   desktop->state().still = true;
   // Widgets take their sizes in the first frame and their places in the next; work on other threads
   // is waited for.
   ui::StoreLoader loader(stores, {}, /*follows=*/false);
   view->Frame(*desktop);
   loader.Refresh(0.0, desktop->state());
-  for (int i = 0; i < kMostMoving && (desktop->IsMoving() || loader.IsBusy()); ++i) {
+  for (int i = 0; i < kMaxMoving && (desktop->IsMoving() || loader.IsBusy()); ++i) {
     std::this_thread::sleep_for(kMovingPause);
     loader.Refresh(0.0, desktop->state());
     view->Frame(*desktop);

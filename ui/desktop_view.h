@@ -1,5 +1,5 @@
-// The desktop for whoever has runs to show: as a picture, or in a window. Leaves out reading runs
-// from a store (ui/stored_run.h).
+// Shows the desktop, as a picture or in a window. Leaves out reading runs from a store
+// (ui/stored_run.h).
 #pragma once
 
 #include <cstdint>
@@ -13,62 +13,65 @@
 #include "ui/settings.h"
 #include "ui/store_access.h"
 #include "ui/training_process.h"
-#include "ui/view_model/plan_setup.h"
+#include "ui/view_model/planning/plan_setup.h"
 
 namespace foretrain {
 
 struct ViewOptions {
-  std::string view = "compare";  // name in the table of views (ui/view/view_table.h)
-  int width = 1600;  // pixels
+  std::string view = "compare";  // name in the table of views (ui/view/screens/view_table.h)
+  int width = 1600;              // pixels
   int height = 900;
-  double scale = 1.0;  // of text and lines; 0: as the screen's density asks, 1 for a picture
+  double scale = 1.0;  // of text and lines; 0: by the screen's density, 1 for a picture
   bool light = false;
-  bool wall_clock = false;                 // runs begin together, not steps
-  bool queues = false;                     // one row for each queue
-  std::optional<std::int32_t> step{};      // of the measured run; default: the median one
-  std::optional<double> window_start_s{};  // stretch to show, since the step (or the run) began;
-  std::optional<double> window_end_s{};    // default: the whole step
-  std::optional<int> memory_rank{};        // default: the fullest
-  std::string store_error{};               // why no store is open, shown where runs would be
-  ui::PlanSetup plan_setup{};              // what the plan and what-if views begin with
-  bool search = false;                     // the plan view searches at once
-  std::optional<ui::LocalMachine> local{};  // this machine's CPU, where its figures are known
+  bool wall_clock = false;                  // align runs by wall clock instead of step start
+  bool queues = false;                      // one row for each queue
+  std::optional<std::int32_t> step{};       // of the measured run; default: the median one
+  std::optional<double> window_start_s{};   // stretch to show, since the step (or the run) began;
+  std::optional<double> window_end_s{};     // default: the whole step
+  std::optional<int> memory_rank{};         // default: the fullest
+  std::string store_error{};                // why no store is open; shown in place of runs
+  ui::PlanSetup plan_setup{};               // start of the plan and what-if views
+  bool search = false;                      // the plan view searches at once
+  std::optional<ui::LocalMachine> local{};  // this machine's CPU, if its rates are known
   std::optional<std::vector<std::string>> font_folders{};  // default: where distributions put them;
                                                            // empty: the built-in font
 };
 
-// Draws a view without a display into the PNG `path`. `explain` and `find_live` may be empty; `stores`, which
-// `opened` came from, may be null where its runs are read whole.
+// Draws a view into the PNG `path`, without a display. The same runs and options give the same
+// pixels on one machine.
 //
-// Errors: kInvalidArgument, no such view, a size that is not 1 to 16384 pixels, a window that is empty, a step or
-// rank that the runs do not have; kUnsupported, no driver draws without a display; kIo.
-// The same runs and options give the same pixels on one machine.
+//   explain, find_live  may be empty
+//   stores              the source of `opened`; null if its runs were read whole
+//
+// Errors: kInvalidArgument, an unknown view, a size outside 1 to 16384 pixels, an empty window,
+// or a step or rank that the runs do not have; kUnsupported, no driver draws without a display;
+// kIo.
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain = {},
                                StoreAccess* stores = nullptr, const FindLive& find_live = {});
 
-// Whether a view shows stored runs; else it is of use without a store.
-// Errors: kInvalidArgument, no such view.
+// Whether a view shows stored runs. The others are useful without a store. Errors:
+// kInvalidArgument, no such view.
 Result<bool> ViewNeedsRuns(const std::string& view);
 
-// What the desktop asks of whoever runs it. Functions may be empty.
+// Functions and data that the program lends the desktop. Functions may be empty.
 struct DesktopHooks {
-  StoreAccess* stores = nullptr;                    // null: no other store can be opened
-  std::function<std::string()> doing{};             // what `stores` is at, where that takes long
-  std::function<void()> close{};                    // the window closes: what it is at is not waited for
-  Settings settings{};                              // as they were kept
-  std::string notice{};                             // a sentence to show from the start
-  std::function<void(const Settings&)> keep{};      // called when they have changed
-  std::function<bool()> stop{};                     // asked at each frame and once a second
-  ExplainRuns explain{};                            // empty: nothing is explained
-  FindLive find_live{};                             // empty: tensors at the peak are not known
-  StartTraining start_training{};                   // empty: no run can be started
+  StoreAccess* stores = nullptr;         // null: no other store can be opened
+  std::function<std::string()> doing{};  // progress of `stores`, if it takes long
+  std::function<void()> close{};         // called when the window closes: ends the work of `stores`
+  Settings settings{};                   // as last saved
+  std::string notice{};                  // a sentence to show from the start
+  std::function<void(const Settings&)> keep{};  // called when they have changed
+  std::function<bool()> stop{};                 // asked at each frame and once a second
+  ExplainRuns explain{};                        // empty: nothing is explained
+  FindLive find_live{};                         // empty: tensors at the peak are not known
+  StartTraining start_training{};               // empty: no run can be started
 };
 
-// Shows the desktop in a window until it is closed, or until `stop` says so. `opened` without runs:
-// the panel that opens stores. Errors of stores are shown and do not end it.
+// Shows the desktop in a window until it is closed or `stop` returns true. If `opened` has no runs,
+// the panel that opens stores is shown. Errors of stores are shown and do not end it.
 //
-// Errors: as ScreenshotDesktop; kUnsupported, there is no display, with what to do instead.
+// Errors: those of ScreenshotDesktop; kUnsupported, there is no display, with what to do instead.
 Result<void> ShowDesktop(OpenedStore opened, const ViewOptions& options,
                          const DesktopHooks& hooks = {});
 

@@ -1,6 +1,5 @@
-// What is known of two runs only where their program can be compiled again, which takes long: why
-// they differ and what each op computes. Leaves out making it: whoever opens the store hands in a
-// function.
+// Facts about runs that only their compiled program tells: why they differ, the work of each op,
+// and the tensors at the peak. Compiling takes long and needs `app`, which hands in the functions.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +26,13 @@ struct Explanation {
 // Makes the explanation of stored runs and measured step `step`; called on a thread of its own.
 using ExplainRuns = std::function<Result<Explanation>(const StoreRequest& runs, std::int32_t step)>;
 
-// What a run's program holds at the peak of its ranks, in one space.
+// The tensors of a run's program at its ranks' peaks, in one space.
 struct LiveRanks {
   std::vector<LiveAtPeak> ranks{};
-  // [rank of the plan]: the one among `ranks` that does what it does; empty where all are there.
+  // [rank of the plan]: the rank among `ranks` that does the same; empty if `ranks` has all.
   std::vector<int> stands_for{};
 
-  // Null where the rank is not known.
+  // Null if the rank is unknown.
   const LiveAtPeak* Of(int rank) const;
 };
 

@@ -1,5 +1,5 @@
-// What the compare view is shown: a run's timeline and what a timeline does not say. Leaves out
-// where runs are stored; whoever opens the store fills these in.
+// A run as the views take it: its timeline, and the facts that a timeline lacks. Leaves out where
+// runs are stored; the program fills this in.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-// One run, predicted or measured. Figures left empty or 0 are unknown, and what needs them is left
-// out of the picture.
+// One run, predicted or measured. A field that is empty or 0 is unknown, and views leave out what
+// depends on it.
 struct RunView {
   Timeline timeline{};      // sorted by SortTimeline, with step windows (DeriveSteps)
   std::string model{};      // "gpt2-124m"
@@ -44,11 +44,12 @@ struct RunView {
   std::int64_t dropped = 0;                      // records the profiler lost
   std::int64_t invalid = 0;                      // records it could not use
   std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks
-  std::optional<double> overhead{};              // of recording, a share of the step
+  std::optional<double> overhead{};              // of recording, as a share of the step
 
-  // A long run is not read whole: `sums` are of all its spans, `timeline` has all step windows, but
-  // spans and memory samples of `loaded` alone, and `figures` are what was stored of the whole.
-  // Null: `timeline` holds everything, and the other two say nothing.
+  // Set for a long run, which is not read whole: `sums` covers all its spans. `timeline` then has
+  // all step windows, but spans and memory samples only within `loaded`; `figures` are the stored
+  // metrics of the whole run.
+  // If `sums` is null, `timeline` holds everything, and the other two are empty.
   std::shared_ptr<const SpanSums> sums{};  // shared by the views of a run as more of it is read
   std::vector<Stretch> loaded{};           // by time; no two touch
   std::vector<MetricValue> figures{};
@@ -57,7 +58,7 @@ struct RunView {
   bool IsLoaded(double start_ns, double end_ns) const;
 };
 
-// Either run may be missing: the view then shows the other one alone, and says so.
+// Either run may be missing. The view then shows the other one alone.
 struct CompareInput {
   std::optional<RunView> predicted{};
   std::optional<RunView> measured{};

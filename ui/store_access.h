@@ -1,4 +1,4 @@
-// How the desktop gets at stored runs: whoever runs it opens stores. Leaves out when that happens
+// The desktop's access to stored runs; the program implements it. Leaves out when stores are opened
 // (ui/store_loader.h).
 #pragma once
 
@@ -19,33 +19,34 @@ struct StoreRequest {
   std::string path{};
   RunId run = 0;      // 0: the newest measured one, or the newest forecast
   RunId against = 0;  // 0: the forecast of the run
+
+  bool operator==(const StoreRequest&) const = default;
 };
 
 struct OpenedStore {
   std::string path{};
-  RunId run = 0;      // that is shown
-  RunId against = 0;  // as asked
+  RunId run = 0;      // the run that is shown
+  RunId against = 0;  // as requested
   CompareInput input{};
-  std::vector<RunInfo> runs{};  // of the store, oldest first
-  std::map<RunId, std::string> models{};  // names of the measured runs' models, where known
+  std::vector<RunInfo> runs{};            // of the store, oldest first
+  std::map<RunId, std::string> models{};  // model names of the measured runs, if known
 };
 
 class StoreAccess {
  public:
   virtual ~StoreAccess() = default;
 
-  // Opens a store in place of the one before, which stays open where this fails. Of runs too long
-  // to be read whole no spans are read (RunView::sums).
-  // Errors: what is wrong with the file, in a sentence for the user.
+  // Opens a store. If this fails, the store before stays open. Runs too long to be read whole come
+  // without spans (RunView::sums). Errors: a sentence for the user that says what is wrong with the
+  // file.
   virtual Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) = 0;
 
-  // The same runs of the open store, with these stretches of the long ones read ([side], as
-  // Side counts: forecast, measured). Errors: kAborted, no store is open; those of reading.
+  // Reads these stretches of the long runs of the open store. `stretches` is indexed by Side:
+  // forecast, measured. Errors: kAborted, no long run is open; those of reading.
   virtual Result<std::unique_ptr<OpenedStore>> Read(
       const std::array<std::vector<Stretch>, 2>& stretches) = 0;
 
-  // The same runs of the open store as they are now, with the same stretches read; null where
-  // nothing has changed.
+  // Reads the shown runs again, with the same stretches; null if nothing has changed.
   virtual Result<std::unique_ptr<OpenedStore>> Newer() = 0;
 };
 

@@ -15,56 +15,60 @@ constexpr double kRestPerWork = 4.0;
 
 }  // namespace
 
-// What was dropped or asked for; empty: nothing.
+// The next file to open: dropped files in their order, then the one that was asked for. Empty if
+// there is none. Notices about files of the previous drop go when a new one starts.
 StoreLoader::Read StoreLoader::OpenNext(DesktopState& state) {
   StoreRequest request;
-  const bool dropped = !state.dropped.empty();
+  const bool dropped = !state.stores.dropped.empty();
   if (dropped) {
-    request.path = state.dropped.front();
-    state.dropped.erase(state.dropped.begin());
-  } else if (state.wanted_store.has_value()) {
-    request = *std::exchange(state.wanted_store, std::nullopt);
+    request.path = state.stores.dropped.front();
+    state.stores.dropped.erase(state.stores.dropped.begin());
+  } else if (state.stores.wanted.has_value()) {
+    request = *std::exchange(state.stores.wanted, std::nullopt);
   } else {
     return {};
   }
-  const bool goes_on = std::exchange(more_, dropped && !state.dropped.empty());
+  const bool goes_on = std::exchange(more_, dropped && !state.stores.dropped.empty());
   several_ = dropped && (goes_on || more_);
   if (!goes_on) {
     for (const std::string& refused : refused_) std::erase(state.notices, refused);
     refused_.clear();
   }
-  state.loading = request.path;
+  state.stores.opening = request.path;
   job_ = Job::kOpen;
   return [access = access_, request] { return access->Open(request); };
 }
 
-// What is to be done next; empty: nothing.
+// The next job: open a file, else read spans that the view needs, else look for newer runs. Empty
+// if there is nothing to do. Opening comes first, because it makes the other two pointless.
 StoreLoader::Read StoreLoader::NextRead(double now_s, DesktopState& state) {
   if (Read open = OpenNext(state)) return open;
-  const std::pair asked(state.model_number, state.looked_at);
+  const std::pair asked(state.session.model_number(), state.navigation.viewport());
   if (asked_for_ != asked) {
     asked_for_ = asked;
-    auto parts =
-        PartsToLoad(*state.model, state.looked_at.has_value() ? &*state.looked_at : nullptr);
+    const std::optional<Viewport>& viewport = state.navigation.viewport();
+    auto parts = PartsToLoad(state.session.model(), viewport.has_value() ? &*viewport : nullptr);
     if (parts.has_value()) {
       job_ = Job::kRead;
-      state.reading = true;
+      state.stores.reading_spans = true;
       return [access = access_, parts = *std::move(parts)] { return access->Read(parts); };
     }
   }
-  if (!follows_ || state.store.empty() || now_s < next_s_) return {};
+  if (!follows_ || state.session.shown().path.empty() || now_s < next_s_) return {};
   job_ = Job::kNewer;
   return [access = access_] { return access->Newer(); };
 }
 
+// Starts the next job on another thread. It prepares the model there too, so that the frame that
+// takes it has little to do. Returns whether the desktop should show that something began.
 bool StoreLoader::Start(double now_s, DesktopState& state) {
   Read read = NextRead(now_s, state);
   if (!read) return false;
   started_s_ = now_s;
   coming_ = std::async(
       std::launch::async,
-      [read = std::move(read), options = state.wanted, path = state.store,
-       run = state.shown_run]() -> Result<Loaded> {
+      [read = std::move(read), options = state.session.wanted(), path = state.session.shown().path,
+       run = state.session.shown().run]() -> Result<Loaded> {
         try {
           FT_ASSIGN(std::unique_ptr<OpenedStore> store, read());
           if (store == nullptr) return nullptr;
@@ -77,8 +81,7 @@ bool StoreLoader::Start(double now_s, DesktopState& state) {
   return job_ != Job::kNewer;
 }
 
-// One notice that says how far it is, for as long as it is under way. Returns whether it is
-// another.
+// Shows the progress of an opening in one notice. Returns whether the notice changed.
 bool StoreLoader::ShowDoing(DesktopState& state) {
   if (!doing_) return false;
   std::string now = job_ == Job::kOpen && coming_.valid() ? doing_() : std::string();
@@ -89,7 +92,7 @@ bool StoreLoader::ShowDoing(DesktopState& state) {
   return true;
 }
 
-// Shows `error` in place of the one before; empty: none. Returns whether that is another.
+// Replaces the error that is shown; empty shows none. Returns whether it changed.
 bool StoreLoader::Tell(std::string error, DesktopState& state) {
   if (error == error_) return false;
   std::erase(state.notices, error_);
@@ -98,21 +101,23 @@ bool StoreLoader::Tell(std::string error, DesktopState& state) {
   return true;
 }
 
-// Of several files each that cannot be opened has a notice, for others may be shown by now.
+// If several files were dropped, each that fails has a notice of its own, because the others may be
+// open by then.
 bool StoreLoader::Refuse(const std::string& error, DesktopState& state) {
   if (several_) {
     refused_.push_back("Not opened: " + error);
     state.notices.push_back(refused_.back());
   } else {
-    state.store_error = error;
-    state.choosing_store = true;
+    state.stores.error = error;
+    state.navigation.ShowStores(true);
   }
   return true;
 }
 
+// Takes a finished job. A failed read keeps what is shown and tells why, once.
 bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
-  state.loading.clear();
-  state.reading = false;
+  state.stores.opening.clear();
+  state.stores.reading_spans = false;
   if (!loaded.has_value() && job_ == Job::kOpen) return Refuse(loaded.error().message, state);
   if (!loaded.has_value()) {
     return Tell(
@@ -122,16 +127,18 @@ bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
            job_ == Job::kRead;
   }
   if (*loaded == nullptr) {
-    // What could not be read of the runs is as it was.
+    // Nothing is newer. A notice about spans that could not be read stays.
     return error_.starts_with("Spans") ? false : Tell({}, state);
   }
   Tell({}, state);
   state.TakeStore(std::move(**loaded));
-  // Also where the store that was asked for is the one that is open.
-  if (job_ == Job::kOpen) state.choosing_store = false;
+  // Closes the panel too if the store was open already.
+  if (job_ == Job::kOpen) state.navigation.ShowStores(false);
   return true;
 }
 
+// Called every frame; never waits. Between two looks for newer runs it rests at least kRestPerWork
+// times as long as the last look took.
 bool StoreLoader::Refresh(double now_s, DesktopState& state) {
   if (access_ == nullptr) return false;
   const bool started = !coming_.valid() && Start(now_s, state);

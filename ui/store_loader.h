@@ -11,30 +11,31 @@
 #include <vector>
 
 #include "ui/store_access.h"
-#include "ui/view/desktop_state.h"
-#include "ui/view_model/long_runs.h"
+#include "ui/view/desktop/desktop_state.h"
+#include "ui/view_model/runs/long_runs.h"
 
 namespace foretrain::ui {
 
 class StoreLoader {
  public:
-  // `access` may be null: then nothing is ever opened. It must outlive this.
+  // `access` must outlive this. If it is null, nothing is ever opened.
   //
-  //   doing    what `access` is at while it opens a store, asked each frame and shown as a notice;
-  //            "" says nothing. May be empty.
-  //   follows  whether newer runs are asked for
+  //   doing    the progress of `access` while it opens a store, asked each frame and shown as a
+  //            notice unless empty. The function may be empty.
+  //   follows  whether newer runs are looked for
   explicit StoreLoader(StoreAccess* access, std::function<std::string()> doing = {},
                        bool follows = true)
       : access_(access), doing_(std::move(doing)), follows_(follows) {}
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
-  // Starts what `state` asks for (dropped files; wanted_store; spans of long runs; newer runs about
-  // once a second, or less often where reading them takes long) and puts into it what has come.
-  // `now_s`: of a steady clock. Returns whether `state` was changed.
+  // Takes a finished read into `state` and starts the next one: dropped files, a requested store,
+  // missing spans of long runs, or newer runs.
+  // It looks for newer runs about once a second, less often if that takes long. `now_s` is the time
+  // of a steady clock. Returns whether `state` changed.
   bool Refresh(double now_s, DesktopState& state);
 
-  // Whether a thread is at work.
+  // Whether a read is under way on another thread.
   bool IsBusy() const { return coming_.valid(); }
 
  private:
@@ -54,14 +55,14 @@ class StoreLoader {
   std::function<std::string()> doing_;
   bool follows_;
   Job job_ = Job::kOpen;
-  bool several_ = false;              // what is opened is one of several that were dropped
-  bool more_ = false;                 // and others of them followed it
-  std::vector<std::string> refused_;  // notices of those that could not be
+  bool several_ = false;              // this file is one of several that were dropped
+  bool more_ = false;                 // more of them follow
+  std::vector<std::string> refused_;  // notices of those that could not be opened
   double started_s_ = 0.0;
   double next_s_ = 0.0;
-  std::string shown_;  // of doing_, in DesktopState::notices
+  std::string shown_;  // last text of doing_, in DesktopState::notices
   std::string error_;  // in DesktopState::notices
-  // What was last asked whether spans are missing for: number of the model, and the viewport.
+  // The model and viewport for which missing spans were last looked up.
   std::optional<std::pair<std::uint64_t, std::optional<Viewport>>> asked_for_;
   std::future<Result<Loaded>> coming_;  // last: it ends before what it uses
 };

@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json/json.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/cluster/cluster_json.h"
+#include "sim/config/model/model_json.h"
+#include "sim/config/plan/plan_json.h"
 #include "sim/cost/step_flops.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/cluster_json.h"
-#include "sim/spec/model_json.h"
-#include "sim/spec/plan_json.h"
 
 namespace foretrain {
 namespace {
@@ -23,6 +23,7 @@ struct ReadSpecs {
   std::int64_t device_bytes = 0;
 };
 
+// 0 if the hardware cannot be read: the view then leaves out capacity.
 std::int64_t DeviceBytesOf(const std::string& json) {
   const auto catalogue = BuiltInCatalogue();
   if (!catalogue.has_value()) return 0;
@@ -30,6 +31,7 @@ std::int64_t DeviceBytesOf(const std::string& json) {
   return cluster.has_value() ? cluster->device.memory_bytes : 0;
 }
 
+// Each part is read by itself, so that one damaged part does not hide the others.
 ReadSpecs SpecsOf(const RunSpecs& specs) {
   ReadSpecs read;
   if (!specs.model_json.empty()) {
@@ -44,6 +46,7 @@ ReadSpecs SpecsOf(const RunSpecs& specs) {
   return read;
 }
 
+// The options that the specs allow. Metrics whose inputs are missing stay empty.
 MetricOptions OptionsOf(const ReadSpecs& specs, int world) {
   MetricOptions options;
   if (!specs.plan.has_value()) return options;
@@ -61,6 +64,7 @@ MetricOptions OptionsOf(const ReadSpecs& specs, int world) {
   return options;
 }
 
+// Steps with a window on any rank.
 int StepsIn(const Timeline& timeline) {
   std::set<std::int32_t> steps;
   for (const StepWindow& window : timeline.steps) steps.insert(window.step);
@@ -75,7 +79,7 @@ bool IsEmulated(const std::string& details_json) {
   return emulated != nullptr && emulated->kind() == JsonValue::Kind::kBool && emulated->AsBool();
 }
 
-// Of the time of all steps; nothing where nothing was measured.
+// The cost of recording as a share of all steps' time; `nullopt` if it was not measured.
 std::optional<double> OverheadOf(const RecordingTotals& totals, const Timeline& timeline) {
   std::int64_t steps_ns = 0;
   for (const StepWindow& window : timeline.steps) steps_ns += window.end_ns - window.start_ns;
@@ -85,6 +89,8 @@ std::optional<double> OverheadOf(const RecordingTotals& totals, const Timeline& 
 
 }  // namespace
 
+// If `metrics` is absent, its options come from the specs that can be read. The first step of a
+// measured run warms up; a forecast shows its last step, which is steady.
 RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   const ReadSpecs specs = SpecsOf(run.specs);
   RunView view;

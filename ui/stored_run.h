@@ -9,14 +9,15 @@
 
 namespace foretrain {
 
-// `run`, loaded with its timeline, with step windows derived where the recorder left none.
+// Makes a view of `run`, which was loaded with its timeline. Step windows that the recorder left
+// out are derived.
 //
-//   metrics  tokens, flops and pipelines of its plan; nothing: taken from the specs stored with the
-//            run as far as they can be read, without a peak rate. Warm-up steps: a forecast's last
-//            step counts, a measurement's first does not where there are more.
+//   metrics  tokens, FLOPs and pipelines of the run's plan. If absent, they come from the specs
+//            stored with the run as far as these can be read, without a peak rate.
 //
-// Emulation is `"emulated": true` in RunSetup::details_json. Specs that cannot be read leave their
-// figures out. O(n) in spans and samples.
+// The default warm-up: a forecast's last step counts; a measurement's first step does not if
+// there are more. Emulation is `"emulated": true` in RunSetup::details_json. O(n) in spans and
+// samples.
 RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics = {});
 
 }  // namespace foretrain

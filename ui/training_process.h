@@ -1,5 +1,5 @@
-// A training run as a child process, as the desktop sees it. Leaves out how it is started: whoever
-// opens the desktop hands in a function, because the desktop does not link what trains.
+// A training run in a child process, as the desktop sees it. Leaves out how it is started: the
+// program hands in a function, because the desktop does not link the runtime.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace foretrain {
 
 struct TrainingEnd {
-  int exit_code = 0;  // of the command; meaningless where a signal ended it
+  int exit_code = 0;  // of the command; meaningless if a signal ended it
   int signal = 0;     // 0: none
 };
 
-// What has come since the last time.
+// Output and state of the process since the last Poll.
 struct TrainingNews {
   std::string output{};  // stdout and stderr, cut anywhere
   std::string errors{};
@@ -28,13 +28,13 @@ struct TrainingNews {
 
 class TrainingProcess {
  public:
-  // Leaves a process that still runs to itself, or stops it where EndsWithDesktop was asked for.
+  // A process that still runs goes on, unless EndsWithDesktop was set.
   virtual ~TrainingProcess() = default;
 
-  // Never waits. Nothing comes after an end.
+  // Never waits. Empty after the end was reported.
   virtual TrainingNews Poll() = 0;
 
-  // As Ctrl-C does: the run ends at a step boundary, and at once the second time.
+  // Like Ctrl-C: the first call ends the run at a step boundary, the second at once.
   virtual void Stop() = 0;
 
   virtual void EndsWithDesktop(bool ends) = 0;

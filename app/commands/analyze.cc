@@ -4,17 +4,17 @@
 #include <vector>
 
 #include "app/commands/commands.h"
-#include "app/longest_ops.h"
-#include "app/recording_notes.h"
-#include "app/report.h"
-#include "app/search_watch.h"
-#include "app/stored_runs.h"
-#include "app/what_to_try.h"
-#include "base/json.h"
+#include "app/forecast/search_watch.h"
+#include "app/report/longest_ops.h"
+#include "app/report/report.h"
+#include "app/report/suggestions.h"
+#include "app/runs/recording_notes.h"
+#include "app/runs/stored_runs.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "sim/compare/join.h"
-#include "sim/cost/communication_groups.h"
+#include "sim/cost/network/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
 #include "traces/metrics/skew.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kTimelineWidth = 96;
 
-// What one step waits for: its bubble by cause and exposed communication in parts.
+// The waits of one step: its bubble by cause and exposed communication in parts.
 struct Waits {
   std::int32_t step = 0;
   std::optional<BubbleCauses> bubble{};
@@ -34,6 +34,8 @@ struct Waits {
   double Seconds(std::int64_t ns) const { return SecondsFromNs(ns) / static_cast<double>(ranks); }
 };
 
+// Two indented lines, or none: a step without a pipeline has no bubble, and one without exposed
+// communication has no second line.
 std::string TextOf(const Waits& waits) {
   std::string text;
   if (const auto& c = waits.bubble) {
@@ -73,11 +75,14 @@ void Write(JsonWriter& json, const Waits& waits) {
   json.EndObject();
 }
 
+// Shows one run in three parts: its step, its waits and suggestions. The first two come from the
+// stored spans alone. Suggestions need the plan, so an imported trace has none. All options are
+// checked before anything is printed.
 class Analyze final : public Command {
  public:
   std::string_view Name() const override { return "analyze"; }
   std::string_view Summary() const override {
-    return "Show where the time and memory of one run go";
+    return "Show where one run's time and memory go, and suggest changes";
   }
 
   void Declare(Arguments& arguments) override {
@@ -87,6 +92,8 @@ class Analyze final : public Command {
     DeclareJson(arguments);
   }
 
+  // From cheap to expensive: the option, the run, its metrics, then the forecasts of changed plans.
+  // Text is flushed before these, so that a reader can begin; JSON is one object and waits.
   Result<Exit> Run() override {
     if (step_ < -1) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -95,14 +102,15 @@ class Analyze final : public Command {
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
-    std::string title = run.info.label;  // of a trace, which does not say what was trained
+    std::string title = run.info.label;  // for a trace, which does not name model and plan
     MetricOptions options;
     CommunicationGroups groups;
-    std::optional<StoredContext> stored;  // none: a trace, of no known plan
+    std::optional<StoredContext> stored;  // `nullopt`: a trace, without a plan
+    // A trace has neither model nor plan: MFU, bubbles and suggestions stay out.
     if (run.info.kind != RunKind::kImported) {
       FT_ASSIGN(stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
-      // A forecast is its last, steady step.
+      // A forecast shows its last, steady step.
       const int steps = forecast ? 100 : WarmupSteps(run.timeline);
       options = MetricOptionsFor(stored->context, stored->plan, steps);
       groups = CommunicationGroupsOf(stored->plan);
@@ -113,6 +121,7 @@ class Analyze final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "run " + std::to_string(run.info.id) + " has no complete step");
     }
+    // `metrics` leaves out warm-up steps, but --step may name any step that was recorded.
     const auto drawn = [&](const StepWindow& window) { return window.step == step_; };
     const std::vector<StepWindow>& windows = run.timeline.steps;
     if (step_ >= 0 && std::none_of(windows.begin(), windows.end(), drawn)) {
@@ -124,7 +133,8 @@ class Analyze final : public Command {
     }
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
     if (!json_) Print(run, title, metrics, TextOf(waits));
-    std::fflush(stdout);  // what follows may take seconds
+    std::fflush(stdout);  // the suggestions may take seconds
+    // Absent for a trace; an error if nothing could be forecast.
     std::optional<Result<TriedChanges>> tried;
     if (stored) {
       tried = TrySingleChanges(stored->context.model, stored->context.costs, stored->plan,
@@ -139,7 +149,7 @@ class Analyze final : public Command {
   }
 
  private:
-  // The step that is drawn.
+  // The step to draw.
   int StepOf(const Metrics& metrics) const {
     return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
   }
@@ -162,7 +172,7 @@ class Analyze final : public Command {
                   FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
     }
     std::fputs(waits.c_str(), stdout);
-    std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
+    std::printf("  step time of %zu steps: median %s, min %s, max %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.least).c_str(),
                 FormatSeconds(metrics.step_time_s.most).c_str());
@@ -170,6 +180,7 @@ class Analyze final : public Command {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
     }
+    // A recording of launches has spans but no memory.
     const char* const none = run.info.kind == RunKind::kImported
                                  ? "  the trace holds no memory\n"
                                  : "  memory was not recorded (--capture launches)\n";
@@ -182,12 +193,14 @@ class Analyze final : public Command {
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
-  // Of the step that is drawn.
+  // Waits of the step to draw. In a forecast a communication begins once all its ranks have
+  // arrived, so its exposed time is never split by arrival.
   Waits WaitsOf(const StoredRun& run, const std::vector<Pipeline>& pipelines,
                 const CommunicationGroups& groups, const Metrics& metrics) const {
     Waits waits;
     waits.step = static_cast<std::int32_t>(StepOf(metrics));
     waits.bubble = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, waits.step);
+    // Ranks of a forecast start a communication together.
     const bool together = run.info.kind == RunKind::kPredicted;
     waits.exposed = ExposedPartsOf(run.timeline, groups, waits.step, together);
     waits.ranks = std::max<std::int64_t>(
@@ -196,24 +209,26 @@ class Analyze final : public Command {
     return waits;
   }
 
+  // A failed search is a line of the report, not an error: the analysis above it is complete
+  // without suggestions.
   static void PrintTried(const StoredRun& run, const Metrics& metrics,
                          const Result<TriedChanges>& tried) {
     if (!tried.has_value()) {
-      std::printf("\nwhat to try: nothing was forecast: %s\n", tried.error().message.c_str());
+      std::printf("\nsuggestions: nothing was forecast: %s\n", tried.error().message.c_str());
       return;
     }
     std::printf("\n%s",
-                WhatToTryText(*tried, *metrics.overall, run.info.kind != RunKind::kPredicted,
-                              !run.timeline.spans.empty())
+                SuggestionsText(*tried, *metrics.overall, run.info.kind != RunKind::kPredicted,
+                                !run.timeline.spans.empty())
                     .c_str());
   }
 
-  // `tried`: may be null.
+  // `tried` is null for a trace, and if nothing could be forecast.
   void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
                  const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
-    WriteFigures(json, *metrics.overall, PeaksOf(metrics));
+    WriteMetrics(json, *metrics.overall, PeaksOf(metrics));
     Write(json, waits);
     json.Name("figures").BeginArray();
     for (const MetricValue& value : Flatten(metrics)) {
@@ -225,7 +240,7 @@ class Analyze final : public Command {
     }
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
-    if (tried != nullptr) WriteWhatToTry(json, *tried);
+    if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());
   }
 

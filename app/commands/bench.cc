@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/calibration.h"
+#include "app/bench/forecast_bench.h"
+#include "app/bench/search_bench.h"
+#include "app/bench/simulate_bench.h"
+#include "app/bench/training_bench.h"
+#include "app/cli/device_choice.h"
+#include "app/cli/output_file.h"
+#include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
-#include "app/device_choice.h"
-#include "app/forecast_bench.h"
-#include "app/forecasting.h"
-#include "app/output_file.h"
-#include "app/search_bench.h"
-#include "app/simulate_bench.h"
-#include "app/stop_signal.h"
-#include "app/stored_runs.h"
-#include "app/training_bench.h"
-#include "base/file_system.h"
-#include "base/json.h"
+#include "app/forecast/calibration.h"
+#include "app/forecast/forecasting.h"
+#include "app/runs/stored_runs.h"
+#include "base/io/file_system.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -23,49 +23,54 @@
 namespace foretrain {
 namespace {
 
+// Four benchmarks under one name: a table of trainings against forecasts (the default), forecasts
+// of fixed plans, search and simulator. Results go to stdout, progress to stderr.
 class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Run a table of trainings beside their forecasts, or time the search or the simulator";
+    return "Run a table of trainings and compare each with its forecast, or time search or "
+           "simulator";
   }
 
   void Declare(Arguments& arguments) override {
     device_.Declare(arguments);
     arguments.Option("--only", only_, "NAME,...", "Only these rows of the table");
-    arguments.Flag("--list", list_, "Say which rows there are");
-    arguments.Option("--store", store_, "FILE", "Store that the table's runs are recorded in");
-    arguments.Option("--spans", most_spans_, "N",
-                     "Record the ops of a row's run where they are no more than these");
+    arguments.Flag("--list", list_, "List the rows of the table");
+    arguments.Option("--store", store_, "FILE", "Store that records the table's runs");
+    arguments.Option("--spans", max_spans_, "N",
+                     "Record the ops of a row's run if there are at most N");
     arguments.Flag("--search", search_, "Time the evaluation of plans in closed form");
     arguments.Flag("--simulate", simulate_,
-                   "Time one forecast: compile, costs, simulation, figures");
+                   "Time one forecast: compilation, costs, simulation, metrics");
     arguments.Flag("--passes", passes_,
-                   "With --simulate: passes of chunks alone, without compiling a program");
+                   "With --simulate: only passes of chunks, without compiling a program");
     arguments.Flag("--one-step", one_step_,
-                   "With --simulate: the events of one step alone, of a compiled program");
-    arguments.Option("--layers", model_.layers, "N", "With --model: that many layers");
-    arguments.Option("--model", model_.model, "NAME", "With --search, --simulate: this model");
+                   "With --simulate: only the events of one step of a compiled program");
+    arguments.Option("--layers", model_.layers, "N", "With --model: number of layers");
+    arguments.Option("--model", model_.model, "NAME", "With --search or --simulate: the model");
     arguments.Option("--cluster", cluster_.cluster, "SPEC",
-                     "With --search, --simulate: on this machine; of the table: the GPU that its "
-                     "forecasts are for");
+                     "With --search or --simulate: the cluster. For the table: the GPU that its "
+                     "forecasts assume");
     arguments.Flag("--forecast", forecast_, "Forecast each plan, train it twice and compare");
     arguments.Option("--plans", plans_, "NAME,...", "Only these plans");
     arguments.Option("--steps", steps_, "N",
-                     "Steps of each run that count; 0: 10 of the table's, 20 of --forecast's");
+                     "Steps of each run that count; 0: 10 for the table, 20 with --forecast");
     arguments.Option("--device-profile", profile_, "FILE",
-                     "Forecast from this profile instead of measuring the machine first");
-    arguments.Option("--seconds", seconds_, "S", "Time for measuring the machine");
+                     "Device profile to forecast with; default: measure the machine first");
+    arguments.Option("--seconds", seconds_, "S", "Approximate time to measure the machine for");
     arguments.Option("--record", record_, "FILE", "Write the results as a Markdown table");
-    arguments.Flag("--classes", classes_, "Print predicted and measured time by class of ops");
+    arguments.Flag("--classes", classes_, "Print forecast and measured time by class of ops");
     DeclareJson(arguments);
     plan_.Declare(arguments);  // of --simulate
     arguments.Footer(
         "  foretrain bench --device cuda --only gpt2-124m-b64-bf16\n"
         "  foretrain bench --forecast --record forecast.md\n"
-        "Exit codes of the table: 0 every row ran, 1 one did not; its reason is shown.");
+        "Exit codes of the table: 0 every row ran, 1 a row failed; the table shows why.");
   }
 
+  // The files are checked first. Search and simulator need no training, so they come before its
+  // options are checked.
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--record", record_));
     if (search_) return BenchSearch();
@@ -81,6 +86,7 @@ class Bench final : public Command {
     flags.model = kBenchModel;
     FT_ASSIGN(const ModelSpec model, flags.Resolve(catalogue));
     FT_ASSIGN(const std::vector<BenchPlan> plans, ChosenPlans());
+    // The profile comes first: all forecasts of the table use the same rates.
     FT_ASSIGN(const DeviceProfile profile, Profile(model, plans));
     std::vector<BenchResult> results;
     for (const BenchPlan& plan : plans) {
@@ -100,6 +106,9 @@ class Bench final : public Command {
   }
 
  private:
+  // Runs the chosen rows one after another. A failed row does not end the table: its reason is
+  // printed and the exit code is 1. Ctrl-C ends the table after the current row, and the rows
+  // before it are kept.
   Result<Exit> RunTable() const {
     FT_ASSIGN(const std::vector<TableRow> rows, ChooseRows(TableRows(device_.IsCuda()), only_));
     if (list_) return ListTable(rows, json_);
@@ -111,7 +120,7 @@ class Bench final : public Command {
     options.cluster = cluster_.cluster == "local" ? "" : cluster_.cluster;
     options.device_profile = profile_;
     options.steps = steps_ > 0 ? steps_ : 10;
-    options.most_spans = most_spans_;
+    options.max_spans = max_spans_;
     FT_ASSIGN(const auto store, Store::Open(store_));
     std::vector<TableResult> results;
     for (const TableRow& row : rows) {
@@ -127,10 +136,13 @@ class Bench final : public Command {
     return all ? Exit::kDone : Exit::kNo;
   }
 
+  // Measures the closed form alone, twice: the first evaluation of a plan fills the caches, later
+  // ones use them.
   Result<Exit> BenchSearch() const {
     constexpr std::int64_t kPlans = 4096;
     constexpr double kSeconds = 2;
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    // Zero plans means that the model fits no split of this cluster.
     const EvaluationRate rate = MeasureEvaluations(context, kPlans, kSeconds);
     if (rate.plans == 0) {
       return Fail(ErrorCode::kInvalidArgument, "bench --search: no plan of " + context.model.name +
@@ -150,6 +162,8 @@ class Bench final : public Command {
     return Exit::kDone;
   }
 
+  // Times each phase of one forecast, then the whole forecast as `predict` makes it. The whole is
+  // the best of several runs.
   Result<Exit> BenchSimulate() const {
     constexpr int kRuns = 3;
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
@@ -169,7 +183,7 @@ class Bench final : public Command {
     }
     std::printf(
         "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
-        "one by one: compile %s, costs %s, simulation %s, figures %s\n"
+        "one by one: compilation %s, costs %s, simulation %s, metrics %s\n"
         "as predict does them %s, of the CPU %s (best of %d)\n",
         context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
         times.ranks, static_cast<long long>(times.ops), times.steps,
@@ -179,6 +193,7 @@ class Bench final : public Command {
     return Exit::kDone;
   }
 
+  // Times the event loop alone: what a faster engine can gain.
   Result<Exit> BenchStep(const ForecastContext& context, const Plan& plan) const {
     constexpr int kRuns = 5;
     FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, kRuns));
@@ -203,6 +218,7 @@ class Bench final : public Command {
     return Exit::kDone;
   }
 
+  // Times the simulation by passes, the one that What-if waits for.
   Result<Exit> BenchPasses(const ForecastContext& context, const Plan& plan) const {
     constexpr int kRuns = 5;
     FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, kRuns));
@@ -222,6 +238,7 @@ class Bench final : public Command {
     return Exit::kDone;
   }
 
+  // In the order of the option. An unknown name lists all plans.
   Result<std::vector<BenchPlan>> ChosenPlans() const {
     std::vector<BenchPlan> plans = BenchPlans();
     if (plans_.empty()) return plans;
@@ -240,6 +257,8 @@ class Bench final : public Command {
     return chosen;
   }
 
+  // The named profile, or one measured now for exactly the ops of `plans`. Measuring right before
+  // the runs keeps the machine's drift out of the error.
   Result<DeviceProfile> Profile(const ModelSpec& model, const std::vector<BenchPlan>& plans) const {
     if (!profile_.empty()) {
       ClusterFlags flags;
@@ -248,15 +267,17 @@ class Bench final : public Command {
       return LoadProfile(flags, {}, origin);
     }
     CalibrationRequest request;
-    request.seconds = seconds_;
-    request.grid = false;
+    request.options.seconds = seconds_;
+    request.options.grid = false;
     for (const BenchPlan& plan : plans) {
-      request.targets.push_back({model, plan.plan});
+      request.options.targets.push_back({model, plan.plan});
       request.ranks = std::max(request.ranks, plan.plan.World());
     }
     return CalibrateThisMachine(request);
   }
 
+  // Error compares forecast and measurement as they are. "After drift" divides the measurement by
+  // the machine's slowdown since the profile was measured.
   void Print(const std::vector<BenchResult>& results) const {
     Table table({{"plan"},
                  {"forecast", Align::kRight},
@@ -277,6 +298,8 @@ class Bench final : public Command {
                 100 * MedianError(results, false), 100 * MedianError(results, true));
   }
 
+  // Shows in which classes of ops an error arises. Errors of two classes may cancel in the step
+  // time.
   static void PrintClasses(const std::vector<BenchResult>& results) {
     Table table({{"plan"},
                  {"class"},
@@ -293,6 +316,7 @@ class Bench final : public Command {
     std::printf("\n%s", table.Text().c_str());
   }
 
+  // The same numbers as the table, and both runs one by one.
   static void PrintJson(const std::vector<BenchResult>& results, const DeviceProfile& profile) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("profile_date", profile.date);
@@ -327,7 +351,7 @@ class Bench final : public Command {
   std::string only_;
   bool list_ = false;
   std::string store_ = kDefaultStore;
-  std::int64_t most_spans_ = 200'000;
+  std::int64_t max_spans_ = 200'000;
   std::int64_t steps_ = 0;
   double seconds_ = 30;
 };

@@ -1,4 +1,4 @@
-#include "app/calibration.h"
+#include "app/forecast/calibration.h"
 
 #include <fmt/format.h>
 
@@ -6,13 +6,14 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/cli/device_choice.h"
+#include "app/cli/output_file.h"
+#include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
-#include "app/device_choice.h"
-#include "app/forecasting.h"
-#include "app/local_gpu.h"
-#include "app/output_file.h"
-#include "base/file_system.h"
-#include "base/json.h"
+#include "app/forecast/forecasting.h"
+#include "app/training/local_gpu.h"
+#include "base/io/file_system.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/nccl/nccl_world.h"
@@ -21,13 +22,13 @@
 namespace foretrain {
 namespace {
 
-constexpr const char* kDefaultNvmeFolder = "/tmp";
-
+// Measures rates for one plan, or for the usual splits of a model, and stores them where forecasts
+// look. All options are checked first, because the measurement takes as long as --seconds says.
 class CalibrateCommand final : public Command {
  public:
   std::string_view Name() const override { return "calibrate"; }
   std::string_view Summary() const override {
-    return "Measure this machine's ops, alone and together, for forecasts";
+    return "Measure this machine's ops, alone and overlapped, for forecasts";
   }
 
   void Declare(Arguments& arguments) override {
@@ -37,46 +38,39 @@ class CalibrateCommand final : public Command {
     device_.Declare(arguments);
     arguments.Option(
         "--ranks", ranks_, "N",
-        "Ranks that run at once on this machine; 0: the plan's, else one per core, one on "
-        "a GPU");
-    arguments.Option("--seconds", seconds_, "S", "Time to take, about");
-    arguments.Option("--nvme", nvme_folder_, "DIR", "Folder on the disk to measure");
-    arguments.Option("--cap-copy", cap_copy_, "RATE",
-                     "Measure with copies between host and device capped, as `train` caps them");
-    arguments.Option("--cap-nvme", cap_nvme_, "RATE", "The same for reads and writes of the disk");
+        "Ranks that run at once; 0: as the plan says, else one for each core or one GPU");
+    arguments.Option("--seconds", seconds_, "S", "Approximate time to measure for");
+    DeclareOffloadLinks(arguments, request_.options.nvme, request_.options.copy_caps);
     arguments.Option("--out", out_, "FILE",
-                     "Where to write the profile; default: where forecasts look for it");
+                     "File for the profile; default: where forecasts look for it");
     DeclareJson(arguments);
     arguments.Footer(
-        "  foretrain calibrate                              the usual splits of a small GPT\n"
+        "  foretrain calibrate                              the ops of a small GPT, as usual plans "
+        "split it\n"
         "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan\n"
         "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU");
   }
 
+  // Options, device, ops to measure, measurement, file. Without a named plan or model, a GPU is
+  // measured with the shapes of GpuTargets.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
-    CalibrationRequest request;
-    request.seconds = seconds_;
+    CalibrationRequest request = request_;
+    request.options.seconds = seconds_;
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     request.device = device.api;
-    request.device_number = device.Number();
+    request.options.device = device.Number();
+    // A named GPU is measured alone.
     if (device.count > 1 && !device.number) JoinGpus(device.count, request);
     if (device_.IsCuda()) {
       FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
       FT_ASSIGN(request.cluster, LocalGpuCluster(catalogue, 1));
     }
-    FT_ASSIGN(request.targets,
+    FT_ASSIGN(request.options.targets,
               device_.IsCuda() && !OnePlan() && !model_.Given() ? GpuTargets() : Targets());
-    request.nvme.folder = nvme_folder_;
-    if (!cap_copy_.empty()) {
-      FT_ASSIGN(request.copy_caps.h2d_bytes_per_s, ParseBytesPerSecond("--cap-copy", cap_copy_));
-      request.copy_caps.d2h_bytes_per_s = request.copy_caps.h2d_bytes_per_s;
-    }
-    if (!cap_nvme_.empty()) {
-      FT_ASSIGN(request.copy_caps.nvme_bytes_per_s, ParseBytesPerSecond("--cap-nvme", cap_nvme_));
-    }
     request.ranks = 1;
-    for (const CalibrationTarget& target : request.targets) {
+    // The largest plan decides how many ranks run at once.
+    for (const CalibrationTarget& target : request.options.targets) {
       request.ranks = std::max(request.ranks, target.plan.World());
     }
     FT_ASSIGN(const DeviceProfile profile, CalibrateThisMachine(request));
@@ -87,7 +81,7 @@ class CalibrateCommand final : public Command {
   }
 
  private:
-  // What would only show after the time that is asked for.
+  // Finds errors that would otherwise show only after the measurement.
   Result<void> CheckOptions() const {
     if (!(seconds_ > 0) || !std::isfinite(seconds_)) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -95,17 +89,18 @@ class CalibrateCommand final : public Command {
     }
     FT_TRY(CheckOutputFile("--out", out_));
     PosixFileSystem files;
-    FT_ASSIGN(const FileInfo disk, files.Stat(nvme_folder_));
+    const std::string& nvme = request_.options.nvme.folder;
+    FT_ASSIGN(const FileInfo disk, files.Stat(nvme));
     // The default may be missing: forecasts then have a disk's usual rates.
-    if (nvme_folder_ != kDefaultNvmeFolder && disk.kind != FileKind::kDirectory) {
-      return Fail(ErrorCode::kInvalidArgument, "--nvme: " + Printable(nvme_folder_, 512) +
+    if (nvme != NvmeOptions().folder && disk.kind != FileKind::kDirectory) {
+      return Fail(ErrorCode::kInvalidArgument, "--nvme: " + Printable(nvme, 512) +
                                                    " is no folder; name one on the disk to "
                                                    "measure");
     }
     return {};
   }
 
-  // All GPUs, for what they tell each other; without NCCL one GPU is measured.
+  // Measures communication between all GPUs. Without NCCL only one GPU is measured.
   static void JoinGpus(int count, CalibrationRequest& request) {
     const auto nccl = LoadNccl();
     if (!nccl.has_value()) {
@@ -113,14 +108,17 @@ class CalibrateCommand final : public Command {
                    nccl.error().message.c_str());
       return;
     }
-    for (int number = 0; number < count; ++number) request.devices.push_back(number);
-    request.world = NcclWorldMaker(*nccl);
+    for (int number = 0; number < count; ++number) request.options.devices.push_back(number);
+    request.options.world = NcclWorldMaker(*nccl);
   }
 
+  // True if the options name a split of ranks. Otherwise several usual splits are measured.
   bool OnePlan() const {
     return !plan_.plan_file.empty() || plan_.Given("dp") || plan_.Given("tp") || plan_.Given("pp");
   }
 
+  // The model and plans whose ops are measured: the plan of the options, or the usual splits over
+  // `ranks`.
   Result<std::vector<CalibrationTarget>> Targets() const {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
@@ -132,7 +130,7 @@ class CalibrateCommand final : public Command {
     const int one_each = device_.IsCuda() ? 1 : ThisMachine().cores;
     const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : one_each;
     if (OnePlan()) {
-      // What is not split takes one rank, unless --ranks says that dp takes the rest.
+      // Without --ranks the plan has one data-parallel rank; with it, dp takes the rest.
       PlanFlags flags = plan_;
       if (ranks_ == 0 && !flags.Given("dp")) flags.Text("dp") = "1";
       FT_ASSIGN(const Plan plan, PlanOf(flags, model, ranks));
@@ -144,6 +142,7 @@ class CalibrateCommand final : public Command {
     return UsualTargets(model, base, ranks);
   }
 
+  // JSON has the rates alone; the profile's file has every point.
   void Print(const DeviceProfile& profile, const std::string& path) const {
     if (!json_) {
       std::printf("%s, %s: %zu times measured\n\n%s\nWritten to %s\n", profile.machine.c_str(),
@@ -172,8 +171,7 @@ class CalibrateCommand final : public Command {
   DeviceFlag device_;
   std::int64_t ranks_ = 0;
   double seconds_ = 20;
-  std::string nvme_folder_ = kDefaultNvmeFolder;
-  std::string cap_copy_, cap_nvme_;
+  CalibrationRequest request_;  // the options that go to it as they are
   std::string out_;
 };
 

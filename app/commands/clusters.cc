@@ -1,18 +1,20 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/cli/plan_flags.h"
 #include "app/commands/commands.h"
-#include "app/plan_flags.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/cluster_json.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/cluster/cluster_json.h"
 
 namespace foretrain {
 namespace {
 
+// Lists the catalogue, or prints one cluster with every default filled in. That JSON is valid input
+// of --cluster.
 class Clusters final : public Command {
  public:
   std::string_view Name() const override { return "clusters"; }
@@ -29,6 +31,7 @@ class Clusters final : public Command {
         "Its JSON, edited, works as --cluster FILE.");
   }
 
+  // One cluster is always printed as JSON, because its use is to be edited.
   Result<Exit> Run() override {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     if (!cluster_.empty()) {
@@ -42,6 +45,7 @@ class Clusters final : public Command {
   }
 
  private:
+  // "-" if the device has no such rate, or none is known.
   static std::string Rate(double value, const char* unit) {
     return value > 0 ? FormatSi(value, unit) : "-";
   }
@@ -59,6 +63,7 @@ class Clusters final : public Command {
     return device.link_reduces ? text + ", sums" : text;
   }
 
+  // Devices whose rates are not published are marked, and the reason follows the table.
   static void PrintTable(const Catalogue& catalogue) {
     Table table({{"name"},
                  {"memory", Align::kRight},
@@ -74,7 +79,9 @@ class Clusters final : public Command {
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
       if (!gpu.unusable.empty()) unusable += "  " + gpu.name + ": " + gpu.unusable + "\n";
+      // Older devices have fp16 only.
       const double bf16 = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
+      // A torus links its nodes itself.
       const double network = device.torus_axes > 0 ? 0 : DefaultNetwork(device.name);
       table.AddRow({gpu.unusable.empty() ? gpu.name : gpu.name + " *",
                     FormatBytes(device.memory_bytes), Rate(device.memory_bytes_per_s, "B/s"),
@@ -97,6 +104,7 @@ class Clusters final : public Command {
         unusable.c_str());
   }
 
+  // Rates of 0 are unknown or absent.
   static void PrintJson(const Catalogue& catalogue) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("devices").BeginArray();

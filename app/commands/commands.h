@@ -1,9 +1,9 @@
-// The makers of all subcommands, one file each beside this one.
+// One maker for each subcommand; each has its own file in this folder.
 #pragma once
 
 #include <memory>
 
-#include "app/command.h"
+#include "app/cli/command.h"
 
 namespace foretrain {
 

@@ -1,32 +1,38 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
-#include "app/compared_runs.h"
-#include "app/report.h"
-#include "base/json.h"
+#include "app/report/report.h"
+#include "app/runs/compared_runs.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
 
 namespace foretrain {
 namespace {
 
+// Joins a measured run and its forecast op by op. With --fail-above it is a check for scripts: the
+// comparison is printed in any case, and the exit code alone tells whether the step time is within
+// the limit.
 class Compare final : public Command {
  public:
   std::string_view Name() const override { return "compare"; }
-  std::string_view Summary() const override { return "Hold a run against its forecast, op by op"; }
+  std::string_view Summary() const override { return "Compare a run with its forecast, op by op"; }
 
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to explain; 0: the newest measured one");
-    arguments.Option("--against", against_, "N", "Run to hold it against; 0: its forecast");
+    arguments.Option("--against", against_, "N", "Run to compare it with; 0: its forecast");
     arguments.Option("--fail-above", fail_above_, "SHARE",
-                     "End with 1 when the step time is off by more, e.g. 3%");
+                     "Exit with 1 if the step time differs by more, e.g. 3%");
     DeclareJson(arguments);
   }
 
+  // The limit is parsed before the store is opened, so that a typing error fails at once.
   Result<Exit> Run() override {
     double limit = 0;
     if (!fail_above_.empty()) {
+      // "3%" and "0.03" are the same limit. A bare number above 1 is refused, because it is more
+      // often a forgotten "%" than a limit.
       const bool percent = fail_above_.back() == '%';
       FT_ASSIGN(limit,
                 ParseNumber("--fail-above",

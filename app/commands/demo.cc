@@ -1,19 +1,20 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/calibration.h"
+#include "app/cli/output_file.h"
 #include "app/commands/commands.h"
-#include "app/compared_runs.h"
 #include "app/embedded_data.h"
-#include "app/output_file.h"
-#include "app/report.h"
-#include "app/training.h"
-#include "base/file_system.h"
-#include "base/json.h"
+#include "app/forecast/calibration.h"
+#include "app/report/report.h"
+#include "app/runs/compared_runs.h"
+#include "app/training/training.h"
+#include "base/io/file_system.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
 #if FORETRAIN_HAVE_UI
-#include "app/views.h"
+#include "app/desktop/views.h"
+#include "ui/desktop_view.h"
 #endif
 
 namespace foretrain {
@@ -26,35 +27,37 @@ constexpr double kTrainingSeconds = 35;
 constexpr std::int64_t kGlobalBatch = 16;
 constexpr std::array<std::int64_t, 3> kMicroBatches = {2, 4, 8};
 
+// The whole workflow in one command: measure, search, forecast, train, compare. Each part calls the
+// code of its own command, so the demo shows nothing that the commands cannot repeat.
 class Demo final : public Command {
  public:
   std::string_view Name() const override { return "demo"; }
   std::string_view Summary() const override {
-    return "All of it on this machine in about a minute";
+    return "Measure this machine, plan, forecast, train and compare, in about a minute";
   }
 
   void Declare(Arguments& arguments) override {
-    arguments.Option("--data", data_, "FILE",
-                     "Text to train on; default: the text of foretrain itself");
-    arguments.Option("--store", store_, "FILE", "Store that the runs are recorded in");
-    arguments.Option("--screenshot", screenshot_, "FILE", "Picture of the comparison");
+    arguments.Option("--out", folder_, "DIR", "Folder for the files below; made if missing");
+    arguments.Option(
+        "--data", data_, "FILE",
+        "Text to train on; default: foretrain's own headers and pages, in DIR/text.txt");
+    arguments.Option("--store", store_, "FILE",
+                     "Store that records the runs; default: DIR/foretrain.db");
+    arguments.Option("--screenshot", screenshot_, "FILE",
+                     "Picture of the comparison; default: DIR/compare.png");
     arguments.Option("--device-profile", cluster_.device_profile, "FILE",
-                     "Use these rates instead of measuring");
+                     "Use the rates of this profile; default: measure them, into DIR/profile.json");
     DeclareJson(arguments);
+    arguments.Footer(
+        "To see the result again:\n"
+        "  foretrain view foretrain-demo/foretrain.db --view compare");
   }
 
+  // The store is closed before the report, which reads it as a user would.
   Result<Exit> Run() override {
-    // What is given is looked at before a minute of work.
-    PosixFileSystem files;
-    if (!data_.empty()) {
-      FT_TRY(files.Open(data_));
-    }
-    FT_TRY(CheckOutputFile("--screenshot", screenshot_));
+    FT_TRY(PrepareFiles());
     FT_ASSIGN(const auto store, Store::Open(store_));
-    if (data_.empty()) {
-      data_ = store_ + ".txt";
-      FT_TRY(WriteFileAtomically(files, data_, DemoText()));
-    }
+    Say("Files of this demo go to " + folder_ + "/");
     FT_TRY(Measure());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     FT_ASSIGN(const Plan plan, Choose(context));
@@ -64,12 +67,29 @@ class Demo final : public Command {
   }
 
  private:
+  // Checks every input and output before a minute of work, and names the files that were not given.
+  Result<void> PrepareFiles() {
+    PosixFileSystem files;
+    if (!data_.empty()) {
+      FT_TRY(files.Open(data_));
+    }
+    FT_TRY(CheckOutputFile("--screenshot", screenshot_));
+    FT_TRY(files.CreateDirectories(folder_));
+    const auto in_folder = [this](const char* name) { return folder_ + "/" + name; };
+    if (store_.empty()) store_ = in_folder(kDefaultStore);
+    if (screenshot_.empty()) screenshot_ = in_folder("compare.png");
+    if (!data_.empty()) return {};
+    data_ = in_folder("text.txt");
+    return WriteFileAtomically(files, data_, DemoText());
+  }
+
+  // With --json, stdout holds JSON alone.
   void Say(const std::string& text) const {
     if (!json_) std::printf("%s\n", text.c_str());
     std::fflush(stdout);
   }
 
-  // 1: rates of this machine for the plans that the search will look at.
+  // 1: measures this machine's rates for the ops of every plan that the search may choose.
   Result<void> Measure() {
     cluster_.ranks = kRanks;
     if (!cluster_.device_profile.empty()) return {};
@@ -77,16 +97,17 @@ class Demo final : public Command {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
     CalibrationRequest request;
-    request.seconds = kCalibrationSeconds;
+    request.options.seconds = kCalibrationSeconds;
     request.ranks = kRanks;
-    for (const Plan& plan : Candidates(model)) request.targets.push_back({model, plan});
+    for (const Plan& plan : Candidates(model)) request.options.targets.push_back({model, plan});
     FT_ASSIGN(const DeviceProfile profile, CalibrateThisMachine(request));
-    cluster_.device_profile = store_ + ".profile.json";
+    cluster_.device_profile = folder_ + "/profile.json";
     FT_TRY(WriteProfile(cluster_.device_profile, profile));
     Say(ProfileText(profile));
     return {};
   }
 
+  // Every plan trains the same global batch, so that their step times compare directly.
   static SearchSpace Space(const ModelSpec& model) {
     SearchSpace space;
     space.base.sequence = model.max_sequence;
@@ -101,8 +122,8 @@ class Demo final : public Command {
     return space;
   }
 
-  // What is measured: each split with the smallest micro-batch, whose ops are the others' too but
-  // for their rows.
+  // The plans whose ops are measured: each split and micro-batch of Space(). ZeRO adds no op that
+  // these lack.
   static std::vector<Plan> Candidates(const ModelSpec& model) {
     Plan base = Space(model).base;
     std::vector<Plan> plans;
@@ -120,10 +141,12 @@ class Demo final : public Command {
     return plans;
   }
 
-  // 2: the plan, and why it.
+  // 2: searches the plans and shows them, fastest first. Only the best few of the closed form are
+  // simulated.
   Result<Plan> Choose(const ForecastContext& context) const {
     SearchOptions options;
     options.ranks = kRanks;
+    // Simulates a few; the closed form ranks the rest.
     options.simulated = 6;
     FT_ASSIGN(const SearchResult result,
               SearchPlans(context.model, context.costs, Space(context.model), options));
@@ -139,25 +162,26 @@ class Demo final : public Command {
     return result.plans.front().plan;
   }
 
-  // 3: the forecast; 4: the run.
+  // 3: shows the forecast of the best plan. 4: trains it. The number of steps follows from the
+  // forecast, so that training takes about kTrainingSeconds on any machine.
   Result<TrainingResult> TrainPlan(Store& store, const ForecastContext& context,
                                    const Plan& plan) const {
-    FT_ASSIGN(const Forecast forecast,
-              MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
+    FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs));
     const Metrics metrics = ForecastMetrics(context, forecast);
     Say("3. Forecast of " + Describe(plan) + "\n\n" + StepText(*metrics.overall));
     Say(MemoryText(PeaksOf(metrics)));
     Say(TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth));
     TrainingOptions options;
     options.data = data_;
-    options.steps = std::clamp<std::int64_t>(
+    options.job.steps = std::clamp<std::int64_t>(
         static_cast<std::int64_t>(kTrainingSeconds / forecast.simulation.step_s), 8, 200);
     options.json_lines = json_;
-    Say("4. Training " + std::to_string(options.steps) + " steps on " + data_);
+    Say("4. Training " + std::to_string(options.job.steps) + " steps on " + data_);
     return RunTraining(store, context, plan, options);
   }
 
-  // 5: the comparison, and how to go on.
+  // 5: compares forecast and measurement, and prints the commands that go on from here. A picture
+  // that cannot be drawn is a message on stderr: the numbers do not depend on it.
   Result<Exit> Report(const Plan& plan, const TrainingResult& trained) {
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(const ComparedRuns runs, CompareRuns(reader, trained.run, 0));
@@ -193,7 +217,7 @@ class Demo final : public Command {
     if (!picture.empty()) Say("picture       " + picture);
     Say("this run      foretrain compare --store " + store_ + " --run " +
         std::to_string(trained.run));
-    Say("what to try   foretrain analyze --store " + store_ + " --run " +
+    Say("suggestions   foretrain analyze --store " + store_ + " --run " +
         std::to_string(trained.run));
     Say("trace         foretrain export --store " + store_ + " --run " +
         std::to_string(trained.run) + " --out trace.json");
@@ -201,14 +225,14 @@ class Demo final : public Command {
     return Exit::kDone;
   }
 
-  // The text that this program was built beside.
+  // foretrain's own headers and pages, embedded at build time.
   static std::string_view DemoText();
 
   ModelFlags model_;
   ClusterFlags cluster_;
   std::string data_;
-  std::string store_ = kDefaultStore;
-  std::string screenshot_ = "foretrain.png";
+  std::string folder_ = "foretrain-demo";
+  std::string store_, screenshot_;  // empty until PrepareFiles: in the folder
 };
 
 std::string_view Demo::DemoText() { return app_data::Files().front().text; }

@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "app/cli/plan_flags.h"
 #include "app/commands/commands.h"
-#include "app/plan_flags.h"
 #include "base/device_api.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "profiler/nvml.h"
-#include "runtime/cuda_driver.h"
-#include "runtime/cuda_plugin.h"
-#include "runtime/device_status.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/cuda_plugin.h"
+#include "runtime/device/device_status.h"
 
 namespace foretrain {
 namespace {
@@ -31,13 +31,15 @@ Result<FtMemory> MemoryOf(const FtDeviceApi& api, std::int32_t device) {
   return memory;
 }
 
-// What the driver and NVML say of the GPUs. What one does not tell is left out.
+// The GPUs as the driver and NVML describe them. Unknown values stay empty.
 struct Gpus {
   std::optional<CudaDriver> driver;
   std::string driver_version;  // "580.159.03"
   std::vector<std::vector<GpuLink>> links;
 };
 
+// Each source is optional: without a driver or without NVML its fields stay empty, and the command
+// still lists the CPU.
 Gpus AskGpus() {
   Gpus gpus;
   if (auto driver = AskCudaDriver(); driver.has_value()) gpus.driver = std::move(*driver);
@@ -48,6 +50,9 @@ Gpus AskGpus() {
   return gpus;
 }
 
+// Lists the CPU and every GPU that the plugin can use. The driver's facts and the plugin's devices
+// are asked separately: a driver that works with a plugin that does not load is a usual fault, and
+// the output shows both.
 class Devices final : public Command {
  public:
   std::string_view Name() const override { return "devices"; }
@@ -55,11 +60,12 @@ class Devices final : public Command {
 
   void Declare(Arguments& arguments) override { DeclareJson(arguments); }
 
+  // One line for the CPU, one for each GPU or the reason why there is none, then driver and links.
   Result<Exit> Run() override {
     const Machine machine = ThisMachine();
     FT_ASSIGN(const FtMemory memory, MemoryOf(CpuDeviceApi(), 0));
     const CudaDevice cuda = LoadCudaDevice(UsualPluginPlaces());
-    const Gpus gpus = AskGpus();  // without a driver two files are looked for, and that is all
+    const Gpus gpus = AskGpus();  // cheap without a driver: looks for two files
     if (json_) return PrintJson(machine, memory, cuda, gpus);
     std::printf("cpu   %s, %d cores, %s free of %s: one rank is one thread\n", machine.name.c_str(),
                 machine.cores, FormatBytes(memory.free_bytes).c_str(),
@@ -77,6 +83,7 @@ class Devices final : public Command {
                   CudaVersionText(gpus.driver->version).c_str(),
                   CudaVersionText(cuda.runtime_version).c_str());
     }
+    // One GPU has no links.
     if (gpus.links.size() > 1) std::printf("\n%s", LinksText(gpus.links).c_str());
     return Exit::kDone;
   }
@@ -92,6 +99,7 @@ class Devices final : public Command {
                        gpu.clock_mhz);
   }
 
+  // A square table: row i, column j is the path from GPU i to GPU j.
   static std::string LinksText(const std::vector<std::vector<GpuLink>>& links) {
     std::vector<TableColumn> columns{{.title = "", .align = Align::kLeft}};
     for (std::size_t i = 0; i < links.size(); ++i) {
@@ -109,6 +117,7 @@ class Devices final : public Command {
            "bridges of a\nNUMA node; SYS: the link between NUMA nodes\n";
   }
 
+  // `why_no_cuda` is present only if CUDA is not usable.
   static Result<Exit> PrintJson(const Machine& machine, const FtMemory& memory,
                                 const CudaDevice& cuda, const Gpus& gpus) {
     JsonWriter json;
@@ -140,6 +149,7 @@ class Devices final : public Command {
     return Exit::kDone;
   }
 
+  // Writes nothing for a GPU that the driver does not list.
   static void WriteFacts(JsonWriter& json, const Gpus& gpus, std::int32_t device) {
     const auto at = static_cast<std::size_t>(device);
     if (!gpus.driver.has_value() || at >= gpus.driver->gpus.size()) return;

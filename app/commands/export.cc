@@ -1,15 +1,18 @@
 #include <cstdio>
 
+#include "app/cli/output_file.h"
 #include "app/commands/commands.h"
-#include "app/output_file.h"
-#include "app/stored_runs.h"
-#include "base/file_system.h"
-#include "base/json.h"
+#include "app/runs/stored_runs.h"
+#include "base/io/file_system.h"
+#include "base/json/json.h"
 #include "traces/chrome_trace.h"
 
 namespace foretrain {
 namespace {
 
+// Writes the forecast first and the measured run after it, so that a viewer shows the forecast
+// above. The output file is checked before the store is read, because reading a long run takes
+// time.
 class Export final : public Command {
  public:
   std::string_view Name() const override { return "export"; }
@@ -18,12 +21,13 @@ class Export final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to write; 0: the newest measured one");
-    arguments.Option("--against", against_, "N", "Run to write above it; 0: its forecast");
+    arguments.Option("--against", against_, "N", "Run to show above it; 0: its forecast");
     arguments.Option("--out", out_, "FILE", "Chrome JSON trace to write");
     DeclareJson(arguments);
     arguments.Footer("Open the file at https://ui.perfetto.dev or chrome://tracing.");
   }
 
+  // Both runs are read before the file is made, so that a wrong number leaves no file.
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--out", out_));
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));

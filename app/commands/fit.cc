@@ -4,21 +4,21 @@
 #include <cstdio>
 #include <optional>
 
-#include "app/command_line.h"
+#include "app/cli/command_line.h"
 #include "app/commands/commands.h"
-#include "app/forecasting.h"
-#include "app/search_watch.h"
-#include "base/json.h"
+#include "app/forecast/forecasting.h"
+#include "app/forecast/search_watch.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/search/fit.h"
-#include "sim/spec/plan_fields.h"
+#include "sim/config/plan/plan_fields.h"
+#include "sim/search/advice/fit.h"
 
 namespace foretrain {
 namespace {
 
-// Of growing size: what people ask for first.
+// Common models by size.
 constexpr std::string_view kUsualModels =
     "gpt2-124m,gpt2-1558m,llama3-8b,gpt3-13b,llama3-70b,gpt3-175b,llama3.1-405b";
 
@@ -28,22 +28,25 @@ struct Row {
   LongestFit fit;
 };
 
+// Finds, for each model and method, the longest sequence that some plan fits. Every option is
+// checked before the first search, because a search may take minutes. Exit code 1 says that nothing
+// fits.
 class FitCommand final : public Command {
  public:
   std::string_view Name() const override { return "fit"; }
-  std::string_view Summary() const override { return "What can be trained on these devices"; }
+  std::string_view Summary() const override { return "List what can be trained on these devices"; }
 
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
-    arguments.Option("--models", models_, "NAME,...", "Catalogue names, or files of models");
-    arguments.Option("--method", method_, "full|lora|qlora|all", "What is trained");
-    arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence of use");
+    arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");
+    arguments.Option("--method", method_, "full|lora|qlora|all",
+                     "Parameters to train: all, adapters, or both");
+    arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence to try");
     cluster_.Declare(arguments);
     DeclareJson(arguments);
     arguments.Footer(
-        "For each model and method the longest sequence that fits, doubled from the shortest, "
-        "with\n"
-        "the fastest plan for it by closed form.\n"
+        "For each model and method: the longest sequence that fits, doubled from --sequence, and "
+        "its\nfastest plan by closed form.\n"
         "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
         "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method qlora");
   }
@@ -64,6 +67,7 @@ class FitCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--sequence: {} is outside 1 to {}", sequence_, kMaxModelCount));
     }
+    // Ctrl-C during any search prints nothing: half a table would look complete.
     SearchWatch watch(!json_);
     ClusterSpec cluster;
     for (const std::string_view name : Split(models_, ',')) {
@@ -75,11 +79,13 @@ class FitCommand final : public Command {
       for (const TrainingMethod method : methods) {
         FitOptions options;
         options.method = method;
-        options.least_sequence = sequence_;
+        options.min_sequence = sequence_;
         options.memory_bytes = context.cluster.device.memory_bytes;
         options.threads = SearchThreads();
         options.cancelled = [&watch] { return watch.Cancelled(); };
+        // O(log(longest / shortest)) searches, since the sequence doubles.
         auto fit = FitOf(context.model, context.costs, options);
+        // An error of a cancelled search is only the cancellation.
         if (!fit && watch.Cancelled()) return ExitOfSignal(StopSignal());
         FT_ASSIGN(LongestFit found, std::move(fit));
         rows_.push_back({flags.model, method, std::move(found)});
@@ -92,6 +98,7 @@ class FitCommand final : public Command {
   }
 
  private:
+  // The names are those of the plan's own field, so that both always agree.
   static std::string MethodName(TrainingMethod method) {
     return std::string(PlanFieldOf("method").choices[static_cast<std::size_t>(method)]);
   }
@@ -103,12 +110,14 @@ class FitCommand final : public Command {
     return "[" + std::string(static_cast<std::size_t>(full), '#') +
            std::string(static_cast<std::size_t>(kWidth - full), ' ') + "] " + FormatBytes(bytes);
   }
+  // A command that forecasts the row's plan again.
   std::string CommandOf(const Row& row, const ClusterSpec& cluster) const {
     ModelFlags model;
     model.model = row.model;
     return foretrain::CommandOf(model, cluster_, std::nullopt, row.fit.best->plan, cluster.is_cpu);
   }
 
+  // A row without a plan says what breaks first at the shortest sequence.
   void PrintTable(const ClusterSpec& cluster) const {
     std::printf("on %s\n\n", cluster.name.c_str());
     Table table({{"model"},
@@ -124,6 +133,7 @@ class FitCommand final : public Command {
         continue;
       }
       const Evaluation& estimate = row.fit.best->estimate;
+      // Ranks of a node share its host memory evenly.
       const std::int64_t host = cluster.host_memory_bytes / cluster.devices_per_node;
       table.AddRow({row.model, MethodName(row.method), std::to_string(row.fit.sequence),
                     FormatSi(row.fit.tokens_per_s, ""),
@@ -137,6 +147,7 @@ class FitCommand final : public Command {
     }
   }
 
+  // `fits` false leaves out everything about a plan.
   void PrintJson(const ClusterSpec& cluster) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("fits").BeginArray();

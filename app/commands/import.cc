@@ -2,18 +2,18 @@
 
 #include <cstdio>
 
+#include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
-#include "app/report.h"
-#include "app/stop_signal.h"
-#include "app/stored_runs.h"
-#include "base/json.h"
+#include "app/report/report.h"
+#include "app/runs/stored_runs.h"
+#include "base/json/json.h"
 #include "base/units.h"
 #include "traces/import/import.h"
 
 namespace foretrain {
 namespace {
 
-// A line on a terminal that draws itself again, a tenth at a time.
+// A progress line on a terminal, redrawn at each tenth.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
@@ -25,6 +25,7 @@ class ProgressLine {
 
   void Show(const ImportProgress& progress) {
     const int percent = static_cast<int>(progress.share * 100);
+    // Called far more often than the text changes.
     if (!shown_ || (progress.what == what_ && percent == percent_)) return;
     what_ = progress.what;
     percent_ = percent;
@@ -39,6 +40,7 @@ class ProgressLine {
   int percent_ = -1;
 };
 
+// Stores traces as runs. If the import is stopped while traces are read, nothing is stored.
 class Import final : public Command {
  public:
   std::string_view Name() const override { return "import"; }
@@ -53,8 +55,8 @@ class Import final : public Command {
     arguments.Option("--name", name_, "TEXT", "Label of the run; default: the files' names");
     arguments.Option(
         "--step-name", step_name_, "TEXT",
-        "Annotations that begin so are the steps; default: ProfilerStep# and the like");
-    arguments.Option("--forecast", forecast_, "N", "Run of the store to hold it against");
+        "Prefix of the annotations that mark steps; default: ProfilerStep# and similar ones");
+    arguments.Option("--forecast", forecast_, "N", "Run of the store to compare it with");
     DeclareJson(arguments);
     arguments.Footer(
         "Traces: torch.profiler's export_chrome_trace, `nsys export --type sqlite`, `foretrain "
@@ -63,18 +65,23 @@ class Import final : public Command {
         "view.");
   }
 
+  // An error while a signal is pending counts as stopped: the reader fails because its callback
+  // told it to.
   Result<Exit> Run() override {
     if (traces_.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "import takes the path of at least one trace");
     }
     const StopSignals signals;
     PosixFileSystem files;
+    // Ctrl-C cancels through the progress callback, which the reader calls often.
     ProgressLine line(json_);
     ImportOptions options{.label = name_, .step_name = step_name_};
     options.progress = [&line](const ImportProgress& progress) {
       line.Show(progress);
       return StopSignal() == 0;
     };
+    // The forecast's run is looked up before the traces are read, so that a wrong number fails at
+    // once.
     if (forecast_ != 0) {
       FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
       FT_TRY(reader.FindRun(forecast_));
@@ -101,6 +108,7 @@ class Import final : public Command {
     return runs;
   }
 
+  // Notes say what a trace lacks, so that a missing metric has a reason.
   void Print(const std::vector<ImportedRun>& runs) const {
     for (const ImportedRun& run : runs) {
       std::printf("run %lld in %s: %s, %s spans, %d rank%s, %lld step%s\n",
@@ -115,6 +123,7 @@ class Import final : public Command {
     }
   }
 
+  // `invalid` counts events without a usable time.
   void PrintJson(const std::vector<ImportedRun>& runs) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("store", store_).Name("runs").BeginArray();

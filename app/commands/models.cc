@@ -1,23 +1,25 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/model_json.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/model/model_json.h"
 
 namespace foretrain {
 namespace {
 
+// Lists the catalogue, or prints one model with all its fields as JSON, which is valid input of
+// --model.
 class Models final : public Command {
  public:
   std::string_view Name() const override { return "models"; }
   std::string_view Summary() const override { return "List the models of the catalogue"; }
 
   void Declare(Arguments& arguments) override {
-    arguments.Positional("name", name_, "Show this model alone, with its whole shape");
+    arguments.Positional("name", name_, "Show only this model, with all its fields");
     DeclareJson(arguments);
     arguments.Footer(
         "A Hugging Face config.json works wherever a name does: --model path/to/config.json");
@@ -31,6 +33,7 @@ class Models final : public Command {
   }
 
  private:
+  // A model that cannot be planned is an error here: its fields would not work as --model.
   Result<Exit> One(const Catalogue& catalogue) const {
     FT_ASSIGN(const ModelEntry entry, FindModel(catalogue, name_));
     if (!entry.unsupported.empty()) {
@@ -40,6 +43,7 @@ class Models final : public Command {
     return Exit::kDone;
   }
 
+  // Counted from the fields; for a model that cannot be planned, the published number.
   static double ParametersOf(const ModelEntry& entry) {
     return entry.unsupported.empty() ? static_cast<double>(ParameterCount(entry.spec))
                                      : entry.published_parameters;

@@ -5,19 +5,21 @@
 #include <cstdio>
 #include <utility>
 
-#include "app/command_line.h"
+#include "app/cli/command_line.h"
 #include "app/commands/commands.h"
-#include "app/forecasting.h"
-#include "app/plan_report.h"
-#include "app/search_watch.h"
+#include "app/forecast/forecasting.h"
+#include "app/forecast/search_watch.h"
+#include "app/report/plan_report.h"
 #include "base/clock.h"
-#include "sim/spec/plan_values.h"
+#include "sim/config/plan/plan_values.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kMostTop = 1000;
+constexpr std::int64_t kMaxTop = 1000;
 
+// Searches, then compares other numbers of devices, then varies the machine's rates; the later
+// parts are optional. Ctrl-C during a search prints nothing: half a search has no best plan.
 class PlanCommand final : public Command {
  public:
   std::string_view Name() const override { return "plan"; }
@@ -28,15 +30,15 @@ class PlanCommand final : public Command {
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Search");
-    arguments.Option("--top", top_, "N", "Plans to simulate at least, best first");
-    arguments.Flag("--sensitivity", sensitivity_,
-                   "How the best plan's step follows from FLOP/s, HBM, links, network and PCIe");
-    arguments.Option("--devices", devices_, "N,N,...",
-                     "Compare these numbers of devices of the same kind");
-    arguments.Option("--tokens", tokens_, "N", "Tokens to train on, e.g. 15T: how long, how dear");
+    arguments.Option("--top", top_, "N", "Number of plans to simulate, best first, at least");
+    arguments.Flag(
+        "--sensitivity", sensitivity_,
+        "Show how the best plan's step time depends on FLOP/s, HBM, links, network and PCIe");
+    arguments.Option("--devices", devices_, "N,N,...", "Also search with these numbers of devices");
+    arguments.Option("--tokens", tokens_, "N", "Tokens to train on, e.g. 15T: adds days and cost");
     arguments.Option("--deadline", deadline_, "TIME",
-                     "With --tokens: the fewest devices that are done by then, e.g. 60d");
-    arguments.Option("--price", price_, "X", "Of a device and hour");
+                     "With --tokens: find the fewest devices that finish in time, e.g. 60d");
+    arguments.Option("--price", price_, "X", "Price of one device for one hour");
     DeclareJson(arguments);
     arguments.Footer(
         "A choice of the plan may be a value, a list 1,2,4, a range 1..8 (powers of two) or auto.\n"
@@ -47,12 +49,14 @@ class PlanCommand final : public Command {
         "--price 2.2");
   }
 
+  // Goal and options first, then the search on all cores. The clock starts after the model and
+  // cluster are read, so `seconds` is the search alone.
   Result<Exit> Run() override {
     PlanReport report;
     FT_TRY(ReadGoal(report.goal));
-    if (top_ < 1 || top_ > kMostTop) {
-      return Fail(ErrorCode::kInvalidArgument, "--top: " + std::to_string(top_) +
-                                                   " is outside 1 to " + std::to_string(kMostTop));
+    if (top_ < 1 || top_ > kMaxTop) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--top: " + std::to_string(top_) + " is outside 1 to " + std::to_string(kMaxTop));
     }
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
@@ -69,18 +73,21 @@ class PlanCommand final : public Command {
       if (!result && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.result, std::move(result));
       report.seconds = static_cast<double>(clock.MonotonicNs() - start_ns) * 1e-9;
+      // Ctrl-C must end this part too, so it runs under the same watch.
       FT_ASSIGN(const std::vector<int> counts, Counts(context, report.goal));
       auto compared = CompareDeviceCounts(context.model, context.costs, space.base, counts,
                                           options.threads, options.cancelled);
       if (!compared && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.counts, std::move(compared));
     }
+    // Varies the rates for the best plan only.
     if (sensitivity_) {
       FT_ASSIGN(report.sensitivity,
                 SensitivityOf(context.model, report.result.plans.front().plan, context.costs));
     }
     report.context = &context;
     report.space = &space;
+    // The report ends in the command for its best plan.
     const std::string command = CommandOf(model_, cluster_, preset,
                                           report.result.plans.front().plan, context.cluster.is_cpu);
     std::fputs(json_ ? (PlanReportJson(report, command) + "\n").c_str()
@@ -90,6 +97,8 @@ class PlanCommand final : public Command {
   }
 
  private:
+  // Reads tokens, deadline and price together. A deadline needs tokens: without them no training
+  // time follows from a step time.
   Result<void> ReadGoal(TrainingGoal& goal) const {
     if (!tokens_.empty()) {
       FT_ASSIGN(goal.tokens, ParseTokens("--tokens", tokens_));
@@ -109,7 +118,7 @@ class PlanCommand final : public Command {
     return {};
   }
 
-  // Those that were asked for; for a deadline an eighth to eight times the cluster.
+  // The counts of --devices; with a deadline, an eighth to eight times the cluster.
   Result<std::vector<int>> Counts(const ForecastContext& context, const TrainingGoal& goal) const {
     std::vector<int> counts;
     if (!devices_.empty()) {

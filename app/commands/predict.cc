@@ -2,25 +2,27 @@
 #include <cstdio>
 #include <optional>
 
+#include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
-#include "app/forecasting.h"
-#include "app/graphs_flag.h"
-#include "app/report.h"
-#include "app/search_watch.h"
-#include "app/stored_runs.h"
-#include "base/json.h"
+#include "app/forecast/forecasting.h"
+#include "app/forecast/search_watch.h"
+#include "app/report/report.h"
+#include "app/runs/stored_runs.h"
+#include "base/json/json.h"
 #include "base/units.h"
-#include "sim/cost/plan_place.h"
+#include "sim/cost/network/plan_place.h"
+#include "sim/forecast/forecast.h"
 #include "sim/memory/device_use.h"
 #include "sim/memory/host_memory.h"
-#include "sim/search/advice.h"
-#include "sim/search/forecast_interval.h"
+#include "sim/search/advice/advice.h"
 
 namespace foretrain {
 namespace {
 
 constexpr int kTimelineWidth = 96;
 
+// Compiles and simulates one plan. Exit code 1 says that it does not fit in memory; the forecast is
+// printed all the same, so that scripts and readers see by how much.
 class Predict final : public Command {
  public:
   std::string_view Name() const override { return "predict"; }
@@ -30,9 +32,9 @@ class Predict final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
-    graphs_.Declare(arguments);
+    DeclareGraphs(arguments, cluster_.cuda_graphs);
     arguments.Section("Output");
-    arguments.Option("--store", store_, "FILE", "Keep the forecast as a run in this store");
+    arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
     arguments.Flag("--program", listing_,
                    "Print the program of each rank, instruction by instruction");
     arguments.Flag("--ops", ops_,
@@ -42,9 +44,10 @@ class Predict final : public Command {
         "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db");
   }
 
+  // Context, plan, forecast. --program ends here, because a listing needs no metrics. The run is
+  // stored before anything is printed, so that the number in the output exists.
   Result<Exit> Run() override {
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(cluster_.cuda_graphs, graphs_.IsOn());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     if (cluster_.cuda_graphs && context.cluster.is_cpu) {
       return Fail(ErrorCode::kInvalidArgument, "--cuda-graphs: " + context.cluster.name +
@@ -53,13 +56,15 @@ class Predict final : public Command {
     }
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
-    SimulateOptions options;
-    options.last_step = store_.empty();
-    options.threads = SearchThreads();
-    FT_ASSIGN(
-        const Forecast forecast,
-        MakeForecast(context.model, plan, context.costs,
-                     context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses, options));
+    ForecastOptions options;
+    // On CPUs every rank is compiled: cores of one machine are few. On a cluster one rank of each
+    // class stands for all alike.
+    options.ranks = context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses;
+    // A stored forecast keeps all simulated steps. Otherwise the timeline of the last one is
+    // enough.
+    options.simulate.last_step = store_.empty();
+    options.simulate.threads = SearchThreads();
+    FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs, options));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
         std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);
@@ -79,7 +84,7 @@ class Predict final : public Command {
   }
 
  private:
-  // Whether the devices and their hosts have what the plan takes.
+  // Whether the plan fits the devices and their hosts.
   bool Fits() const { return FitsDevice() && host_.fits(); }
   bool FitsDevice() const { return fullest_bytes_ <= device_bytes_; }
 
@@ -87,7 +92,7 @@ class Predict final : public Command {
     return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
-  // None where the device has what the plan takes.
+  // Empty if the plan fits the devices.
   std::vector<Advice> AdviceFor(const ForecastContext& context, const Plan& plan) const {
     if (FitsDevice()) return {};
     return AdviseToFit(context.model, context.costs, SpaceOfPlan(plan), plan.World(), device_bytes_,
@@ -95,7 +100,7 @@ class Predict final : public Command {
                        SearchThreads());
   }
 
-  // Of the first rank of each stage; and what a node's host has to hold.
+  // Fills in the device memory of each stage's first rank, and the memory of a node's host.
   void FindMemory(const ForecastContext& context, const Forecast& forecast) {
     const Plan& plan = forecast.program.plan;
     const SystemOptions& system = context.costs.profile().system;
@@ -105,7 +110,9 @@ class Predict final : public Command {
       const PeakMemory& peak = forecast.memory[i];
       const HostMemory host =
           HostMemoryOf(context.model, forecast.program, rank, context.cluster, system);
+      // The host must hold the rank that needs most, on each of its devices.
       if (i == 0 || host.InStep() > host_.rank.InStep()) host_.rank = host;
+      // Ranks of a stage hold the same, up to padding.
       if (!rank.Coordinates().FirstOfStage()) continue;
       const DeviceUse memory =
           DeviceUseOf(context.model, forecast.program, rank, peak.total, context.cluster, system);
@@ -114,11 +121,13 @@ class Predict final : public Command {
     }
     host_.ranks = std::min(context.cluster.devices_per_node, plan.World());
     host_.has = context.cluster.host_memory_bytes;
-    // Devices of CPUs lie in their host's memory.
+    // On CPUs, devices use the host's memory.
     if (context.cluster.is_cpu)
       host_.has = std::max<std::int64_t>(1, host_.has - host_.ranks * fullest_bytes_);
   }
 
+  // From the answer to its limits: step, interval, memory, timeline. Below follow the reasons why
+  // it does not fit and what would.
   void Print(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
              RunId run) const {
     const Plan& plan = forecast.program.plan;
@@ -131,9 +140,8 @@ class Predict final : public Command {
     std::printf("placement %s: %s\n\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
-    const ForecastInterval interval =
-        ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
-    std::fputs(FigureLine("step, 90 % interval",
+    const ForecastInterval interval = forecast.Interval();
+    std::fputs(MetricLine("step, 90 % interval",
                           FormatSeconds(interval.low_s) + " to " + FormatSeconds(interval.high_s))
                    .c_str(),
                stdout);
@@ -141,7 +149,7 @@ class Predict final : public Command {
                 ParametersText(CountParameters(context.model, forecast.program.plan)).c_str());
     std::fputs(MemoryText(peaks_).c_str(), stdout);
     std::printf("\n%s\n", HostText(host_).c_str());
-    const CopiedBytes moved = OffloadFiguresOf(forecast.program).moved;
+    const CopiedBytes moved = OffloadStatsOf(forecast.program).moved;
     if (const std::string text = MovedText(moved); !text.empty()) std::printf("%s\n", text.c_str());
     std::printf("  what lies outside the program comes from\n%s\n", OutsideSources(peaks_).c_str());
     std::fputs(
@@ -165,18 +173,16 @@ class Predict final : public Command {
     if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
   }
 
+  // `advice` is empty if the plan fits.
   void PrintJson(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
                  RunId run) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
-    WriteFigures(json, *metrics.overall, peaks_);
+    WriteMetrics(json, *metrics.overall, peaks_);
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteHost(json, host_);
-    WriteMoved(json, OffloadFiguresOf(forecast.program).moved);
-    const ForecastInterval interval =
-        ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
-    json.Field("low_s", interval.low_s).Field("high_s", interval.high_s);
-    // The names that scripts know from before they had a unit.
+    WriteMoved(json, OffloadStatsOf(forecast.program).moved);
+    const ForecastInterval interval = forecast.Interval();
     json.Field("low", interval.low_s).Field("high", interval.high_s);
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
     json.Field("forecast_alone", WhyNotExecuted(context.model));
@@ -201,7 +207,6 @@ class Predict final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
-  GraphsFlag graphs_;
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;

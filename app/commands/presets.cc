@@ -1,25 +1,30 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "sim/spec/preset.h"
+#include "sim/config/plan/preset.h"
 
 namespace foretrain {
 namespace {
 
+// Lists presets, or one preset with the source of every option. Both come from the built-in table
+// alone.
 class Presets final : public Command {
  public:
   std::string_view Name() const override { return "presets"; }
-  std::string_view Summary() const override { return "List how known systems train"; }
+  std::string_view Summary() const override { return "List the presets: how known systems train"; }
 
   void Declare(Arguments& arguments) override {
-    arguments.Positional("name", name_, "Show this preset alone, with the source of each option");
+    arguments.Positional("name", name_, "Show only this preset, with the source of each option");
     DeclareJson(arguments);
     arguments.Footer(
-        "predict, plan and train take a preset; options given beside it overrule it:\n"
-        "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp\n"
+        "`predict`, `plan` and `train` take a preset. Options on the command line override it. A\n"
+        "preset sets no precision: `predict` and `train` compute in fp32 unless --precision says "
+        "otherwise.\n"
+        "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp --precision "
+        "bf16\n"
         "  foretrain plan --model gpt2-1558m --cluster 1x8xa100 --preset torchtitan --zero 2,3");
   }
 
@@ -35,6 +40,7 @@ class Presets final : public Command {
   }
 
  private:
+  // The degrees over which the preset spreads ranks, in the order of the preset.
   static std::string Axes(const Preset& preset) {
     std::vector<std::string> names;
     for (const PlanField* axis : preset.axes) names.emplace_back(axis->name);
@@ -49,6 +55,8 @@ class Presets final : public Command {
     std::fputs(table.Text().c_str(), stdout);
   }
 
+  // One line an option: its value, the other values that the system allows, and the condition under
+  // which it applies.
   static void PrintOne(const Preset& preset) {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
@@ -62,10 +70,11 @@ class Presets final : public Command {
                     option.source});
     }
     std::fputs(table.Text().c_str(), stdout);
-    if (!preset.omits.empty()) std::puts("\nthe system does besides:");
+    if (!preset.omits.empty()) std::puts("\nforetrain does not model:");
     for (const std::string& sentence : preset.omits) std::printf("  %s\n", sentence.c_str());
   }
 
+  // Values are texts, as the command line takes them.
   static void PrintJson(std::span<const Preset> presets) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("presets").BeginArray();

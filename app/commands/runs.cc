@@ -3,14 +3,16 @@
 #include <utility>
 
 #include "app/commands/commands.h"
-#include "app/stored_runs.h"
-#include "base/json.h"
+#include "app/runs/stored_runs.h"
+#include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
 
 namespace foretrain {
 namespace {
 
+// Lists the runs of a store. At most one change is made first, so that the list shows the store as
+// it is after the change.
 class Runs final : public Command {
  public:
   std::string_view Name() const override { return "runs"; }
@@ -18,14 +20,15 @@ class Runs final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
-    arguments.Option("--delete", delete_, "N", "Remove run N (a pinned one is refused)");
-    arguments.Option("--pin", pin_, "N", "Keep run N from being deleted");
-    arguments.Option("--unpin", unpin_, "N", "Let run N be deleted again");
+    arguments.Option("--delete", delete_, "N", "Delete run N, unless it is pinned");
+    arguments.Option("--pin", pin_, "N", "Protect run N from deletion");
+    arguments.Option("--unpin", unpin_, "N", "Allow the deletion of run N again");
     arguments.Option("--rename", rename_, "N", "Give run N the label of --label");
     arguments.Option("--label", label_, "TEXT", "With --rename: the new label");
     DeclareJson(arguments);
   }
 
+  // The change first, then the list. A refused change prints no list.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
     if (delete_ != 0) FT_TRY(DeleteRun(store_, delete_));
@@ -39,7 +42,7 @@ class Runs final : public Command {
   }
 
  private:
-  // One change at a time, so that none is made where another is refused.
+  // Refuses two changes in one command: a refusal of the second would leave the first already made.
   Result<void> CheckOptions() const {
     std::string given;
     for (const auto& [option, run] :
@@ -56,6 +59,7 @@ class Runs final : public Command {
       }
       given = option;
     }
+    // --rename and --label need each other.
     if ((rename_ != 0) == label_.empty()) {
       return Fail(ErrorCode::kInvalidArgument,
                   rename_ != 0 ? "--rename " + std::to_string(rename_) + ": give its new --label"
@@ -64,6 +68,7 @@ class Runs final : public Command {
     return {};
   }
 
+  // Local time, or "" if the system cannot convert it.
   static std::string Time(std::int64_t unix_ns) {
     const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
     std::tm parts{};
@@ -73,13 +78,15 @@ class Runs final : public Command {
     return text;
   }
 
-  static double Figure(const RunInfo& run, std::string_view name) {
-    for (const MetricValue& figure : run.figures) {
-      if (figure.name == name) return figure.value;
+  // 0 if the run has no such metric: a run without a complete step has no step time.
+  static double MetricOf(const RunInfo& run, std::string_view name) {
+    for (const MetricValue& metric : run.figures) {
+      if (metric.name == name) return metric.value;
     }
     return 0;
   }
 
+  // "-" if no step time is known. The last column has the pin and why a run failed.
   static void PrintTable(const std::vector<RunInfo>& runs) {
     Table table({{"run", Align::kRight},
                  {"kind"},
@@ -91,7 +98,7 @@ class Runs final : public Command {
                  {"forecast", Align::kRight},
                  {"", Align::kLeft, 40}});
     for (const RunInfo& run : runs) {
-      const double step = Figure(run, "step_time_s");
+      const double step = MetricOf(run, "step_time_s");
       table.AddRow({std::to_string(run.id), std::string(foretrain::Name(run.kind)),
                     std::string(foretrain::Name(run.status)), run.label, Time(run.created_unix_ns),
                     step > 0 ? FormatSeconds(step) : "-", std::to_string(run.spans),
@@ -101,6 +108,7 @@ class Runs final : public Command {
     std::fputs(table.Text().c_str(), stdout);
   }
 
+  // `forecast` is null if the run has none.
   static void PrintJson(const std::vector<RunInfo>& runs) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("runs").BeginArray();
@@ -113,7 +121,7 @@ class Runs final : public Command {
       json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
       run.forecast ? json.Integer(*run.forecast) : json.Null();
       json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
-      for (const MetricValue& figure : run.figures) json.Field(figure.name, figure.value);
+      for (const MetricValue& metric : run.figures) json.Field(metric.name, metric.value);
       json.EndObject().EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());

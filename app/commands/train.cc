@@ -1,29 +1,32 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
-#include "app/attention_flag.h"
-#include "app/capture_flags.h"
+#include "app/cli/device_choice.h"
+#include "app/cli/run_flags.h"
+#include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
-#include "app/device_choice.h"
-#include "app/graphs_flag.h"
-#include "app/local_gpu.h"
-#include "app/report.h"
-#include "app/stop_signal.h"
-#include "app/training.h"
-#include "base/json.h"
+#include "app/report/report.h"
+#include "app/training/local_gpu.h"
+#include "app/training/training.h"
+#include "base/json/json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "runtime/executor/placement.h"
-#include "sim/program/rank_order.h"
+#include "sim/program/ir/rank_order.h"
 
 namespace foretrain {
 namespace {
 
+// Trains a plan on this machine. A forecast from the same rates is stored before the first step, so
+// that every run can be compared.
 class TrainCommand final : public Command {
  public:
+  TrainCommand() { options_.job.steps = 100; }
   std::string_view Name() const override { return "train"; }
   std::string_view Summary() const override { return "Run a plan on real data and record it"; }
 
@@ -31,107 +34,48 @@ class TrainCommand final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
-    arguments.Section("Training");
-    arguments.Option("--data", options_.data, "FILE",
-                     "A text (one token a byte) or a shard of 16-bit tokens");
-    arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
-    arguments.Option("--steps", options_.steps, "N", "Steps to run");
-    arguments.Option("--lr", options_.learning_rate.peak, "RATE", "Peak learning rate of AdamW");
-    arguments.Option("--warmup", options_.learning_rate.warmup, "N",
-                     "Steps over which the rate rises");
-    arguments.Flag("--cosine", options_.learning_rate.cosine,
-                   "Let the rate fall to a tenth over the steps");
-    arguments.Option("--seed", seed_, "N", "Seed of the weights");
-    arguments.Option("--timeout", timeout_, "TIME",
-                     "How long a rank waits for its peers before the run fails");
-    arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
-    device_.Declare(arguments);
-    arguments.Option("--sm-share", sm_share_, "N",
-                     "Multiprocessors of the device that each rank has for itself");
-    graphs_.Declare(arguments);
-    attention_.Declare(arguments);
-    arguments.Flag("--virtual-time", options_.virtual_time,
-                   "Ranks compute one at a time; adds the step of a device each, emulated: "
-                   "measured compute, modelled network");
-    arguments.Flag("--pin", options_.pin,
-                   "Keep each rank on cores of its own, neighbours by --rank-order side by side");
-    arguments.Option("--nvme", options_.nvme_folder, "DIR",
-                     "Folder on the disk of what is offloaded to nvme");
-    arguments.Option("--cap-copy", cap_copy_, "RATE",
-                     "Copies between host and device take at least this long, e.g. 2GB/s");
-    arguments.Option("--cap-nvme", cap_nvme_, "RATE", "The same for reads and writes of the disk");
-    arguments.Section("Output");
-    arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
-    capture_.Declare(arguments);
-    DeclareJson(arguments);
+    DeclareTraining(arguments);
+    DeclareOutput(arguments);
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
-        "  mpirun -n 2 foretrain train --data book.txt --dp 2   a process a rank; so does "
+        "  mpirun -n 2 foretrain train --data book.txt --dp 2   one process a rank, also by "
         "torchrun\n"
-        "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
-        "once.\n"
+        "Ctrl-C ends the run at a step boundary and keeps all steps before. A second Ctrl-C ends "
+        "it "
+        "at once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
         "143 "
         "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
   }
 
+  // From the cheapest check to the most expensive: options, device, launcher, model, plan, window,
+  // placement. A failure after the processes have joined is told to the other processes, which
+  // would wait for this one otherwise.
   Result<Exit> Run() override {
-    if (options_.data.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
-    }
-    if (options_.steps < 1) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--steps: " + std::to_string(options_.steps) + " is below 1");
-    }
-    FT_TRY(CheckNumbers());
-    FT_TRY(ChooseGraphs());
+    FT_TRY(CheckOptions());
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
-    FT_ASSIGN(options_.capture, capture_.Level());
-    if (options_.virtual_time && options_.capture == CaptureLevel::kOff) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--virtual-time: it emulates from what is recorded; leave --capture off out");
-    }
-    FT_ASSIGN(const LaunchedRank launched, ReadLaunchedRank(&Variable));
+    FT_ASSIGN(const LaunchedRank launched,
+              ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
+    // A launcher knows the number of ranks, so --ranks may be left out.
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     FT_ASSIGN(const ForecastContext context,
               device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
+    // A cluster can be forecast from any machine, but trained on only where it is.
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
     }
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
-    FT_ASSIGN(options_.window, capture_.Window(options_.steps, plan.World()));
-    if (sm_share_ < 0 || sm_share_ > 10000) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
-    }
-    options_.sm_share = static_cast<int>(sm_share_);
-    if (!budget_.empty()) {
-      FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
-    }
-    if (!cap_copy_.empty()) {
-      FT_ASSIGN(options_.cap_copy_bytes_per_s, ParseBytesPerSecond("--cap-copy", cap_copy_));
-    }
-    if (!cap_nvme_.empty()) {
-      FT_ASSIGN(options_.cap_nvme_bytes_per_s, ParseBytesPerSecond("--cap-nvme", cap_nvme_));
-    }
-    FT_ASSIGN(const double timeout_s, ParseSeconds("--timeout", timeout_));
-    if (timeout_s < 1e-3 || timeout_s > 1e6) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--timeout: \"" + timeout_ + "\" is outside 1 ms to 1000000 s");
-    }
-    options_.timeout_ns = NsFromSeconds(timeout_s);
-    options_.seed = static_cast<std::uint64_t>(seed_);
+    ExecutorOptions& executor = options_.job.executor;
+    FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
-    options_.learning_rate.steps = options_.steps;
-    const bool share = options_.sm_share > 0 || options_.virtual_time;
-    if (launched.world > 1) {
-      FT_ASSIGN(options_.ranks,
-                PlaceLaunchedRank(plan, device, share, launched, options_.timeout_ns));
-    } else {
-      FT_ASSIGN(options_.ranks, PlaceRanks(plan, device, share));
-    }
+    options_.job.learning_rate.steps = options_.job.steps;
+    // Both options divide one GPU among the ranks.
+    const bool share = executor.sm_share > 0 || executor.take_turns;
+    FT_ASSIGN(options_.ranks, launched.world > 1 ? PlaceLaunchedRank(plan, device, share, launched,
+                                                                     executor.timeout_ns)
+                                                 : PlaceRanks(plan, device, share));
     auto end = options_.ranks.IsMember() ? RunMember(context, plan) : RunHere(context, plan);
     if (options_.ranks.processes != nullptr && !end.has_value()) {
       options_.ranks.processes->TellFailure(end.error());
@@ -140,14 +84,101 @@ class TrainCommand final : public Command {
   }
 
  private:
-  static const char* Variable(const char* name) { return std::getenv(name); }
+  // Values that need more than a number are read by a function that names the option in its error.
+  void DeclareTraining(Arguments& arguments) {
+    arguments.Section("Training");
+    TrainJob& job = options_.job;
+    ExecutorOptions& executor = job.executor;
+    arguments.Option("--data", options_.data, "FILE",
+                     "Text (one token a byte) or a shard of 16-bit tokens");
+    arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    arguments.Option("--steps", job.steps, "N", "Steps to run");
+    arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
+    arguments.Option("--warmup", job.learning_rate.warmup, "N",
+                     "Steps over which the learning rate rises to its peak");
+    arguments.Flag("--cosine", job.learning_rate.cosine,
+                   "Let the learning rate fall to a tenth of its peak over the steps");
+    arguments.Parsed("--seed", "N", "Seed of the initial weights and of dropout", IntoSeed(job));
+    arguments.Parsed("--timeout", "TIME",
+                     "How long a rank waits for its peers before the run fails",
+                     IntoTimeout(executor), "10min");
+    arguments.Bytes("--budget", executor.budget_bytes,
+                    "Memory limit of each rank; a plan that needs more is refused");
+    device_.Declare(arguments);
+    arguments.Parsed("--sm-share", "N",
+                     "Multiprocessors of the GPU that each rank has for itself; 0: ranks share all",
+                     IntoSmShare(executor));
+    DeclareGraphs(arguments, executor.graphs);
+    arguments.Choice("--attention-kernels", executor.attention,
+                     {{"auto", AttentionChoice::kAuto},
+                      {"own", AttentionChoice::kOwn},
+                      {"cudnn", AttentionChoice::kLibrary},
+                      {"cudnn-any-order", AttentionChoice::kLibraryAnyOrder}},
+                     "Attention kernels on a GPU: foretrain's own, cuDNN's, or the faster by the "
+                     "profile (auto). cudnn-any-order sums gradients in no fixed order");
+    arguments.Flag("--virtual-time", executor.take_turns,
+                   "Ranks compute one at a time. Adds an emulated step with a device for each "
+                   "rank: measured compute, modelled network");
+    arguments.Flag("--pin", executor.pin,
+                   "Pin each rank to cores of its own, in the order of --rank-order");
+    DeclareOffloadLinks(arguments, executor.nvme, executor.copy_caps);
+  }
 
-  // A process whose run rank 0's records and shows.
+  void DeclareOutput(Arguments& arguments) {
+    arguments.Section("Output");
+    arguments.Option("--store", store_, "FILE", "Store that records the run");
+    arguments.Choice("--capture", options_.capture,
+                     {{"off", CaptureLevel::kOff},
+                      {"launches", CaptureLevel::kLaunches},
+                      {"full", CaptureLevel::kFull}},
+                     "What to record: step times (off); also ops as the host sees them (launches); "
+                     "also memory and the GPU's own records (full)");
+    arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
+    arguments.Option("--profile-step-end", end_step_, "N",
+                     "Step to end the recording before; default: none");
+    arguments.Option("--profile-ranks", ranks_, "RANKS", "Ranks to record, e.g. 0,8; default: all");
+    DeclareJson(arguments);
+  }
+
+  // These three read an option's text into a typed field. The bounds are checked here, where the
+  // message can name the option.
+  static Arguments::ReadText IntoSeed(TrainJob& job) {
+    return [&job](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const std::int64_t seed, ParseInt(name, text, 0, INT64_MAX));
+      job.seed = static_cast<std::uint64_t>(seed);
+      return {};
+    };
+  }
+
+  static Arguments::ReadText IntoTimeout(ExecutorOptions& executor) {
+    return [&executor](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const double timeout_s, ParseSeconds(name, text));
+      if (timeout_s < 1e-3 || timeout_s > 1e6) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    name + ": \"" + text + "\" is outside 1 ms to 1000000 s");
+      }
+      executor.timeout_ns = NsFromSeconds(timeout_s);
+      return {};
+    };
+  }
+
+  static Arguments::ReadText IntoSmShare(ExecutorOptions& executor) {
+    return [&executor](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const std::int64_t share, ParseInt(name, text, 0, 10000));
+      executor.sm_share = static_cast<int>(share);
+      return {};
+    };
+  }
+
+  // A process other than rank 0's, which records and shows the run.
   Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
     FT_TRY(TrainAsMember(context, plan, options_));
     return StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
   }
 
+  // Runs all ranks of this process and records the run. The store is closed before the summary is
+  // printed, so a printed summary is on disk. A stopped run exits with the signal's code although
+  // all its complete steps are stored.
   Result<Exit> RunHere(const ForecastContext& context, const Plan& plan) {
     if (!json_) {
       std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
@@ -163,48 +194,82 @@ class TrainCommand final : public Command {
     if (!result.summary.stopped) return Exit::kDone;
     std::fprintf(stderr, "foretrain: stopped; %lld of %lld steps are stored as run %lld in %s\n",
                  static_cast<long long>(result.summary.steps),
-                 static_cast<long long>(options_.steps), static_cast<long long>(result.run),
+                 static_cast<long long>(options_.job.steps), static_cast<long long>(result.run),
                  store_.c_str());
     return ExitOfSignal(StopSignal());
   }
 
-  // Which ranks stand together, by the number of the slot that each has.
+  // Shows which ranks are neighbours, by the slot of each.
   void PrintPlacement(const Plan& plan) const {
     if (!options_.ranks.text.empty()) std::printf("ranks: %s\n", options_.ranks.text.c_str());
     const std::string groups = DescribeGroups(plan);
     if (groups.empty()) return;
     std::printf("placement %s: slots %s%s\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
-                groups.c_str(), options_.pin ? ", each on its cores" : "");
+                groups.c_str(), options_.job.executor.pin ? ", each on its cores" : "");
   }
 
-  Result<void> ChooseGraphs() {
-    FT_ASSIGN(options_.graphs, graphs_.IsOn());
-    FT_ASSIGN(options_.attention, attention_.Choice());
-    cluster_.cuda_graphs = options_.graphs;
-    if (options_.graphs && options_.virtual_time) {
+  // Checks the options that need no machine and no plan, so that a typing error fails before any
+  // device is opened.
+  Result<void> CheckOptions() {
+    const TrainJob& job = options_.job;
+    if (options_.data.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
+    }
+    if (job.steps < 1) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("--steps: {} is below 1", job.steps));
+    }
+    const LearningRate& rate = job.learning_rate;
+    if (!std::isfinite(rate.peak) || rate.peak < 0) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("--lr: {} is not a learning rate; give 0 or more, e.g. 3e-4", rate.peak));
+    }
+    if (rate.warmup < 0) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("--warmup: {} is below 0", rate.warmup));
+    }
+    // The forecast must assume CUDA graphs exactly if the run uses them.
+    cluster_.cuda_graphs = job.executor.graphs;
+    if (job.executor.graphs && job.executor.take_turns) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
     }
-    return {};
-  }
-
-  Result<void> CheckNumbers() const {
-    const LearningRate& rate = options_.learning_rate;
-    if (!std::isfinite(rate.peak) || rate.peak < 0) {
+    if (job.executor.take_turns && options_.capture == CaptureLevel::kOff) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--lr: {} is no rate; give 0 or more, e.g. 3e-4", rate.peak));
-    }
-    if (rate.warmup < 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--warmup: " + std::to_string(rate.warmup) + " is below 0");
-    }
-    if (seed_ < 0) {
-      return Fail(ErrorCode::kInvalidArgument, "--seed: " + std::to_string(seed_) + " is below 0");
+                  "--virtual-time: it emulates from recorded ops; leave --capture off out");
     }
     return {};
   }
 
-  // What recording cost, where anything was recorded.
+  // The steps and ranks to record. Errors: kInvalidArgument, naming the option: no step of the run,
+  // a rank outside [0, world), or a window although nothing is recorded.
+  Result<CaptureWindow> Window(int world) const {
+    CaptureWindow window;
+    const bool given = !(first_step_.empty() && end_step_.empty() && ranks_.empty());
+    if (options_.capture == CaptureLevel::kOff && given) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--capture off records nothing: leave out --profile-step-start, "
+                  "--profile-step-end and --profile-ranks");
+    }
+    if (!first_step_.empty()) {
+      FT_ASSIGN(window.first_step,
+                ParseInt("--profile-step-start", first_step_, 0, options_.job.steps - 1));
+    }
+    if (!end_step_.empty()) {
+      FT_ASSIGN(window.end_step,
+                ParseInt("--profile-step-end", end_step_, window.first_step + 1, INT64_MAX));
+    }
+    if (ranks_.empty()) return window;
+    for (const std::string_view part : Split(ranks_, ',')) {
+      FT_ASSIGN(const std::int64_t rank, ParseInt("--profile-ranks", Trim(part), 0, world - 1));
+      window.ranks.push_back(static_cast<int>(rank));
+    }
+    // Sorted and unique, as CaptureWindow needs them.
+    std::sort(window.ranks.begin(), window.ranks.end());
+    window.ranks.erase(std::unique(window.ranks.begin(), window.ranks.end()), window.ranks.end());
+    return window;
+  }
+
+  // The cost of recording; empty if nothing was recorded.
   std::string RecordingText(const CaptureCost& cost) const {
     if (options_.capture == CaptureLevel::kOff) return "";
     std::string text = FormatPercent(cost.share) + " of the threads' time";
@@ -212,14 +277,14 @@ class TrainCommand final : public Command {
       text += ", steps with it " + FormatSeconds(*cost.recorded_step_s) + ", without " +
               FormatSeconds(*cost.unrecorded_step_s);
     }
-    return FigureLine("recording", text);
+    return MetricLine("recording", text);
   }
 
-  // What graphs were made, where they were asked for.
+  // The CUDA graphs that were made; empty if none were asked for.
   std::string GraphsText(const GraphUse& use) const {
-    if (!options_.graphs) return "";
+    if (!options_.job.executor.graphs) return "";
     if (use.launches == 0 && use.refused == 0) {
-      return FigureLine("graphs",
+      return MetricLine("graphs",
                         "none: a step whose ops the host times runs op by op, as the first one "
                         "does; --capture off, or full where the GPU's own recording works");
     }
@@ -228,9 +293,10 @@ class TrainCommand final : public Command {
     if (use.refused > 0) {
       text += "; " + std::to_string(use.refused) + " not made: " + use.why_refused;
     }
-    return FigureLine("graphs", text);
+    return MetricLine("graphs", text);
   }
 
+  // Only the lines that apply to this run.
   void Print(const TrainingResult& result, const ParameterCounts& counts) const {
     const std::int64_t steps = result.summary.steps;
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
@@ -241,13 +307,13 @@ class TrainCommand final : public Command {
                  stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
-    std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
-    std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
+    std::fputs(MetricLine("memory of all ranks", growth).c_str(), stdout);
+    std::fputs(MetricLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
     if (result.emulated.run != 0) {
-      std::fputs(FigureLine("step, emulated", FormatSeconds(result.emulated.step_s) +
+      std::fputs(MetricLine("step, emulated", FormatSeconds(result.emulated.step_s) +
                                                   " with a device a rank: compute as measured "
                                                   "alone, network modelled; run " +
                                                   std::to_string(result.emulated.run))
@@ -257,11 +323,12 @@ class TrainCommand final : public Command {
     std::printf("\nrecorded as run %lld in %s, its forecast is run %lld\n",
                 static_cast<long long>(result.run), store_.c_str(),
                 static_cast<long long>(result.forecast));
-    if (steps < 2) return;  // neither has anything to say
-    for (const auto& [command, what] : {std::pair{"compare", "where the forecast was wrong"},
-                                        std::pair{"analyze", "where the time goes, what to try"}}) {
+    if (steps < 2) return;  // both commands leave the first step out
+    for (const auto& [command, shows] :
+         {std::pair{"compare", "where the forecast was wrong"},
+          std::pair{"analyze", "where the time goes, and suggestions"}}) {
       std::printf("  foretrain %s --store %s --run %lld   %s\n", command, store_.c_str(),
-                  static_cast<long long>(result.run), what);
+                  static_cast<long long>(result.run), shows);
     }
   }
 
@@ -270,6 +337,7 @@ class TrainCommand final : public Command {
     json.Field("ops", use.ops).Field("refused", use.refused).EndObject();
   }
 
+  // The last line of the output, after one line for each step.
   void PrintJson(const Plan& plan, const TrainingResult& result,
                  const ParameterCounts& counts) const {
     JsonWriter json;
@@ -281,14 +349,16 @@ class TrainCommand final : public Command {
     json.Field("rank_order", NameOfRankOrder(plan.rank_order)).Name("slots").BeginArray();
     for (int rank = 0; rank < plan.World(); ++rank) json.Integer(DeviceOf(plan, rank));
     json.EndArray();
-    std::int64_t most = 0;
-    for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
-    json.Field("peak_memory_gib", GibFromBytes(most));
+    std::int64_t peak_bytes = 0;
+    for (const std::int64_t bytes : result.summary.peak_bytes) {
+      peak_bytes = std::max(peak_bytes, bytes);
+    }
+    json.Field("peak_memory_gib", GibFromBytes(peak_bytes));
     json.Field("predicted_bytes", result.predicted_bytes);
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
-    if (options_.graphs) WriteGraphs(json, result.summary.graphs);
+    if (options_.job.executor.graphs) WriteGraphs(json, result.summary.graphs);
     if (result.emulated.run != 0) {
       json.Name("emulated").BeginObject().Field("run", result.emulated.run);
       json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);
@@ -311,16 +381,8 @@ class TrainCommand final : public Command {
   PlanFlags plan_;
   TrainingOptions options_;
   DeviceFlag device_;
-  GraphsFlag graphs_;
-  AttentionFlag attention_;
   std::string store_ = kDefaultStore;
-  std::int64_t sm_share_ = 0;
-  std::string budget_;
-  std::string cap_copy_;
-  std::string cap_nvme_;
-  CaptureFlags capture_;
-  std::string timeout_ = "10min";
-  std::int64_t seed_ = 0;
+  std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };
 
 }  // namespace

@@ -5,15 +5,15 @@
 #include <optional>
 #include <thread>
 
+#include "app/cli/output_file.h"
+#include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
-#include "app/output_file.h"
-#include "app/stop_signal.h"
-#include "app/validation_report.h"
-#include "base/file_system.h"
+#include "app/report/validation_report.h"
+#include "base/io/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/cost/derive_profile.h"
-#include "sim/cost/profile_json.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/cost/profile/profile_json.h"
 #include "sim/validate/fit_profile.h"
 #include "sim/validate/predict_run.h"
 #include "sim/validate/score.h"
@@ -24,32 +24,37 @@ namespace {
 constexpr std::int64_t kMaxTableBytes = 64 * kMiB;
 constexpr std::int64_t kMaxThreads = 256;
 
+// Forecasts every row of the tables and scores the errors. With --learn even or odd the rows are
+// split: constants are fitted to one half and scored on the other, so that no row is scored with
+// constants that it shaped.
 class Validate final : public Command {
  public:
   std::string_view Name() const override { return "validate"; }
   std::string_view Summary() const override {
-    return "Forecast each published run of a table; errors by source";
+    return "Forecast published runs and show the errors by source";
   }
 
   void Declare(Arguments& arguments) override {
     arguments.Positionals("FILE.csv", files_, "Tables of published runs");
     arguments.Section("Output");
     arguments.Option("--out", out_, "FILE",
-                     "Write a row a run: forecast time, memory, whether it fits");
-    arguments.Option("--worst", worst_, "N", "Rows with the largest error of time to show");
+                     "Write one row for each run: forecast time, memory, whether it fits");
+    arguments.Option("--worst", worst_, "N",
+                     "Number of rows to show, those with the largest time errors");
     arguments.Option("--families", families_, "A,B", "Only these families");
     arguments.Option("--learn", learn_, "even|odd|all",
-                     "Fit the device profile's constants to rows with such a number in their id "
-                     "first, and score the others; all: score those fitted to");
-    arguments.Option(
-        "--profile", profile_, "FILE",
-        "With --learn: write the learned profile of the largest machine among the rows");
-    arguments.Option("--threads", threads_, "N", "Rows forecast at once; 0: one a core");
+                     "Fit the device profile's constants to the rows with even or odd ids and "
+                     "score the others; all: fit and score all rows");
+    arguments.Option("--profile", profile_, "FILE",
+                     "With --learn: write the fitted profile of the table's largest machine");
+    arguments.Option("--threads", threads_, "N", "Rows to forecast at once; 0: one for each core");
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain validate tests/data/validation/published-runs.csv --out predictions.csv");
   }
 
+  // Output files are checked first. A signal ends the work without a report: scores of a part of
+  // the rows would mislead.
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--out", out_));
     FT_TRY(CheckOutputFile("--profile", profile_));
@@ -78,6 +83,8 @@ class Validate final : public Command {
   }
 
  private:
+  // Rows of all files in order, only those of --families if given. An empty choice is an error, not
+  // an empty report.
   Result<std::vector<PublishedRun>> ReadRuns() const {
     PosixFileSystem files;
     std::vector<PublishedRun> runs;
@@ -101,9 +108,11 @@ class Validate final : public Command {
   }
 
   // Rows are dealt to threads one by one; each is a pure function of the row.
+  // The main thread works too.
   std::vector<RunPrediction> PredictAll(const std::vector<PublishedRun>& runs,
                                         const CaseSources& sources) const {
     std::vector<RunPrediction> out(runs.size());
+    // Rows take very different times, so each thread takes the next row when it is free.
     std::atomic<std::size_t> next = 0, done = 0;
     std::mutex printing;
     const auto work = [&] {
@@ -130,11 +139,12 @@ class Validate final : public Command {
   bool Learns(const PublishedRun& run) const {
     if (learn_ == "all") return true;
     const std::string& id = run.id;
+    // The last digit of the id splits the rows about evenly and the same way in each run.
     const bool odd = !id.empty() && (id.back() - '0') % 2 != 0;
     return odd == (learn_ == "odd");
   }
 
-  // Fits, and leaves in `runs` those to score.
+  // Fits the constants, and keeps in `runs` the rows to score.
   Result<void> Learn(std::vector<PublishedRun>& runs, const CaseSources& sources) {
     if (learn_ != "even" && learn_ != "odd" && learn_ != "all") {
       return Fail(ErrorCode::kInvalidArgument,
@@ -153,7 +163,7 @@ class Validate final : public Command {
     return profile_.empty() ? Result<void>() : WriteProfile(learned, sources);
   }
 
-  // Of the machine with most devices among the rows.
+  // The profile of the machine with the most devices among the rows.
   Result<void> WriteProfile(const std::vector<PublishedRun>& runs, const CaseSources& sources) {
     const auto largest = std::max_element(
         runs.begin(), runs.end(),
@@ -166,6 +176,7 @@ class Validate final : public Command {
     return WriteFileAtomically(files, profile_, ProfileToJson(profile));
   }
 
+  // One line for each hundred rows. The lock keeps lines of several threads apart.
   void ShowProgress(std::size_t done, std::size_t of, std::mutex& printing) const {
     if (json_ || (done % 100 != 0 && done != of)) return;
     const std::lock_guard lock(printing);

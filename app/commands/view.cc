@@ -1,27 +1,27 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "app/cli/output_file.h"
 #include "app/commands/commands.h"
-#include "app/forecasting.h"
-#include "app/output_file.h"
-#include "app/stored_runs.h"
-#include "base/file_system.h"
-#include "base/json.h"
+#include "app/forecast/forecasting.h"
+#include "app/runs/stored_runs.h"
+#include "base/io/file_system.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #if FORETRAIN_HAVE_UI
-#include "app/child_run.h"
-#include "app/explained_runs.h"
-#include "app/live_runs.h"
-#include "app/stop_signal.h"
-#include "app/views.h"
+#include "app/cli/stop_signal.h"
+#include "app/desktop/desktop_stores.h"
+#include "app/runs/explained_runs.h"
+#include "app/training/child_run.h"
+#include "ui/desktop_view.h"
 #endif
 
 namespace foretrain {
 namespace {
 
 #if FORETRAIN_HAVE_UI
-// Where desktops keep what is theirs; empty where the environment does not say.
+// The file of the desktop's settings; empty if the environment names no home.
 std::string SettingsPath() {
   const auto environment = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -34,6 +34,8 @@ std::string SettingsPath() {
 }
 #endif
 
+// Opens the desktop, or draws one frame of it into a file without a display. Both build the same
+// frame.
 class ViewCommand final : public Command {
  public:
   std::string_view Name() const override { return "view"; }
@@ -43,27 +45,27 @@ class ViewCommand final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Positional("store", store_, "Store with the runs; default foretrain.db");
-    arguments.Option(
-        "--view", view_, "NAME",
-        "View to show: plan, what-if, compare, time, memory, ranks or run; default the "
-        "last one, compare for a picture");
+    arguments.Option("--view", view_, "NAME",
+                     "View to show: plan, what-if, compare, time, memory, ranks or run; default: "
+                     "the last one used, compare for a picture");
     arguments.Option("--run", run_, "N", "Run to show; 0: the newest measured one");
-    arguments.Option("--against", against_, "N", "Run to hold it against; 0: its forecast");
+    arguments.Option("--against", against_, "N", "Run to compare it with; 0: its forecast");
     arguments.Option("--step", step_, "N", "Step of the run; -1: the median one");
-    arguments.Option("--window", window_, "T..T", "Stretch of the step to show, e.g. 1.2ms..1.9ms");
+    arguments.Option("--window", window_, "T..T", "Part of the step to show, e.g. 1.2ms..1.9ms");
     arguments.Option("--screenshot", screenshot_, "FILE",
-                     "Draw into this PNG; no display is needed");
+                     "Draw into this PNG file; needs no display");
     arguments.Option("--size", size_, "WxH",
-                     "Size in pixels; default the last one, 1600x900 at first");
-    arguments.Option("--scale", scale_, "X",
-                     "Size of text and lines, up to 8; 0: as the screen's density asks, 1 for a "
-                     "picture");
-    arguments.Flag("--light", light_, "Light colours");
+                     "Size in pixels; default: the last one used, or 1600x900");
+    arguments.Option(
+        "--scale", scale_, "X",
+        "Scale of text and lines, up to 8; 0: by the screen's density, 1 for a picture");
+    arguments.Flag("--light", light_, "Use light colours");
     arguments.Section("Plan and What-if");
     arguments.Option("--model", model_, "NAME|FILE", "Model to plan for; plan searches at once");
     arguments.Option("--cluster", cluster_, "SPEC", "local, or NODESxGPUSxGPU");
-    arguments.Option("--sequence", sequence_, "N", "Tokens of a sample; 0: chosen by the model");
-    arguments.Option("--global-batch", batch_, "N", "Samples a step; 0: chosen by the cluster");
+    arguments.Option("--sequence", sequence_, "N", "Tokens in one sample; 0: chosen for the model");
+    arguments.Option("--global-batch", batch_, "N",
+                     "Samples in one step; 0: chosen for the cluster");
     DeclareJson(arguments);
   }
 
@@ -74,13 +76,13 @@ class ViewCommand final : public Command {
 #else
     return Fail(ErrorCode::kUnsupported,
                 "this build has no desktop; `foretrain --version` says why, `foretrain compare` "
-                "prints the same figures");
+                "prints the same metrics");
 #endif
   }
 
  private:
 #if FORETRAIN_HAVE_UI
-  // What was asked for over what was kept.
+  // The settings of the last window, overridden by the options.
   Result<ViewOptions> Options(const Settings& kept) const {
     ViewOptions options;
     options.view = view_.empty() ? kept.view : view_;
@@ -102,15 +104,17 @@ class ViewCommand final : public Command {
     return options;
   }
 
-  // What is planned for, and what is known of this machine.
+  // The plan view's model and cluster, and this machine's rates.
   Result<void> ReadPlanning(ViewOptions& options) const {
     ui::PlanSetup& setup = options.plan_setup;
     if (!model_.empty()) setup.model = model_;
     if (!cluster_.empty()) FT_TRY(ui::SetCluster(cluster_, setup));
     setup.sequence = sequence_;
     setup.global_batch = batch_;
+    // A model on the command line is a request to search at once.
     options.search = options.view == "plan" && !model_.empty();
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    // The rates of this machine, for plans on "local".
     const ClusterFlags flags;
     FT_ASSIGN(const ClusterSpec cluster, flags.Resolve(catalogue));
     ui::LocalMachine local;
@@ -120,6 +124,7 @@ class ViewCommand final : public Command {
     return {};
   }
 
+  // The bounds are those of ScreenshotDesktop.
   Result<void> ReadSize(ViewOptions& options) const {
     const auto cross = size_.find('x');
     if (cross == std::string::npos) {
@@ -136,13 +141,15 @@ class ViewCommand final : public Command {
   // The store that was named, or the default one.
   StoreRequest Request() const { return {store_.empty() ? kDefaultStore : store_, run_, against_}; }
 
-  // Nothing was named and there is no default store: views are shown without runs.
+  // No store was named and the default does not exist: views show no runs.
   bool WithoutStore() const {
     PosixFileSystem files;
     const auto info = files.Stat(kDefaultStore);
     return store_.empty() && info.has_value() && info->kind == FileKind::kMissing;
   }
 
+  // A picture ignores the kept settings, so that the same command draws the same picture on every
+  // machine. Runs are read only if the view shows them or a store exists.
   Result<Exit> Draw() {
     FT_ASSIGN(const ViewOptions options, Options(Settings{}));
     FT_ASSIGN(const bool runs, ViewNeedsRuns(options.view));
@@ -151,6 +158,7 @@ class ViewCommand final : public Command {
     if (runs || !WithoutStore()) {
       FT_ASSIGN(std::unique_ptr<OpenedStore> read, stores.Open(Request()));
       opened = *std::move(read);
+      // The path as given, so that a picture does not depend on the current folder.
       opened.path = Request().path;
     }
     FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns, &stores,
@@ -159,6 +167,8 @@ class ViewCommand final : public Command {
     return Exit::kDone;
   }
 
+  // A store that cannot be read is a notice in the window, not an error: views without runs still
+  // work, and another can be opened.
   Result<Exit> Show() {
     PosixFileSystem files;
     SettingsFile kept(files, SettingsPath());
@@ -166,6 +176,7 @@ class ViewCommand final : public Command {
     hooks.settings = kept.Load();
     hooks.notice = kept.damage();
     FT_ASSIGN(ViewOptions options, Options(hooks.settings));
+    // The kept view may be of another version: an unknown name falls back to the default.
     if (view_.empty() && !ViewNeedsRuns(options.view)) options.view = ViewOptions().view;
     DesktopStores stores;
     OpenedStore opened;

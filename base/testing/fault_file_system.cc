@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/numeric/random.h"
 
 namespace foretrain {
 namespace {
 
+// The unit that a disk writes as a whole: after a loss of power each may hold garbage.
 constexpr std::size_t kSector = 512;
 
 void Put(std::string& bytes, std::int64_t offset, std::string_view text) {
@@ -20,6 +21,7 @@ std::string Text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// Paths as keys of the tree: without a leading "./" and trailing slashes.
 std::string Normal(const std::string& path) {
   std::string normal = path;
   while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
@@ -28,6 +30,8 @@ std::string Normal(const std::string& path) {
 
 }  // namespace
 
+// A write after the loss of power fails and changes nothing. A write that FailAt fails stores its
+// first half, as an interrupted pwrite would.
 class FaultFileSystem::Writer final : public WritableFile {
  public:
   Writer(FaultFileSystem& files, std::string path, std::shared_ptr<Node> node)
@@ -54,6 +58,8 @@ class FaultFileSystem::Writer final : public WritableFile {
     return {};
   }
 
+  // The synced copy is a full copy of the bytes: files in tests are small, and a loss of power
+  // restores it.
   Result<void> Sync() override {
     const std::lock_guard lock(files_.mutex_);
     FT_TRY(Enter(FileOp::kSync));
@@ -68,6 +74,7 @@ class FaultFileSystem::Writer final : public WritableFile {
   }
 
  private:
+  // A handle from before a loss of power stays dead, even though the tree works again.
   Result<void> Enter(FileOp op) {
     if (power_ != files_.power_cycles_) {
       return Fail(ErrorCode::kIo, path_ + ": opened before the loss of power");
@@ -82,6 +89,7 @@ class FaultFileSystem::Writer final : public WritableFile {
   std::int64_t end_ = 0;
 };
 
+// Keeps the node alive: a file that was removed or replaced can still be read, as in a real system.
 class FaultFileSystem::Reader final : public ReadableFile {
  public:
   Reader(FaultFileSystem& files, std::string path, std::shared_ptr<Node> node)
@@ -133,7 +141,7 @@ std::vector<FileCall> FaultFileSystem::calls() const {
   return calls_;
 }
 
-// Notes the call and says whether it fails. Called with mutex_ held.
+// Records the call and decides whether it fails. Called with mutex_ held.
 Result<void> FaultFileSystem::Enter(FileOp op, const std::string& path) {
   FileCall call{op, path, false};
   if (fail_in_ >= 0 && (applies_ == nullptr || applies_(call))) {
@@ -146,16 +154,21 @@ Result<void> FaultFileSystem::Enter(FileOp op, const std::string& path) {
   return Fail(code_, path + ": failed by the test");
 }
 
+// One change of a name: removes `removed` and binds `added` to the node. An empty one is left out.
 void FaultFileSystem::Apply(const NameChange& change, Names& names) {
   if (!change.removed.empty()) names.erase(change.removed);
   if (!change.added.empty()) names[change.added] = change.node;
 }
 
+// The change is visible at once and recorded as pending until its folder is synced.
 void FaultFileSystem::ChangeName(NameChange change) {
   Apply(change, names_);
   changes_.push_back(std::move(change));
 }
 
+// Names first: each unsynced change is kept or dropped. Then, for each file that still has a name,
+// the unsynced writes are applied to the synced bytes in order. Every draw comes from `seed`, so a
+// failure can be repeated.
 void FaultFileSystem::LosePower(PowerLoss loss, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   const CounterRandom random(seed, "power loss");
@@ -184,6 +197,7 @@ void FaultFileSystem::LosePower(PowerLoss loss, std::uint64_t seed) {
   }
 }
 
+// Durable at once: tests use it for what exists before they begin.
 void FaultFileSystem::Put(const std::string& path, const std::string& text) {
   const std::lock_guard lock(mutex_);
   const auto node = std::make_shared<Node>(Node{text, text, {}});
@@ -210,8 +224,9 @@ Result<std::unique_ptr<WritableFile>> FaultFileSystem::Create(const std::string&
   if (!folders_.contains(ParentFolder(name)) || folders_.contains(name)) {
     return Fail(ErrorCode::kIo, path + ": no such folder, or a folder itself");
   }
-  // An old file made empty keeps its node in the system; here a new one, so that after a loss of
-  // power either is there whole. Cutting off is not ordered with later writes on every disk.
+  // Emptying an old file creates a new node here, unlike in a real system. After a loss of power
+  // either the old or the new file is then whole: not every disk orders truncation with later
+  // writes.
   const auto node = std::make_shared<Node>();
   ChangeName({ParentFolder(name), "", name, node});
   return std::make_unique<Writer>(*this, path, node);
@@ -236,6 +251,7 @@ Result<void> FaultFileSystem::Rename(const std::string& from, const std::string&
   return {};
 }
 
+// Removing a folder is durable at once: the loss of power covers names of files only.
 Result<void> FaultFileSystem::Remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   FT_TRY(Enter(FileOp::kRemove, path));
@@ -253,6 +269,7 @@ Result<void> FaultFileSystem::Remove(const std::string& path) {
   return {};
 }
 
+// Makes the folder's pending name changes durable, in order; changes in other folders stay pending.
 Result<void> FaultFileSystem::SyncDirectory(const std::string& path) {
   const std::lock_guard lock(mutex_);
   FT_TRY(Enter(FileOp::kSyncDirectory, path));
@@ -277,6 +294,7 @@ Result<void> FaultFileSystem::CreateDirectories(const std::string& path) {
   return {};
 }
 
+// Only direct children are listed; names of files and folders live in different containers.
 Result<std::vector<std::string>> FaultFileSystem::List(const std::string& path) {
   const std::lock_guard lock(mutex_);
   FT_TRY(Enter(FileOp::kList, path));

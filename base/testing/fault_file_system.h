@@ -1,5 +1,5 @@
-// For tests of durability: a file system in memory that can fail any call and lose power. Knows
-// which bytes and which names were synced, and forgets the others as a disk may.
+// A file system in memory for durability tests: it can fail any call and lose power. It tracks
+// which bytes and names were synced, and on a loss of power drops the others as a disk may.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 
 namespace foretrain {
 
@@ -36,38 +36,39 @@ struct FileCall {
   bool failed = false;
 };
 
-// What becomes of bytes and names that were not synced.
+// Fate of unsynced bytes and names on a loss of power.
 enum class PowerLoss {
-  kDropAll,   // nothing that was not synced is there
-  kKeepSome,  // each write and each name change is there or not, by the seed
+  kDropAll,   // every unsynced byte and name is lost
+  kKeepSome,  // each write and each name change is kept or lost, by the seed
   kGarbage    // as kKeepSome, and a kept write may hold 512-byte sectors of noise
 };
 
-// One tree for all who use it. Safe from any thread. Folders must be created before files in them.
+// One tree for all users of the object. Safe from any thread. Folders must exist before their
+// files.
 class FaultFileSystem final : public FileSystem {
  public:
   FaultFileSystem();
   ~FaultFileSystem() override;
 
-  // The n-th call from now (0: the next) fails, and with `sticky` all after it. Calls are all those
-  // of the interface and of open files, or those for which `applies` is true. A failed write has
-  // written its first half. `code` is kIo or kResourceExhausted.
+  // Fails the n-th call from now (0: the next), and with `sticky` all later ones. Counted are all
+  // calls of this interface and of open files, or those for which `applies` is true. A failed write
+  // has written its first half. `code` is kIo or kResourceExhausted.
   void FailAt(std::int64_t n, bool sticky = false, ErrorCode code = ErrorCode::kIo,
               std::function<bool(const FileCall&)> applies = nullptr);
   void FailNever();
-  // Whether FailAt has failed a call.
+  // True once FailAt has failed a call.
   bool fired() const;
 
   // All calls so far, in order.
   std::vector<FileCall> calls() const;
 
-  // Cuts the power: open files answer kIo from now on, and what was not synced is treated as `loss`
-  // says. Then the tree can be used again.
+  // Cuts the power: open files answer kIo from now on, and `loss` decides which unsynced bytes and
+  // names survive. The tree can be used again afterwards.
   void LosePower(PowerLoss loss, std::uint64_t seed);
 
-  // As a test sets the scene: bytes of a file, synced, name and all.
+  // Sets up a test: writes a file whose bytes and name count as synced.
   void Put(const std::string& path, const std::string& text);
-  // The file's bytes now, for a look that is not a call. A missing file is a bug in the test.
+  // The file's bytes now; not counted as a call. A missing file is a bug in the test.
   std::string Get(const std::string& path) const;
   bool Exists(const std::string& path) const;
 
@@ -87,13 +88,14 @@ class FaultFileSystem final : public FileSystem {
     std::int64_t offset;
     std::string bytes;
   };
-  // What a name stands for. Shared by the names, now and at the last sync, and by open files.
+  // Contents of a file. Shared by the current names, the names at the last sync, and open files.
   struct Node {
     std::string bytes;            // as read now
     std::string synced;           // as after a loss of power
-    std::vector<Write> unsynced;  // since then, in order
+    std::vector<Write> unsynced;  // writes since the last sync, in order
   };
   using Names = std::map<std::string, std::shared_ptr<Node>>;
+  // Names in one folder change together with the node they bind.
   struct NameChange {
     std::string folder;
     std::string removed;  // or empty

@@ -1,23 +1,61 @@
-// Measures each CPU kernel on one thread: GFLOP/s of what multiplies matrices, GB/s of the rest
-// (bytes that must be read and written once). `kernels_bench --benchmark_filter=gemm`; take the
-// best of several --benchmark_repetitions on a busy machine. The names say which instruction set,
-// or oneDNN, ran.
+// Measures each CPU kernel on one thread. Matrix products report GFLOP/s, all others GB/s, counting
+// bytes that must be read and written once. Run `kernels_bench --benchmark_filter=gemm`; on a busy
+// machine take the best of several --benchmark_repetitions. Names end in the instruction set, or
+// onednn.
 
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/bench/buffer.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_queue.h"
 
 namespace foretrain {
 namespace {
+
+// Device memory of `floats` values between -1 and 1, none subnormal. Allocated at the first get().
+// `positive` makes all values positive.
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t floats, bool positive = false)
+      : floats_(floats), positive_(positive) {}
+
+  float* get() {
+    if (data_ == nullptr) {
+      Make(floats_);
+    }
+    return data_.get();
+  }
+
+ private:
+  // A linear congruential generator: fast, and the same in every run.
+  void Make(std::int64_t floats) {
+    char why[256] = "";
+    void* pointer = nullptr;
+    if (CpuDeviceApi().allocate(0, floats * std::int64_t{sizeof(float)}, &pointer, why,
+                                sizeof why) != FT_OK) {
+      std::fprintf(stderr, "%s\n", why);
+      std::exit(3);
+    }
+    data_.reset(static_cast<float*>(pointer));
+    std::uint32_t state = 1;
+    for (std::int64_t i = 0; i < floats; ++i) {
+      state = state * 1664525U + 1013904223U;
+      const float x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
+      data_.get()[i] = positive_ ? x * x + 0.01F : x;
+    }
+  }
+
+  std::int64_t floats_;
+  bool positive_;
+  std::unique_ptr<float, FreeDeleter> data_;
+};
 
 struct QueueDestroyer {
   void operator()(FtQueue* queue) const { CpuDeviceApi().queue_destroy(queue); }
@@ -31,13 +69,13 @@ struct Variant {
 
 enum class Unit { kFlops, kBytes };
 
-// Registers `work`, which does `amount` FLOP or bytes a call.
+// Registers `work`, which executes `amount` FLOP or bytes per call.
 void Register(const Variant& variant, const std::string& name, Unit unit, double amount,
               const std::function<FtStatus(FtQueue*)>& work) {
   benchmark::RegisterBenchmark((name + "/" + variant.name).c_str(), [=](benchmark::State& state) {
     const std::unique_ptr<FtQueue, QueueDestroyer> queue(
         MakeCpuQueue(*variant.kernels, variant.gemm));
-    // Makes the buffers, and lets oneDNN compile its kernels (30 ms), before the clock starts.
+    // Allocates the buffers and lets oneDNN compile its kernels (30 ms) before timing starts.
     bool failed = work(queue.get()) != FT_OK;
     for (auto _ : state) {
       failed = failed || work(queue.get()) != FT_OK;
@@ -51,6 +89,7 @@ void Register(const Variant& variant, const std::string& name, Unit unit, double
   })->Unit(benchmark::kMicrosecond);
 }
 
+// Names a product by its sizes and by which operands are transposed (N or T).
 void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::int64_t k,
                   bool trans_a, bool trans_b) {
   const std::string name = "gemm/" + std::to_string(m) + "x" + std::to_string(n) + "x" +
@@ -70,12 +109,14 @@ void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::i
   });
 }
 
+// Powers of two show the peak; the sizes of a model show what training gets; odd sizes show the
+// cost of edges.
 void RegisterGemms(const Variant& variant) {
   for (const std::int64_t size : {64, 128, 256, 512, 1024, 2048}) {
     RegisterGemm(variant, size, size, size, false, true);
   }
-  // GPT-2 124M, 512 tokens: forward, input gradient and weight gradient of the wide MLP layer; a
-  // ragged one.
+  // GPT-2 124M, 512 tokens: forward, input gradient and weight gradient of the wide MLP layer; then
+  // sizes that fit no tile, and small ones.
   RegisterGemm(variant, 512, 3072, 768, false, true);
   RegisterGemm(variant, 512, 768, 3072, false, false);
   RegisterGemm(variant, 3072, 768, 512, true, false);
@@ -84,89 +125,82 @@ void RegisterGemms(const Variant& variant) {
   RegisterGemm(variant, 256, 128, 128, false, true);
 }
 
-// FLOP of causal attention: half of 4 T^2 d forward, of 10 T^2 d backward (five products), a head.
+// Tensors of one causal attention of `heads` heads over one sequence, and the calls that read them.
+struct AttentionBench {
+  AttentionBench(std::int64_t sequence_, std::int32_t head_dim_, std::int32_t heads_)
+      : sequence(sequence_), head_dim(head_dim_), heads(heads_) {}
+
+  // Fields that forward and backward share.
+  template <class Call>
+  Call Common() {
+    Call g{};
+    g.q = qkv.get();
+    g.k = qkv.get() + width;
+    g.v = qkv.get() + 2 * width;
+    g.out = out.get();
+    g.lse = lse.get();
+    g.batch = 1;
+    g.sequence = sequence;
+    g.row_stride = 3 * width;
+    g.heads = g.kv_heads = heads;
+    g.head_dim = head_dim;
+    g.dtype = FT_F32;
+    return g;
+  }
+  FtStatus Forward(FtQueue* queue) {
+    const auto g = Common<FtAttentionForward>();
+    return CpuDeviceApi().attention_forward(queue, &g);
+  }
+  FtStatus Backward(FtQueue* queue) {
+    if (!ready) {  // out and lse of a real forward pass
+      Forward(queue);
+      ready = true;
+    }
+    auto g = Common<FtAttentionBackward>();
+    g.dout = dout.get();
+    g.dq = grads.get();
+    g.dk = grads.get() + width;
+    g.dv = grads.get() + 2 * width;
+    return CpuDeviceApi().attention_backward(queue, &g);
+  }
+
+  std::int64_t sequence;
+  std::int32_t head_dim, heads;
+  std::int64_t width = std::int64_t{heads} * head_dim;
+  Buffer qkv{sequence * 3 * width}, grads{sequence * 3 * width};
+  Buffer out{sequence * width}, dout{sequence * width}, lse{sequence * heads};
+  bool ready = false;
+};
+
+// FLOP of causal attention per head: half of 4 T^2 d forward, half of 10 T^2 d backward (five
+// products).
 void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32_t head_dim,
                        std::int32_t heads) {
-  const std::int64_t stride = std::int64_t{3} * heads * head_dim;
-  const auto qkv = std::make_shared<Buffer>(sequence * stride);
-  const auto grads = std::make_shared<Buffer>(sequence * stride);
-  const auto out = std::make_shared<Buffer>(sequence * heads * head_dim);
-  const auto dout = std::make_shared<Buffer>(sequence * heads * head_dim);
-  const auto lse = std::make_shared<Buffer>(sequence * heads);
+  const auto bench = std::make_shared<AttentionBench>(sequence, head_dim, heads);
   const std::string size = std::to_string(sequence) + "x" + std::to_string(head_dim);
   const double pair =
       static_cast<double>(sequence) * static_cast<double>(sequence) * head_dim * heads;
-  const std::int64_t width = std::int64_t{heads} * head_dim;
-  const auto ready = std::make_shared<bool>(false);
-  const auto forward = [=](FtQueue* queue) {
-    const FtAttentionForward g{.q = qkv->get(),
-                               .k = qkv->get() + width,
-                               .v = qkv->get() + 2 * width,
-                               .out = out->get(),
-                               .lse = lse->get(),
-                               .batch = 1,
-                               .sequence = sequence,
-                               .row_stride = stride,
-                               .heads = heads,
-                               .kv_heads = heads,
-                               .head_dim = head_dim,
-                               .dtype = FT_F32,
-                               .window = 0,
-                               .scale = 0.0F,
-                               .value_dim = 0,
-                               .alibi_heads = 0,
-                               .first_head = 0,
-                               .softcap = 0.0F,
-                               .random = {}};
-    return CpuDeviceApi().attention_forward(queue, &g);
-  };
-  Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
-  Register(variant, "attention_backward/" + size, Unit::kFlops, 5.0 * pair, [=](FtQueue* queue) {
-    if (!*ready) {  // out and lse of a real forward pass
-      forward(queue);
-      *ready = true;
-    }
-    const FtAttentionBackward g{.q = qkv->get(),
-                                .k = qkv->get() + width,
-                                .v = qkv->get() + 2 * width,
-                                .out = out->get(),
-                                .lse = lse->get(),
-                                .dout = dout->get(),
-                                .dq = grads->get(),
-                                .dk = grads->get() + width,
-                                .dv = grads->get() + 2 * width,
-                                .batch = 1,
-                                .sequence = sequence,
-                                .row_stride = stride,
-                                .heads = heads,
-                                .kv_heads = heads,
-                                .head_dim = head_dim,
-                                .dtype = FT_F32,
-                                .window = 0,
-                                .scale = 0.0F,
-                                .value_dim = 0,
-                                .alibi_heads = 0,
-                                .first_head = 0,
-                                .softcap = 0.0F,
-                                .random = {}};
-    return CpuDeviceApi().attention_backward(queue, &g);
-  });
+  Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair,
+           [bench](FtQueue* queue) { return bench->Forward(queue); });
+  Register(variant, "attention_backward/" + size, Unit::kFlops, 5.0 * pair,
+           [bench](FtQueue* queue) { return bench->Backward(queue); });
 }
 
-// Tensors of rows x cols that kernels stream; `rows` is chosen so that they lie in a cache (64
-// rows) or in memory (16,384).
+// Tensors of rows x cols for streaming kernels. `rows` is 64 to fit a cache or 16,384 to exceed
+// all.
 struct Stream {
   const Variant& variant;
   std::int64_t rows;
   std::int64_t cols;
   std::string size = "/" + std::to_string(rows) + "x" + std::to_string(cols);
   double tensor = 4.0 * static_cast<double>(rows * cols);  // bytes
-  std::vector<std::shared_ptr<Buffer>> x = {};             // the first has room for two
+  std::vector<std::shared_ptr<Buffer>> x = {};             // the first holds twice the elements
   std::shared_ptr<Buffer> weight = std::make_shared<Buffer>(cols);
   std::shared_ptr<Buffer> mean = std::make_shared<Buffer>(rows);
   std::shared_ptr<Buffer> rstd = std::make_shared<Buffer>(rows);
 };
 
+// GB/s counts tensors read and written once, so copy is the reference for the others.
 void RegisterElementwise(const Stream& stream) {
   const Variant& variant = stream.variant;
   const std::int64_t rows = stream.rows, cols = stream.cols;
@@ -205,6 +239,7 @@ void RegisterElementwise(const Stream& stream) {
   });
 }
 
+// Kernels that reduce or normalize rows.
 void RegisterRowwise(const Stream& stream) {
   const Variant& variant = stream.variant;
   const std::int64_t rows = stream.rows, cols = stream.cols;
@@ -247,6 +282,7 @@ void RegisterRowwise(const Stream& stream) {
   });
 }
 
+// The first buffer is twice as large for gated kernels, which read two halves.
 void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t cols) {
   Stream stream{variant, rows, cols};
   for (int i = 0; i < 5; ++i) {
@@ -256,7 +292,7 @@ void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t col
   RegisterRowwise(stream);
 }
 
-// Moments of 4 bytes; of fewer where `moments` says so.
+// One AdamW update. Moments take 4, 2 or 1 byte each, according to `moments`.
 void RegisterAdamW(const Variant& variant, std::int64_t n, FtDtype moments, const char* name) {
   std::vector<std::shared_ptr<Buffer>> x;
   x.reserve(6);
@@ -288,6 +324,7 @@ void RegisterAdamW(const Variant& variant, std::int64_t n, FtDtype moments, cons
            });
 }
 
+// Bytes count the fp32 side and the codes, not the scales.
 void RegisterQuantize(const Variant& variant, std::int64_t n, FtDtype format, const char* name) {
   const auto x = std::make_shared<Buffer>(n);
   const auto sent = std::make_shared<Buffer>(n);
@@ -303,6 +340,7 @@ void RegisterQuantize(const Variant& variant, std::int64_t n, FtDtype format, co
   });
 }
 
+// The backward writes gradients over the logits, so it moves each element twice.
 void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_t vocab) {
   const auto logits = std::make_shared<Buffer>(rows * vocab);
   const auto lse = std::make_shared<Buffer>(rows);
@@ -323,6 +361,8 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
   });
 }
 
+// Every instruction set of this processor runs the same benchmarks, so that names compare line by
+// line. oneDNN has GEMM alone.
 void RegisterAll() {
   std::vector<Variant> variants;
   const UsableVectorKernels usable = FindUsableVectorKernels();

@@ -9,16 +9,18 @@
 #include "kernels/cpu/cpu_queue.h"
 #include "kernels/cpu/scratch.h"
 
-// Work is done when an entry returns, so an event holds nothing.
+// Work is done when an entry returns, so an event carries no state.
 struct FtEvent {};
 
 namespace foretrain {
 
+// Null if there is no memory. Tests choose kernels and GEMM; QueueCreate picks the fastest.
 FtQueue* MakeCpuQueue(const VectorKernels& kernels, GemmBackend gemm) {
   std::unique_ptr<FtQueue> queue(new (std::nothrow) FtQueue);
   if (queue == nullptr) {
     return nullptr;
   }
+  // Page-aligned, so that the blocks of every instruction set start on a vector boundary.
   void* scratch = nullptr;
   if (posix_memalign(&scratch, 4096, kScratchFloats * sizeof(float)) != 0) {
     return nullptr;
@@ -36,11 +38,14 @@ FtStatus DeviceCount(int32_t* count, char* /*why*/, size_t /*n*/) {
   return FT_OK;
 }
 
+// The error text goes to `why`, because there is no queue yet to hold it.
 FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
   *out = nullptr;
   if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
     return status;
   }
+  // The fastest usable instruction set comes first in the list; oneDNN is preferred to the built-in
+  // GEMM.
   const GemmBackend gemm =
       HasGemmBackend(GemmBackend::kOneDnn) ? GemmBackend::kOneDnn : GemmBackend::kBuiltIn;
   *out = MakeCpuQueue(*FindUsableVectorKernels().tables[0], gemm);
@@ -52,10 +57,12 @@ FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
   return FT_OK;
 }
 
+// Kernels have finished when an entry returns, so there is nothing to wait for.
 void QueueDestroy(FtQueue* queue) { delete queue; }
 
 const char* QueueError(const FtQueue* queue) { return queue->error; }
 
+// Nothing to wait for: every entry has done its work when it returns.
 FtStatus QueueSynchronize(FtQueue* /*queue*/) { return FT_OK; }
 
 FtStatus EventCreate(int32_t device, int32_t /*timed*/, FtEvent** out, char* why, size_t n) {
@@ -77,6 +84,7 @@ FtStatus EventRecord(FtQueue* /*queue*/, FtEvent* /*event*/) { return FT_OK; }
 
 FtStatus EventWait(FtQueue* /*queue*/, FtEvent* /*event*/) { return FT_OK; }
 
+// Refuses a negative size, and a null pointer unless the size is 0.
 FtStatus CheckBytes(FtQueue* queue, const char* name, const void* pointer, int64_t bytes) {
   if (bytes < 0 || (bytes > 0 && pointer == nullptr)) {
     std::snprintf(queue->error, sizeof queue->error, "cpu %s: %lld bytes at %p", name,
@@ -86,6 +94,7 @@ FtStatus CheckBytes(FtQueue* queue, const char* name, const void* pointer, int64
   return FT_OK;
 }
 
+// memmove, because source and target may overlap.
 FtStatus Copy(FtQueue* queue, void* to, const void* from, int64_t bytes) {
   for (const void* pointer : {static_cast<const void*>(to), from}) {
     if (const FtStatus status = CheckBytes(queue, "copy", pointer, bytes); status != FT_OK) {
@@ -108,6 +117,8 @@ FtStatus Fill(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes) {
   return FT_OK;
 }
 
+// Fills the table that the runtime calls. `asynchronous` is 0: callers may reuse a buffer as soon
+// as an entry returns.
 FtDeviceApi MakeTable() {
   FtDeviceApi api{};
   api.version = FT_DEVICE_API_VERSION;

@@ -8,8 +8,8 @@
 namespace foretrain {
 namespace {
 
-// The loss and amendments of updates are fp32 whatever else is shorter; norms of heads take nothing
-// shorter yet.
+// True if the kernel accepts bf16 and fp16 tensors. The losses and the amendments of updates are
+// fp32 only, whatever the rest of the model uses.
 bool TakesShortTensors(FtKernel kernel) {
   switch (kernel) {
     case FT_KERNEL_CROSS_ENTROPY_FORWARD:
@@ -34,6 +34,7 @@ bool TakesShortTensors(FtKernel kernel) {
   }
 }
 
+// An unknown kernel is unsupported, so that callers may probe with any number.
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
   const bool is_short = dtype == FT_BF16 || dtype == FT_F16;
@@ -42,6 +43,7 @@ std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
 
 }  // namespace
 
+// One call for each group of entries, so that a group can be built and tested by itself.
 void SetCpuKernels(FtDeviceApi& api) {
   api.supports = &Supports;
   SetLinearEntries(api);

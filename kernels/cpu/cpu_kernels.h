@@ -1,16 +1,16 @@
-// The kernel entries of the CPU's table: check the arguments, then run the queue's kernels in the
-// calling thread.
+// Kernel entries of the CPU's table. Each checks its arguments, then runs the queue's kernels in
+// the calling thread.
 #pragma once
 
 #include "base/device_api.h"
 
 namespace foretrain {
 
-// Sets the kernel entries and `supports` of `api`. Every entry refuses, with a sentence in the
-// queue's text and without touching a tensor: a dtype that `supports` does not name
-// (FT_UNSUPPORTED), a head_dim over kMaxHeadDim (FT_UNSUPPORTED), a negative size, a row stride
-// below the row's length, a null tensor that the sizes make needed, an id outside the vocabulary
-// (FT_FAILED). A tensor of no elements may be null and is left alone.
+// Sets the kernel entries and `supports` of `api`. An entry refuses bad arguments without touching
+// a tensor and leaves a sentence in the queue's text. FT_UNSUPPORTED: a dtype that `supports` does
+// not accept, or a head_dim over kMaxHeadDim. FT_FAILED: a negative size, a row stride below the
+// row's length, a null tensor that has elements, or an id outside the vocabulary. A tensor without
+// elements may be null and is left alone.
 void SetCpuKernels(FtDeviceApi& api);
 
 }  // namespace foretrain

@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// Below this size a huge page would waste more memory than it saves in TLB misses.
 constexpr std::int64_t kHugeFrom = std::int64_t{4} << 20;
 
 double GiB(std::int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(std::int64_t{1} << 30);
 }
 
-// The number of the line "NAME:   123 kB", in bytes; -1 where there is none.
+// Value of the line "NAME:   123 kB" in bytes; -1 if there is no such line or it is malformed.
 std::int64_t FindBytes(std::string_view text, std::string_view name) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -45,6 +46,7 @@ std::int64_t FindBytes(std::string_view text, std::string_view name) {
 
 }  // namespace
 
+// Reads MemAvailable instead of MemFree: the page cache can be given up.
 bool ParseMemInfo(std::string_view text, FtMemory& out) {
   out.free_bytes = FindBytes(text, "MemAvailable:");
   out.total_bytes = FindBytes(text, "MemTotal:");
@@ -59,6 +61,7 @@ FtStatus CheckCpuDevice(int32_t device, char* why, size_t n) {
   return FT_OK;
 }
 
+// Host memory is read anew for each call, because other processes use it too.
 FtStatus CpuMemory(int32_t device, FtMemory* out, char* why, size_t n) {
   if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
     return status;
@@ -73,6 +76,8 @@ FtStatus CpuMemory(int32_t device, FtMemory* out, char* why, size_t n) {
   return FT_OK;
 }
 
+// Checks the request against MemAvailable first: under overcommit posix_memalign succeeds for
+// memory that does not exist, and the process dies later.
 FtStatus CpuAllocate(int32_t device, int64_t bytes, void** out, char* why, size_t n) {
   *out = nullptr;
   FtMemory memory{};
@@ -92,12 +97,13 @@ FtStatus CpuAllocate(int32_t device, int64_t bytes, void** out, char* why, size_
     return FT_OUT_OF_MEMORY;
   }
   if (bytes >= kHugeFrom) {
-    // A hint: without huge pages everything works, with more misses in the page table caches.
+    // Only a hint: if it fails, the memory still works, with more TLB misses.
     static_cast<void>(madvise(*out, size / kHugePage * kHugePage, MADV_HUGEPAGE));
   }
   return FT_OK;
 }
 
+// free() takes both alignments.
 FtStatus CpuRelease(int32_t device, void* pointer, char* why, size_t n) {
   if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
     return status;

@@ -1,5 +1,4 @@
-// One thread's state on the CPU device: which kernels it runs, their scratch memory, its last
-// error.
+// State of one thread on the CPU device: its kernels, their scratch memory and the last error.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,11 @@
 namespace foretrain {
 
 enum class GemmBackend {
-  kOneDnn,   // oneDNN's sgemm; only in builds that have it
+  kOneDnn,   // oneDNN's sgemm; only if the build has it
   kBuiltIn,  // VectorKernels::gemm
 };
 
-// Whether this build has `backend`.
+// True if this build has `backend`.
 constexpr bool HasGemmBackend(GemmBackend backend) {
   return backend == GemmBackend::kBuiltIn || FORETRAIN_HAVE_ONEDNN != 0;
 }
@@ -27,20 +26,20 @@ struct FreeDeleter {
   void operator()(void* pointer) const { std::free(pointer); }
 };
 
-// Room for fp32 copies of a tensor.
+// Reusable buffer for the fp32 copy of a tensor.
 struct WideBuffer {
   std::unique_ptr<float, FreeDeleter> at;
   std::int64_t floats = 0;
 };
 
-// Makes a queue that runs the given kernels; what queue_create of the table makes is the fastest of
-// them with oneDNN where the build has it. Tests and benchmarks name others.
+// Makes a queue that runs the given kernels. The table's queue_create picks the fastest tables, and
+// oneDNN if the build has it; tests and benchmarks choose others.
 //
 //   kernels  one of FindUsableVectorKernels(); must outlive the queue (the tables are static)
 //   gemm     a backend that the build has
 //
-// Returns null when the scratch memory (kScratchFloats, under 6 MiB) cannot be had; release it with
-// queue_destroy.
+// Returns null if the scratch memory (kScratchFloats, under 6 MiB) cannot be allocated. Release the
+// queue with queue_destroy.
 FtQueue* MakeCpuQueue(const VectorKernels& kernels, GemmBackend gemm);
 
 }  // namespace foretrain
@@ -49,6 +48,7 @@ struct FtQueue {
   const foretrain::VectorKernels* kernels = nullptr;
   foretrain::GemmBackend gemm = foretrain::GemmBackend::kBuiltIn;
   std::unique_ptr<float, foretrain::FreeDeleter> scratch;
-  std::vector<foretrain::WideBuffer> wide;  // of entries on 16-bit tensors, as long as the longest
+  // For entries on 16-bit tensors; each grows to the longest so far.
+  std::vector<foretrain::WideBuffer> wide;
   char error[512] = "";
 };

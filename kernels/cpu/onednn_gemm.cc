@@ -11,9 +11,9 @@
 namespace foretrain {
 namespace {
 
-// The functions of the OpenMP runtime that oneDNN itself was loaded with, found by name: this build
-// need not link one. Null where oneDNN was built without OpenMP and runs in the calling thread
-// anyway.
+// OpenMP functions of the runtime that oneDNN itself was loaded with, looked up by name, so that
+// this build need not link OpenMP. They are null if oneDNN was built without OpenMP; it then runs
+// in the calling thread anyway.
 struct OpenMp {
   int (*get_max_threads)() = nullptr;
   void (*set_num_threads)(int) = nullptr;
@@ -27,8 +27,8 @@ OpenMp FindOpenMp() {
   return found;
 }
 
-// One OpenMP thread for parallel regions that the calling thread opens, while this lives. The
-// setting belongs to the thread: other threads keep theirs.
+// While alive, limits parallel regions of the calling thread to one OpenMP thread. The setting is
+// per thread: other threads keep theirs.
 class OneOpenMpThread {
  public:
   OneOpenMpThread() {
@@ -53,7 +53,7 @@ class OneOpenMpThread {
   int before_ = 0;
 };
 
-// Puts the bias where dnnl_sgemm (which has none) will add the product.
+// Writes the bias into c: dnnl_sgemm has no bias, so the product is then added to it.
 void PrepareOutput(const FtGemm& g) {
   const auto* bias = static_cast<const float*>(g.bias);
   for (int64_t i = 0; i < g.m; ++i) {
@@ -70,6 +70,7 @@ void PrepareOutput(const FtGemm& g) {
 
 }  // namespace
 
+// Row-major contract of dnnl_sgemm, with beta = 1 if c already holds the bias or the sum to add to.
 const char* OneDnnGemm(const FtGemm& g) {
   if (g.bias != nullptr) {
     PrepareOutput(g);

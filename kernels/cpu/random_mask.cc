@@ -2,10 +2,12 @@
 
 #include <array>
 
-#include "base/random.h"
+#include "base/numeric/random.h"
 
 namespace foretrain {
 
+// One Philox block serves four neighbouring columns, so a new block is drawn only at multiples of
+// four. The threshold is compared as an integer, exactly as on other devices.
 void KeepFactors(const FtRandomMask& mask, int64_t sample, int64_t head, int64_t position,
                  int64_t first_column, int64_t columns, float* factors) {
   constexpr double kWords = 4294967296.0;

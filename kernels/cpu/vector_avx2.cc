@@ -1,4 +1,4 @@
-// The kernels compiled for processors with AVX2 and FMA (x86-64-v3).
+// Instantiates the kernels for processors with AVX2 and FMA (x86-64-v3).
 #if defined(__AVX2__)
 
 #define FT_VECTOR_NAMESPACE vector_avx2

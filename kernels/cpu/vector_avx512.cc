@@ -1,4 +1,4 @@
-// The kernels compiled for processors with AVX-512 F, BW, CD, DQ and VL (x86-64-v4).
+// Instantiates the kernels for processors with AVX-512 F, BW, CD, DQ and VL (x86-64-v4).
 #if defined(__AVX512F__)
 
 #define FT_VECTOR_NAMESPACE vector_avx512

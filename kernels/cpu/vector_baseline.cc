@@ -1,4 +1,4 @@
-// The kernels compiled for what every processor of the build's target has.
+// Instantiates the kernels for the build's baseline target, which every processor supports.
 #define FT_VECTOR_NAMESPACE vector_baseline
 #define FT_VECTOR_BYTES 16
 #include "kernels/cpu/vector/table.h"

@@ -2,11 +2,12 @@
 
 namespace foretrain {
 
+// Fastest first; the baseline is always last, so the list is never empty.
 UsableVectorKernels FindUsableVectorKernels() {
   UsableVectorKernels usable{};
 #if defined(__x86_64__)
-  // What the compiler was told for vector_avx512.cc (x86-64-v4) and vector_avx2.cc (x86-64-v3); the
-  // check includes the operating system's consent to the wider registers.
+  // Tests the features that the compiler may use in vector_avx512.cc (x86-64-v4) and vector_avx2.cc
+  // (x86-64-v3). The builtin also checks that the operating system saves the wider registers.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&

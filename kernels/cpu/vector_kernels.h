@@ -1,13 +1,13 @@
-// The kernels of one instruction set, as a table; what kernels/cpu/vector compiles to.
+// The kernels of one instruction set, as a table. kernels/cpu/vector implements them.
 #pragma once
 
 #include "base/device_api.h"
 
 namespace foretrain {
 
-// Functions do their work in the calling thread and check nothing. `scratch` has kScratchFloats
-// floats (scratch.h) and is used by one call at a time. Equal arguments give equal bits, wherever
-// the tensors lie and whichever thread calls.
+// Functions work in the calling thread and check nothing. `scratch` has kScratchFloats floats
+// (scratch.h); one call at a time may use it. Equal arguments give equal bits, for any tensor
+// address and any calling thread.
 struct VectorKernels {
   const char* name;  // "baseline", "avx2", "avx512"
   void (*gemm)(const FtGemm&, float* scratch);
@@ -53,16 +53,16 @@ struct VectorKernels {
   void (*softcap)(const FtSoftcap&);
 };
 
-// The tables that this processor can run, the fastest first; count >= 1. (Plain, for
-// vector_<set>.cc include this too.)
+// Tables that this processor can run, the fastest first; count >= 1. A plain array, because
+// vector_<set>.cc includes this header too and must not emit shared inline code.
 struct UsableVectorKernels {
   const VectorKernels* tables[3];
   int count;
 };
 UsableVectorKernels FindUsableVectorKernels();
 
-// One for each vector_<set>.cc of this build; FindUsableVectorKernels knows which of them may be
-// called.
+// One function for each vector_<set>.cc of this build. Call only those that FindUsableVectorKernels
+// returns.
 const VectorKernels& BaselineVectorKernels();
 const VectorKernels& Avx2VectorKernels();
 const VectorKernels& Avx512VectorKernels();

@@ -3,19 +3,21 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/formats.h"
 
 namespace foretrain {
 namespace {
 
-// Sizes that are wrong are for the entry to refuse.
+// True for sizes with nothing to copy. Wrong sizes also count as empty: the entry itself refuses
+// them.
 bool IsEmpty(const Extent& extent) {
   return extent.rows <= 0 || extent.cols <= 0 || extent.stride < extent.cols;
 }
 
 }  // namespace
 
+// The dtype is tested outside the loops, so that each loop vectorizes.
 void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements) {
   const auto* const codes = static_cast<const std::uint16_t*>(from);
   if (dtype == FT_BF16) {
@@ -25,6 +27,7 @@ void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements) {
   }
 }
 
+// Rounds to nearest even, as the other devices do.
 void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements) {
   auto* const codes = static_cast<std::uint16_t*>(to);
   if (dtype == FT_BF16) {
@@ -34,6 +37,8 @@ void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements) {
   }
 }
 
+// Hands out the queue's buffers in call order, so that a repeated call reuses the same memory. A
+// buffer grows but never shrinks.
 float* WideCopies::Room(std::int64_t floats) {
   if (used_ == queue_->wide.size()) queue_->wide.emplace_back();
   WideBuffer& buffer = queue_->wide[used_++];
@@ -55,6 +60,8 @@ float* WideCopies::Room(std::int64_t floats) {
   return buffer.at.get();
 }
 
+// Keeps the tensor's stride, so that the entry's arguments stay valid. A product over the limit
+// asks for kMost floats, which fails like any other allocation.
 float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
   constexpr std::int64_t kMost = std::int64_t{1} << 56;
   const bool fits = extent.rows <= kMost / extent.stride;
@@ -71,11 +78,13 @@ float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& exten
   return copy;
 }
 
+// fp32 tensors are used as they are; only short ones cost a copy.
 const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& extent) {
   if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
   return CopyOf(tensor, dtype, extent, /*reads=*/true);
 }
 
+// Dequantizes value by value with the scale of its row, column or tile.
 const void* WideCopies::Codes(const void* tensor, FtDtype dtype, const Extent& extent,
                               FtScaling scaling, const float* scales) {
   if (tensor == nullptr || IsEmpty(extent)) return tensor;
@@ -93,6 +102,7 @@ const void* WideCopies::Codes(const void* tensor, FtDtype dtype, const Extent& e
   return copy;
 }
 
+// `reads` is false for an output that is overwritten: its old values are not converted.
 void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
   if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
   float* const copy = CopyOf(tensor, dtype, extent, reads);
@@ -100,6 +110,7 @@ void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool re
   return copy;
 }
 
+// Only the `cols` values of each row are written: values between rows belong to other tensors.
 void WideCopies::Store() const {
   for (std::size_t i = 0; i < written_count_; ++i) {
     const auto& [tensor, copy, dtype, extent] = written_[i];

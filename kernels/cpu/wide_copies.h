@@ -1,6 +1,5 @@
-// fp32 copies of the tensors of one call that are stored in 16 bits: entries compute in fp32 on
-// copies, and what they write is rounded to nearest even. Leaves out which tensors a call has:
-// entries/short_tensors.cc.
+// fp32 copies of a call's 16-bit tensors. Entries compute in fp32 on the copies, then round their
+// outputs to nearest even. entries/short_tensors.cc lists the tensors of each call.
 #pragma once
 
 #include <array>
@@ -13,14 +12,14 @@
 namespace foretrain {
 
 constexpr bool IsShort(FtDtype dtype) { return dtype == FT_BF16 || dtype == FT_F16; }
-// Codes of 8 bits that scales belong to.
+// True for 8-bit codes, which have scales.
 constexpr bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
-// Numbers of a 16-bit dtype to fp32 and back.
+// Converts values of a 16-bit dtype to fp32 and back.
 void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements);
 void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements);
 
-// Rows of a tensor: `cols` numbers each, `stride` apart.
+// Extent of a tensor: rows of `cols` values, `stride` values apart.
 struct Extent {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -30,24 +29,24 @@ struct Extent {
   static Extent Vector(std::int64_t elements) { return {1, elements, elements}; }
 };
 
-// The memory is the queue's, and grows to the longest tensor that a call has had in each place.
+// Copies for one call. The memory is the queue's; each buffer grows to the longest tensor that used
+// it.
 class WideCopies {
  public:
   explicit WideCopies(FtQueue* queue) : queue_(queue) {}
 
-  // A copy laid out as the tensor; the tensor itself where it is null or of another dtype than 16
-  // bits.
+  // Copy with the layout of the tensor. Returns the tensor itself if it is null or not 16-bit.
   const void* In(const void* tensor, FtDtype dtype, const Extent& extent);
-  // The numbers of codes, times their scales (null: 1); null where the tensor is.
+  // Values of 8-bit codes times their scales (null: 1); null if the tensor is null.
   const void* Codes(const void* tensor, FtDtype dtype, const Extent& extent, FtScaling scaling,
                     const float* scales);
-  // The same as In of one that the kernel writes. `reads`: it may also read it, or leave a part
-  // alone.
+  // Like In, for a tensor that the kernel writes. `reads`: the kernel also reads it or leaves a
+  // part of it unwritten.
   void* Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads);
-  // Rounds what was written to where it belongs.
+  // Rounds all outputs into their tensors.
   void Store() const;
 
-  // FT_OUT_OF_MEMORY: there was no memory for a copy.
+  // FT_OUT_OF_MEMORY if a copy could not be allocated.
   FtStatus status() const { return status_; }
 
  private:

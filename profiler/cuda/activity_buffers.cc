@@ -8,6 +8,8 @@ namespace foretrain {
 
 void ActivityBuffers::Free::operator()(std::uint8_t* memory) const { std::free(memory); }
 
+// Called by CUPTI, possibly on a launching thread. Reuses a zeroed buffer if there is one; beyond
+// the limit CUPTI drops records and counts them.
 std::uint8_t* ActivityBuffers::Request() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!idle_.empty()) {
@@ -25,6 +27,7 @@ std::uint8_t* ActivityBuffers::Request() {
   return all_.back().get();
 }
 
+// Called by CUPTI too. Buffers are drained in the order in which they were filled.
 void ActivityBuffers::Complete(std::uint8_t* buffer, std::size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   filled_.push_back({buffer, bytes});
@@ -39,7 +42,7 @@ bool ActivityBuffers::Next(Filled& filled) {
 }
 
 void ActivityBuffers::Return(std::uint8_t* buffer) {
-  // Here, and not by CUPTI on the thread that launches.
+  // Zeroed here, on the draining thread, so that CUPTI need not do it on the launching one.
   std::memset(buffer, 0, kBytes);
   const std::lock_guard<std::mutex> lock(mutex_);
   idle_.push_back(buffer);

@@ -1,5 +1,5 @@
-// The buffers that CUPTI fills: handed out and taken back by its callbacks, read by the thread that
-// drains. Callbacks only move pointers, under a lock that no caller of CUPTI holds.
+// The buffers that CUPTI fills. Its callbacks take and return them; the draining thread reads them.
+// Callbacks only move pointers, under a lock that is never held while CUPTI is called.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace foretrain {
 
 class ActivityBuffers {
  public:
-  static constexpr std::size_t kBytes = std::size_t{1} << 20;  // some 3,700 launches
+  static constexpr std::size_t kBytes = std::size_t{1} << 20;  // about 3,700 launches
 
   struct Filled {
     std::uint8_t* memory = nullptr;
     std::size_t bytes = 0;
   };
 
-  // At most `most` buffers at a time: 256 MiB.
+  // At most `most` buffers exist: 256 MiB.
   explicit ActivityBuffers(std::size_t most = 256) : most_(most) {}
   ActivityBuffers(const ActivityBuffers&) = delete;
   ActivityBuffers& operator=(const ActivityBuffers&) = delete;
 
-  // A buffer of zeros, 8-byte aligned; null where all are out, which is counted.
+  // A zeroed buffer, 8-byte aligned. Null if all are in use, which is counted.
   std::uint8_t* Request();
   void Complete(std::uint8_t* buffer, std::size_t bytes);
 
-  // The oldest filled buffer; false: there is none. It goes back by Return.
+  // The oldest filled buffer, to be given back by Return. False if there is none.
   bool Next(Filled& filled);
   void Return(std::uint8_t* buffer);
 

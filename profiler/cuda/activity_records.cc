@@ -3,7 +3,7 @@
 namespace foretrain {
 namespace {
 
-// Of CUPTI 13.0; each newer structure begins as the one before it.
+// Record types of CUPTI 13.0. Each newer structure starts with the fields of the previous one.
 static_assert(CUPTI_API_VERSION >= 130'000, "the records below are CUPTI 13's");
 using KernelRecord = CUpti_ActivityKernel10;
 using CopyRecord = CUpti_ActivityMemcpy6;
@@ -14,6 +14,7 @@ using TagRecord = CUpti_ActivityExternalCorrelation;
 using WaitRecord = CUpti_ActivitySynchronization2;
 using OverheadRecord = CUpti_ActivityOverhead3;
 
+// The kind has been checked by the caller.
 template <class Record>
 const Record& As(const CUpti_Activity& record) {
   return reinterpret_cast<const Record&>(record);
@@ -27,6 +28,7 @@ void FillTimes(const Record& record, FtActivityKind kind, FtActivity& activity) 
   activity.correlation = record.correlationId;
 }
 
+// Device, stream and graph node, which only device work has.
 template <class Record>
 void FillWork(const Record& record, FtActivityKind kind, FtActivity& activity) {
   FillTimes(record, kind, activity);
@@ -43,6 +45,8 @@ void FillBytes(const Record& record, FtActivityKind kind, FtActivity& activity) 
 
 }  // namespace
 
+// CUPTI's records share a header with their kind; the kind decides the structure after it. Tags of
+// other tools (another external kind) are ignored.
 ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, ExternalId& external) {
   activity = FtActivity{};
   activity.op_id = -1;

@@ -1,4 +1,4 @@
-// One of CUPTI's records as the plain record of base/device_api.h. Pure: no call into any library.
+// Converts CUPTI's records to the records of base/device_api.h. Pure: calls no library.
 #pragma once
 
 #include <cupti.h>
@@ -9,8 +9,7 @@
 
 namespace foretrain {
 
-// What an external id of ours holds: which op of which rank, as a number of LabelTable, and the
-// step.
+// Content of our external ids: op and rank as a number of LabelTable, and the step.
 struct ExternalId {
   std::uint32_t label = 0;
   std::int32_t step = 0;
@@ -24,12 +23,12 @@ struct ExternalId {
 };
 
 enum class ParsedRecord : std::uint8_t {
-  kActivity,  // `activity` is filled; a kernel's name is the library's
-  kTag,       // `activity` has the correlation, `external` what it stands for
-  kNothing,   // of a kind, or of another's id, that says nothing to us
+  kActivity,  // `activity` is filled; a kernel's name belongs to the library
+  kTag,       // `activity` has the correlation, `external` its meaning
+  kNothing,   // a kind, or another tool's id, without meaning for us
 };
 
-// Times are copied as they are: 0 where none was taken.
+// Times are copied unchanged: 0 if none was taken.
 ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, ExternalId& external);
 
 }  // namespace foretrain

@@ -19,7 +19,8 @@ bool LoadThisCupti(CuptiTable& table, char* why, std::size_t n) {
   return LoadCupti(names, std::size(names), table, why, n);
 }
 
-// The error as a number; the runtime forgets it, else the thread's next launch would report it.
+// The error as a number. Also clears the runtime's last error, which the thread's next launch would
+// report otherwise.
 int Taken(cudaError_t error) {
   if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
   return static_cast<int>(error);
@@ -33,6 +34,7 @@ CudaCapture& TheCapture() {
   return capture;
 }
 
+// The table has plain functions, so these pass the calls on to the process's one capture.
 FtStatus Open(std::int32_t level, char* why, std::size_t n) {
   return TheCapture().Open(level, why, n);
 }

@@ -5,7 +5,7 @@
 
 namespace foretrain {
 
-// Leaves them NULL where the plugin was built without CUPTI's headers.
+// Leaves the entries NULL if the plugin was built without CUPTI's headers.
 void SetCudaCaptureEntries(FtDeviceApi& api);
 
 }  // namespace foretrain

@@ -7,14 +7,13 @@
 namespace foretrain {
 namespace {
 
-// Set by the one CudaCapture while it is open.
+// The open CudaCapture; null if there is none.
 std::atomic<CudaCapture*> current{nullptr};
 
-// The op that the calling thread launches for.
+// The op for which the calling thread launches.
 thread_local LabelTable::Label at_work;
 
-// The clock that host spans are measured by, so that records need no conversion but that of the
-// run's origin.
+// The clock of host spans, so that only the run's origin must be subtracted from records.
 std::uint64_t MonotonicNs() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -29,7 +28,7 @@ constexpr CUpti_ActivityKind kOfWork[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
                                           CUPTI_ACTIVITY_KIND_MEMSET};
 
-// Calls that give the device work. The others have no record, which is most of the cost.
+// Calls that give work to the device. Recording only these avoids most of the cost.
 constexpr CUpti_CallbackId kRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
@@ -53,24 +52,24 @@ constexpr CUpti_CallbackId kDriverCalls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKer
                                              CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
                                              CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
                                              CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
-// Graphs tell of their nodes while the host makes them.
+// Graph nodes are reported while the host creates them.
 constexpr CUpti_CallbackId kGraphCalls[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                             CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
 
 }  // namespace
 
-// What CUPTI calls, on its threads or on those that launch.
+// Callbacks from CUPTI, on its own threads or on launching ones. No exception may leave them.
 struct CuptiCallbacks {
-  static void Request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+  static void Request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records) {
     *buffer = nullptr;
     *bytes = 0;
-    *most_records = 0;  // as many as there is room for
+    *max_records = 0;  // as many as fit
     CudaCapture* const capture = current.load();
     if (capture == nullptr) return;
     try {
       *buffer = capture->buffers_.Request();
     } catch (...) {
-      return;  // no memory for the list: as if there were no buffer
+      return;  // no memory for the list counts as no buffer
     }
     if (*buffer != nullptr) *bytes = ActivityBuffers::kBytes;
   }
@@ -82,7 +81,7 @@ struct CuptiCallbacks {
     try {
       capture->buffers_.Complete(buffer, valid_bytes);
     } catch (...) {
-      // Its records are lost; memory has run out, and the run ends for that.
+      // The records are lost. Memory has run out, which will end the run.
     }
   }
 
@@ -103,7 +102,7 @@ struct CuptiCallbacks {
         capture->CopyNode(node, original);
       }
     } catch (...) {
-      // Its kernels count as the graph's.
+      // The node's kernels then belong to the graph as a whole.
     }
   }
 };
@@ -121,6 +120,8 @@ bool CudaCapture::Check(CUptiResult result, const char* what, char* why, std::si
   return false;
 }
 
+// CUPTI serves one client: if another profiler is attached, it keeps the kernels, and only ranges
+// are given to it.
 bool CudaCapture::OtherTool(char* why, std::size_t n) const {
   for (const char* name : {"NSYS_PROFILING_SESSION_ID", "CUDA_INJECTION64_PATH"}) {
     const char* const value = surroundings_.environment(name);
@@ -134,6 +135,8 @@ bool CudaCapture::OtherTool(char* why, std::size_t n) const {
   return false;
 }
 
+// Subscribes and registers clock and buffers. Any failure leaves the run without records, not
+// without training.
 bool CudaCapture::Prepare(char* why, std::size_t n) {
   if (!surroundings_.load(cupti_, why, n)) return false;
   const CUptiResult result = cupti_.Subscribe(&subscriber_, &CuptiCallbacks::Resource, nullptr);
@@ -146,7 +149,8 @@ bool CudaCapture::Prepare(char* why, std::size_t n) {
   if (!Check(result, "subscribe", why, n)) return false;
   std::uint8_t zeroed = 1;
   std::size_t size = sizeof zeroed;
-  // Before any kind is enabled, and once in a process: a second registration spoils times.
+  // Must precede enabling any kind, and happen once a process: a second registration corrupts
+  // times.
   return Check(cupti_.ActivityRegisterTimestampCallback(&MonotonicNs), "set the clock", why, n) &&
          Check(cupti_.ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size,
                                            &zeroed),
@@ -156,6 +160,7 @@ bool CudaCapture::Prepare(char* why, std::size_t n) {
              "register buffers", why, n);
 }
 
+// A capture that failed once is not tried again in this process, because CUPTI keeps state.
 FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcept {
   level_ = level;
   ranges_.Open();
@@ -201,6 +206,7 @@ bool CudaCapture::Enable(char* why, std::size_t n) {
   return EnableCalls(why, n);
 }
 
+// Errors are ignored: records stop mattering, and there is no one to tell.
 void CudaCapture::DisableAll() {
   for (const CUpti_ActivityKind kind : enabled_) static_cast<void>(cupti_.ActivityDisable(kind));
   enabled_.clear();
@@ -224,7 +230,7 @@ FtStatus CudaCapture::Start(char* why, std::size_t n) noexcept {
     return FT_OUT_OF_MEMORY;
   }
   recording_ = is_open_;
-  // Tools that wait for a window; without one the call does nothing.
+  // Opens a window for external tools; without one the call does nothing.
   if (const int error = surroundings_.profiler_start(); error != 0) {
     std::snprintf(why, n, "cudaProfilerStart failed with %d", error);
     return FT_FAILED;
@@ -249,6 +255,8 @@ FtStatus CudaCapture::Clock(std::int64_t* now_ns, char* why, std::size_t n) noex
   return FT_OK;
 }
 
+// The op stays in at_work even outside a window: graphs captured before the window name their nodes
+// by it.
 FtStatus CudaCapture::Push(const FtOpTag& tag) noexcept {
   ranges_.Push(tag.name);
   at_work = {tag.op_id, tag.rank};
@@ -270,10 +278,12 @@ FtStatus CudaCapture::Pop() noexcept {
   std::uint64_t last = 0;
   const CUptiResult result =
       cupti_.ActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
-  // The window may have opened or shut since the push.
+  // The window may have opened or closed since the push, so an empty stack is fine.
   return result == CUPTI_SUCCESS || result == CUPTI_ERROR_QUEUE_EMPTY ? FT_OK : FT_FAILED;
 }
 
+// Called while a graph is captured or cloned; the lock is not held around calls of CUPTI, which may
+// call back.
 void CudaCapture::AddNode(std::uint64_t node, const LabelTable::Label& label) {
   if (label.op_id < 0) return;
   const std::lock_guard<std::mutex> lock(nodes_mutex_);

@@ -1,9 +1,9 @@
-// A CUDA device's recording of itself by CUPTI's activity records, and NVTX ranges and profiler
-// windows for other tools. Leaves out the table's functions (profiler/cuda/capture_entries.cc) and
-// what becomes of the records (profiler/capture_session.h).
+// Records a CUDA device by CUPTI's activity records, and emits NVTX ranges and profiler windows for
+// other tools. profiler/cuda/capture_entries.cc exports it, profiler/capture_session.h uses it.
 //
 //   push(op) ─► external id on the thread's stack ─ launches ─► record(correlation),
-//   tag(correlation) CUPTI's threads ─ filled buffers ─► ActivityBuffers ─► Drain ─► FtActivity
+//   tag(correlation)
+//   CUPTI's threads ─ filled buffers ─► ActivityBuffers ─► Drain ─► FtActivity
 #pragma once
 
 #include <cupti.h>
@@ -26,7 +26,7 @@
 
 namespace foretrain {
 
-// What the capture asks of its surroundings; tests give their own.
+// Functions of the environment that the capture calls; tests replace them.
 struct CaptureSurroundings {
   bool (*load)(CuptiTable& table, char* why, std::size_t n) = nullptr;
   const char* (*environment)(const char* name) = nullptr;  // getenv
@@ -34,7 +34,7 @@ struct CaptureSurroundings {
   int (*profiler_stop)() = nullptr;
 };
 
-// One a process: CUPTI's callbacks have no argument of ours. Thread rules are those of
+// One in a process, because CUPTI's callbacks carry no argument of ours. Thread rules are those of
 // base/device_api.h. No function throws.
 class CudaCapture {
  public:
@@ -62,12 +62,13 @@ class CudaCapture {
   bool Enable(char* why, std::size_t n);
   bool EnableCalls(char* why, std::size_t n);
   void DisableAll();
-  // Moves on to a buffer with records; false: there is none.
+  // Moves on to the next buffer with records; false if there is none.
   bool NextBuffer();
   bool Flush(bool idle, std::int64_t* dropped, char* why, std::size_t n);
   bool AddRecord(const CUpti_Activity& record, FtActivity& out);
   const char* Kept(const char* name);
-  // A node of a graph came to be while `tag`'s op was at work, or as a copy of another.
+  // Records the op of a graph's node: the op at work when it was created, or that of the node it
+  // copies.
   void AddNode(std::uint64_t node, const LabelTable::Label& label);
   void CopyNode(std::uint64_t node, std::uint64_t original);
 
@@ -75,19 +76,19 @@ class CudaCapture {
   CuptiTable cupti_;
   Ranges ranges_;
   std::int32_t level_ = 0;
-  bool is_open_ = false;  // records are to be had
+  bool is_open_ = false;  // records can be read
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::vector<CUpti_ActivityKind> enabled_;
   std::atomic<bool> recording_{false};
 
   ActivityBuffers buffers_;
-  ActivityBuffers::Filled buffer_{};  // that is being read
-  CUpti_Activity* record_ = nullptr;  // the last one read of it
+  ActivityBuffers::Filled buffer_{};  // the buffer being read
+  CUpti_Activity* record_ = nullptr;  // the last record read from it
   LabelTable labels_;
-  std::unordered_map<const char*, const char*> known_names_;  // the library's pointer to ours
+  std::unordered_map<const char*, const char*> known_names_;  // library's pointer -> our copy
   std::set<std::string> names_;
 
-  std::mutex nodes_mutex_;  // held around no call of CUPTI
+  std::mutex nodes_mutex_;  // not held around calls of CUPTI
   std::unordered_map<std::uint64_t, LabelTable::Label> nodes_;
   std::vector<std::uint64_t> new_nodes_;  // not yet drained
 };

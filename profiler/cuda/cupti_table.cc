@@ -8,8 +8,10 @@
 namespace foretrain {
 namespace {
 
+// Newer records begin with the fields of older ones, so only the major version must match.
 constexpr std::uint32_t kMajor = CUPTI_API_VERSION / 10'000;
 
+// Looks up one function by name; the sentence in `why` names a missing one.
 template <class Entry>
 bool Find(void* library, const char* name, Entry& entry, char* why, std::size_t n) {
   entry = reinterpret_cast<Entry>(dlsym(library, name));
@@ -20,6 +22,7 @@ bool Find(void* library, const char* name, Entry& entry, char* why, std::size_t 
 
 }  // namespace
 
+// The library stays loaded: CUPTI's threads may still run when the plugin is unloaded.
 bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& table, char* why,
                std::size_t n) {
   void* library = nullptr;
@@ -47,6 +50,7 @@ bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& tabl
   return true;
 }
 
+// Never null, so that it can be printed directly.
 const char* CuptiText(const CuptiTable& table, CUptiResult result) {
   const char* text = nullptr;
   if (table.GetResultString == nullptr) return "libcupti gave no reason";

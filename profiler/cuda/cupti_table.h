@@ -1,12 +1,12 @@
-// The entry points of libcupti that capture uses, found when it is asked for: the plugin loads
-// where the library is missing. Leaves out what is done with them (profiler/cuda/cuda_capture.h).
+// The functions of libcupti that capture uses, loaded on request, so that the plugin also loads
+// without the library. profiler/cuda/cuda_capture.h calls them.
 #pragma once
 
 #include <cupti.h>
 
 #include <cstddef>
 
-// Names that the table and its loader share; each has the type of the header's prototype.
+// Names shared by the table and its loader. Each has the type of the header's prototype.
 #define FT_CUPTI_ENTRIES(use)                                                        \
   use(ActivityDisable) use(ActivityEnable) use(ActivityEnableDriverApi)              \
       use(ActivityEnableRuntimeApi) use(ActivityFlushAll) use(ActivityGetNextRecord) \
@@ -24,13 +24,13 @@ struct CuptiTable {
 #undef FT_CUPTI_MEMBER
 };
 
-// Fills the table from the first of `count` libraries that loads, which is never unloaded. False: a
-// sentence without a full stop in `why`: none loads, it lacks an entry, or its version's major
-// number is not that of the headers, whose records it would write otherwise.
+// Fills the table from the first of `count` libraries that loads; it is never unloaded. If false,
+// `why` holds a sentence without full stop: none loads, a function is missing, or the major version
+// differs from the headers', whose record layout would then not match.
 bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& table, char* why,
                std::size_t n);
 
-// The library's words for a result.
+// The library's text for a result.
 const char* CuptiText(const CuptiTable& table, CUptiResult result);
 
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-// CudaCapture's reading of what CUPTI has filled.
+// Reads the buffers that CUPTI has filled, for CudaCapture.
 #include <cxxabi.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace foretrain {
 
-// Kernels' names as they are written in C++, one copy of each: the library's may go with a module.
+// A demangled copy of a kernel's name, made once: the library's text may disappear with a module.
 const char* CudaCapture::Kept(const char* name) {
   if (name == nullptr) return nullptr;
   const auto found = known_names_.find(name);
@@ -22,6 +22,7 @@ const char* CudaCapture::Kept(const char* name) {
   return kept;
 }
 
+// Tags are translated from labels to ops; a label that was never given out is ignored.
 bool CudaCapture::AddRecord(const CUpti_Activity& record, FtActivity& out) {
   ExternalId external;
   switch (ParseRecord(record, out, external)) {
@@ -42,6 +43,7 @@ bool CudaCapture::AddRecord(const CUpti_Activity& record, FtActivity& out) {
   return false;
 }
 
+// The buffer that was read goes back to CUPTI's pool first.
 bool CudaCapture::NextBuffer() {
   if (buffer_.memory != nullptr) buffers_.Return(buffer_.memory);
   buffer_ = {};
@@ -49,9 +51,11 @@ bool CudaCapture::NextBuffer() {
   return buffers_.Next(buffer_);
 }
 
+// Asks CUPTI for the buffers that it is filling, and for the number of records that it had to drop
+// since the last call.
 bool CudaCapture::Flush(bool idle, std::int64_t* dropped, char* why, std::size_t n) {
-  // Forced, buffers come with records that have not ended, which never come again: only where
-  // nothing runs.
+  // A forced flush also delivers records that have not ended, and those never come again. It is
+  // used only if nothing runs.
   const std::uint32_t how = idle ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0;
   if (!Check(cupti_.ActivityFlushAll(how), "flush", why, n)) return false;
   std::size_t lost = 0;
@@ -63,6 +67,8 @@ bool CudaCapture::Flush(bool idle, std::int64_t* dropped, char* why, std::size_t
   return true;
 }
 
+// New graph nodes go first, so that the kernels of a replay find them. A buffer may be read over
+// several calls: buffer_ and record_ keep the position.
 FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
                             std::int64_t* dropped, char* why, std::size_t n) noexcept {
   *count = *dropped = 0;
@@ -89,7 +95,7 @@ FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, s
       if (result == CUPTI_SUCCESS) {
         *count += AddRecord(*record_, out[*count]) ? 1 : 0;
       } else if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) {
-        buffers_.Return(buffer_.memory);  // read to its end
+        buffers_.Return(buffer_.memory);  // fully read
         buffer_ = {};
         record_ = nullptr;
       } else {

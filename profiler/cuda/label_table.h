@@ -1,4 +1,4 @@
-// Small numbers for ops, for the 32 bits that an external id has for them. Safe from any thread.
+// Maps ops to small numbers that fit the 32 bits of an external id. Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ class LabelTable {
     std::int32_t rank = 0;
   };
 
-  // The same number for the same op and rank. As many as the run's programs have ops.
+  // Number of an op and rank, the same on each call. Grows to the number of ops in the run's
+  // programs.
   std::uint32_t Of(std::int64_t op_id, std::int32_t rank) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [at, is_new] =
@@ -25,7 +26,7 @@ class LabelTable {
     return at->second;
   }
 
-  // False: a number that was never given.
+  // False if the number was never given out.
   bool Find(std::uint32_t number, Label& label) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (number >= labels_.size()) return false;

@@ -1,5 +1,5 @@
-// NVTX ranges with the names of ops, for Nsight Systems and other tools. Where none is attached a
-// range costs the reading of a pointer, and no name is made.
+// NVTX ranges named after ops, for Nsight Systems and other tools. If none is attached, a range
+// costs one pointer read, and no name is made.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -15,13 +15,13 @@ class Ranges {
   Ranges(const Ranges&) = delete;
   Ranges& operator=(const Ranges&) = delete;
 
-  // Asks whether a tool is there; NVTX hands out no domain without one.
+  // Asks for a domain; NVTX returns none if no tool is attached.
   void Open() {
     if (domain_ == nullptr) domain_ = nvtxDomainCreateA("foretrain");
   }
   bool IsShown() const { return domain_ != nullptr; }
 
-  // Ranges nest by thread.
+  // Ranges nest for each thread.
   void Push(const char* name) const {
     if (domain_ == nullptr) return;
     nvtxEventAttributes_t attributes{};

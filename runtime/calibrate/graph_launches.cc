@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/units.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kElements = 256;  // of a kernel
+constexpr std::int64_t kElements = 256;  // of a kernel: next to no work
 
+// Owns one queue and the memory of the kernels that the graphs launch.
 class GraphTimer {
  public:
   GraphTimer(const FtDeviceApi& api, const RunClock& clock) : api_(api), clock_(clock) {}
@@ -24,13 +25,15 @@ class GraphTimer {
     return Check(api_.fill(queue_.get(), memory_.data(), 0, 2 * kElements * 4), "fill");
   }
 
-  // Seconds of the host for one launch; nothing where the device cannot note such a graph.
+  // Host seconds for one launch; nullopt if the device cannot capture such a graph. The clock stops
+  // before the device is synchronized. The median ignores launches during which the host was
+  // preempted.
   Result<std::optional<double>> LaunchOf(int ops, const std::function<bool()>& stop) {
-    FT_TRY(Check(Kernel(), "launch a kernel"));  // what it needs is loaded
+    FT_TRY(Check(Kernel(), "launch a kernel"));  // loads the kernel
     const DeviceGraph graph = Note(ops);
     if (graph.get() == nullptr) return std::optional<double>();
     std::vector<std::int64_t> took_ns;
-    for (int i = -1; i < kLaunches; ++i) {  // the first brings the graph to the device
+    for (int i = -1; i < kLaunches; ++i) {  // the first launch uploads the graph
       if (stop && stop()) return Fail(ErrorCode::kAborted, "calibration was stopped");
       const std::int64_t before_ns = clock_.Now();
       FT_TRY(Check(api_.graph_launch(queue_.get(), graph.get()), "launch a graph"));
@@ -57,7 +60,8 @@ class GraphTimer {
     return api_.gelu_forward(queue_.get(), &gelu);
   }
 
-  // Null where it fails: that the executor would then run op by op is no error.
+  // Captures a graph of `ops` kernels. Null if that fails: no error, because the executor then runs
+  // op by op.
   DeviceGraph Note(int ops) {
     if (api_.graph_begin(queue_.get()) != FT_OK) return {};
     bool noted = true;
@@ -76,6 +80,8 @@ class GraphTimer {
 
 }  // namespace
 
+// Two sizes and a line: slope is the cost of an op, intercept that of the launch. Noise below zero
+// is cut off.
 Result<std::optional<GraphLaunches>> TimeGraphLaunches(const FtDeviceApi& api, int device,
                                                        const RunClock& clock,
                                                        const std::function<bool()>& stop) {

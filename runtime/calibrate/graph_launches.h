@@ -1,4 +1,5 @@
-// What it takes a host to launch a device's graphs. Leaves out what the device does in them.
+// Measures the host's cost of launching a device's graphs. The time the device spends in them is
+// not included.
 #pragma once
 
 #include <functional>
@@ -6,18 +7,19 @@
 
 #include "base/device_api.h"
 #include "base/result.h"
-#include "runtime/run_clock.h"
+#include "runtime/run/run_clock.h"
 
 namespace foretrain {
 
 struct GraphLaunches {
-  double launch_s = 0;  // of a graph, beside
-  double op_s = 0;      // of each op in it
+  double launch_s = 0;  // of a graph, without its ops
+  double op_s = 0;      // added by each op in the graph
 };
 
-// Times the launching of two graphs of kernels that do next to nothing, of kFewOps and kManyOps:
-// medians of kLaunches, the device idle before each, and the line through both. None of a device
-// that has no graphs or cannot make these. Errors: the device's; kAborted when `stop` says so.
+// Times launches of two graphs of near-empty kernels, with kFewOps and kManyOps. Each time is the
+// median of kLaunches with the device idle before; the line through both gives the two costs.
+// nullopt if the device has no graphs or cannot make these. Errors: the device's; kAborted if
+// `stop` returns true.
 inline constexpr int kFewOps = 8;
 inline constexpr int kManyOps = 128;
 inline constexpr int kLaunches = 101;

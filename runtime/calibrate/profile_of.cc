@@ -8,19 +8,21 @@
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "runtime/calibrate/microbenchmark.h"
 #include "runtime/calibrate/reference_gemm.h"
-#include "runtime/calibrate/sheet.h"
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
-#include "sim/cost/op_features.h"
+#include "sim/cost/kernels/op_features.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/program/ops/op_work.h"
 
 namespace foretrain {
 namespace {
 
-constexpr double kClockTickS = 1e-9;  // a time shorter than the clock shows is one tick
+constexpr double kClockTickS = 1e-9;  // min time of a point: one tick of the clock
 
 Figure Measured(double value) { return {value, Provenance::kMeasured}; }
 
+// `seconds` is the point's time; the spread's quantiles are kept as measured.
 ProfilePoint PointFrom(const ProfilePoint& key, const Spread& spread, double seconds) {
   ProfilePoint point = key;
   point.seconds = std::max(seconds, kClockTickS);
@@ -30,7 +32,8 @@ ProfilePoint PointFrom(const ProfilePoint& key, const Spread& spread, double sec
   return point;
 }
 
-// The best of `rate` over the points of one kind that were measured alone.
+// Max of `rate` per second over the points of one kind measured at concurrency 1; nullopt if there
+// are none.
 template <class Rate>
 std::optional<double> BestRate(const DeviceProfile& profile, OpKind kind, Rate rate) {
   std::optional<double> best;
@@ -49,8 +52,8 @@ void SetIfMeasured(Figure& figure, std::optional<double> value) {
 double Flop(const OpWork& work) { return work.flop; }
 double Bytes(const OpWork& work) { return work.bytes; }
 
-// Bytes a second of the largest copy between two spaces that was measured alone, less the time of
-// the smallest, which `base_s` gets.
+// Bandwidth of copies between two spaces at concurrency 1: the largest copy, less the time of the
+// smallest, which is stored in `base_s`. nullopt if no two sizes were measured.
 std::optional<double> CopyRate(const DeviceProfile& profile, Space from, Space to, double& base_s) {
   const ProfilePoint* small = nullptr;
   const ProfilePoint* large = nullptr;
@@ -65,7 +68,7 @@ std::optional<double> CopyRate(const DeviceProfile& profile, Space from, Space t
   return WorkOf(OpOf(*large)).bytes / (large->seconds - small->seconds);
 }
 
-// The slower of the two directions counts between host and device.
+// Sets copy bandwidths and the disk's latency. Between host and device the slower direction counts.
 void SetCopyRates(DeviceProfile& profile) {
   ProfileRates& rates = profile.rates;
   double read_base_s = 0, write_base_s = 0, ignored = 0;
@@ -81,7 +84,7 @@ void SetCopyRates(DeviceProfile& profile) {
   }
 }
 
-// Bytes a second of the point that moves most bytes without arithmetic to speak of.
+// Memory bandwidth: that of the largest op with next to no arithmetic.
 std::optional<double> MemoryRate(const DeviceProfile& profile) {
   const ProfilePoint* widest = nullptr;
   for (const ProfilePoint& point : profile.points) {
@@ -96,7 +99,8 @@ std::optional<double> MemoryRate(const DeviceProfile& profile) {
   return WorkOf(OpOf(*widest)).bytes / widest->seconds;
 }
 
-// Base and rate of collectives: the time of the smallest, and what the largest adds to it.
+// CPU: latency and bandwidth of collectives, from the smallest all-reduce and what the largest adds
+// to it.
 void SetLinkRates(DeviceProfile& profile) {
   const ProfilePoint* small = nullptr;
   const ProfilePoint* large = nullptr;
@@ -108,13 +112,13 @@ void SetLinkRates(DeviceProfile& profile) {
   if (small == nullptr) return;
   profile.rates.link_base_s = Measured(small->seconds);
   if (large->seconds <= small->seconds) return;
-  // Bytes that a member reads and writes in an all-reduce: sim/cost/communication_cost.h.
+  // Bytes that a member reads and writes in an all-reduce (sim/cost/network/communication_cost.h).
   const double n = large->group;
   const double moved = WorkOf(OpOf(*large)).bytes * (1 + 1 / n + 2 * (n - 1) / n);
   profile.rates.link_bytes_per_s = Measured(moved / (large->seconds - small->seconds));
 }
 
-// Of a link between GPUs: what the largest transfer adds to the smallest.
+// GPU: latency and bandwidth of a link, from the smallest transfer and what the largest adds to it.
 void SetGpuLinkRates(DeviceProfile& profile) {
   const ProfilePoint* small = nullptr;
   const ProfilePoint* large = nullptr;
@@ -130,6 +134,7 @@ void SetGpuLinkRates(DeviceProfile& profile) {
   profile.rates.link_bytes_per_s = Measured(bytes / (large->seconds - small->seconds));
 }
 
+// The cost model has one slowdown, for collectives; that of copies is only noted.
 void SetOverlap(DeviceProfile& profile, const SampleTable& table) {
   SetIfMeasured(profile.rates.overlap_slowdown, SlowdownOf(table.collective_overlap));
   if (const auto copies = SlowdownOf(table.copy_overlap)) {
@@ -138,7 +143,7 @@ void SetOverlap(DeviceProfile& profile, const SampleTable& table) {
   }
 }
 
-// The overhead with one busy rank, where it was measured.
+// Overhead at concurrency 1; nullopt if it was not measured.
 std::optional<double> OverheadAlone(const DeviceProfile& profile, OverheadKind kind) {
   for (const OverheadPoint& point : profile.overheads) {
     if (point.kind == kind && point.concurrency == 1) return point.seconds;
@@ -165,6 +170,7 @@ void SetRates(DeviceProfile& profile, const SampleTable& table, bool is_cpu) {
   SetCopyRates(profile);
 }
 
+// The reference's time is the median of the measurements' means; the spread covers all of them.
 void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
   Op op;
   op.kind = OpKind::kGemm;
@@ -180,7 +186,8 @@ void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
       all.p90 = std::max(all.p90, spread.p90);
       all.samples += spread.samples;
     }
-    // As it will be measured again: the mean of a stretch of time, whatever happens in it.
+    // A mean over a stretch of time, disturbances included, because MeasureDrift measures it the
+    // same way.
     std::sort(means.begin(), means.end());
     const double seconds = means[means.size() / 2];
     AddPoint(profile, PointFrom(PointOf(op, 1, 1, ranks), all, seconds));
@@ -194,7 +201,7 @@ void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
 
 void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table) {
   for (std::size_t i = 0; i < spans.size();) {
-    // One rank's queue: the first ops of the compute queue are the tiny ones, in issue order.
+    // Spans of one rank's queue. On the compute queue the tiny ops come first, in issue order.
     std::size_t end = i;
     while (end < spans.size() && spans[end].rank == spans[i].rank &&
            spans[end].queue == spans[i].queue) {
@@ -208,6 +215,9 @@ void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& t
   }
 }
 
+// Begins with rates derived from the cluster's specification and replaces those that were measured.
+// Compute points are multiplied by the stretch of their concurrency, because medians alone add up
+// to less than a step.
 Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleTable& table,
                                   const ReferenceSpreads& references) {
   DeviceProfile profile = DeriveProfile(options.cluster);

@@ -1,4 +1,4 @@
-// From samples to a device profile. Leaves out how samples are taken.
+// MakeProfile turns samples into a device profile.
 #pragma once
 
 #include <map>
@@ -10,14 +10,16 @@
 
 namespace foretrain {
 
-using ReferenceSpreads = std::map<int, std::vector<Spread>>;  // by ranks, in order of time
+using ReferenceSpreads =
+    std::map<int, std::vector<Spread>>;  // by number of ranks, in order of time
 
-// Adds what the first kTinyOps ops of an OverheadSheet show of the host, in a run of one step, in
-// which nothing keeps it waiting: time from its first batch of issued ops to its last, by op.
+// Adds launch overheads from a run of one step of an OverheadBenchmark, in which nothing keeps the
+// host waiting. The time from the issue of the first of kTinyOps tiny ops to that of the last is
+// divided by their number.
 void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table);
 
-// The profile: points, overheads, and the rates that follow from them for ops that have no points.
-// Errors: those of ValidateProfile, which a clock that stands still would bring about.
+// The profile: points, overheads, and rates for ops without points. Errors: those of
+// ValidateProfile, for example with a clock that stands still.
 Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleTable& table,
                                   const ReferenceSpreads& references);
 

@@ -6,15 +6,15 @@
 #include <thread>
 
 #include "base/units.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::int64_t kElements = kReferenceGemmSize * kReferenceGemmSize;
-constexpr std::int64_t kWarmUps = 3;  // the first call makes the library's code
+constexpr std::int64_t kWarmUps = 3;  // the first call compiles or loads the library's code
 
-// One thread's matrices.
+// Queue and matrices of one thread.
 struct Operands {
   DeviceQueue queue;
   DeviceMemory memory;
@@ -32,6 +32,7 @@ struct Operands {
   }
 };
 
+// All elements are 0.5: a GEMM's time does not depend on normal values, and no sum overflows.
 Result<Operands> MakeOperands(const FtDeviceApi& api, int device) {
   Operands operands;
   FT_ASSIGN(operands.queue, DeviceQueue::Make(api, device));
@@ -45,6 +46,9 @@ Result<Operands> MakeOperands(const FtDeviceApi& api, int device) {
   return operands;
 }
 
+// Threads warm up, then start together once `to_start` is 0, so that all samples have the same
+// number of busy threads. Each GEMM is timed back to back: one clock read ends it and begins the
+// next.
 Result<Durations> Multiply(const FtDeviceApi& api, RunClock& clock, const Operands& operands,
                            std::atomic<int>& to_start, std::int64_t duration_ns) {
   const FtGemm gemm = operands.Args();
@@ -70,6 +74,8 @@ Result<Durations> Multiply(const FtDeviceApi& api, RunClock& clock, const Operan
 
 }  // namespace
 
+// All memory is allocated before the first thread starts, so that an error cannot leave threads
+// behind.
 Result<Spread> MeasureReferenceGemm(const FtDeviceApi& api, int device, RunClock& clock, int ranks,
                                     double seconds) {
   std::vector<Operands> operands;
@@ -83,7 +89,7 @@ Result<Spread> MeasureReferenceGemm(const FtDeviceApi& api, int device, RunClock
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     threads.emplace_back([&, rank] {
       results[rank] = Multiply(api, clock, operands[rank], to_start, NsFromSeconds(seconds));
-      // One that failed before it was ready must not keep the others.
+      // A thread that failed before the start must not keep the others waiting.
       if (!results[rank].has_value()) to_start.store(0);
     });
   }
@@ -96,6 +102,7 @@ Result<Spread> MeasureReferenceGemm(const FtDeviceApi& api, int device, RunClock
   return SpreadOf(std::move(all));
 }
 
+// The nearest measured concurrencies below and above `ranks`, then linear interpolation.
 double ReferenceSeconds(const DeviceProfile& profile, int ranks) {
   const ReferenceGemm& reference = profile.reference;
   if (reference.rows == 0) return 0;
@@ -124,6 +131,7 @@ double ReferenceSeconds(const DeviceProfile& profile, int ranks) {
   return below->seconds + part * (above->seconds - below->seconds);
 }
 
+// Means on both sides: a median would hide time lost to other processes.
 Result<double> MeasureDrift(const FtDeviceApi& api, int device, RunClock& clock,
                             const DeviceProfile& profile, int ranks, double seconds) {
   const double then = ReferenceSeconds(profile, ranks);

@@ -9,9 +9,10 @@
 namespace foretrain {
 namespace {
 
-// A queue that had nothing to do for less than this may not have gone to sleep: runtime/gate.h.
+// A queue that is idle for less than this may still be spinning, not asleep (runtime/run/gate.h).
 constexpr std::int64_t kAsleepNs = 5'000;
 
+// Nearest rank, rounded half up.
 double Quantile(const Durations& sorted, double part) {
   const auto last = static_cast<double>(sorted.size() - 1);
   return SecondsFromNs(sorted[static_cast<std::size_t>(part * last + 0.5)]);
@@ -19,7 +20,7 @@ double Quantile(const Durations& sorted, double part) {
 
 bool Communicates(const Span& span) { return IsCommunication(span.op_class); }
 
-// One call of a group, as its members' spans show it. Members agree on the last arrival.
+// One call of a collective. Members' spans agree on the start, which is the last arrival.
 struct Call {
   std::int64_t start_ns = 0;
   std::int32_t series = 0;
@@ -28,6 +29,8 @@ struct Call {
   }
 };
 
+// Between two spans of a queue: a gap if the second was ready before the first ended, a wake-up if
+// the queue had gone to sleep in between. Shorter idle times are neither.
 void AddOverheads(const Span& before, const Span& span, int concurrency, SampleTable& table) {
   if (before.rank != span.rank || before.queue != span.queue || Communicates(span)) return;
   if (span.ready_ns <= before.end_ns) {
@@ -67,6 +70,7 @@ std::int32_t SampleTable::SeriesOf(const ProfilePoint& key) {
   return found->second;
 }
 
+// Sorted so that neighbours in the list are neighbours on one queue, which AddSpans relies on.
 std::vector<Span> SpanSink::Take() {
   std::vector<Span> spans = std::exchange(spans_, {});
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
@@ -80,6 +84,8 @@ void SampleTable::AddPassage(int concurrency, std::vector<Sample> samples) {
   if (!samples.empty()) passages_[concurrency].push_back(std::move(samples));
 }
 
+// Medians first, then each passage's ratio, then the weighted median of the ratios. Weighting by
+// expected time keeps short excerpts, whose ratios are noisy, from deciding.
 double SampleTable::Stretch(int concurrency) const {
   const auto found = passages_.find(concurrency);
   if (found == passages_.end()) return 1.0;
@@ -112,6 +118,8 @@ double SampleTable::Stretch(int concurrency) const {
   return 1.0;
 }
 
+// One pass. Host reads have no series; compute ops are grouped by (rank, step) for the stretch;
+// members of a collective are joined by start and series, and the latest end counts.
 void AddSpans(const std::vector<Span>& spans, int concurrency, const SeriesByOp& series,
               SampleTable& table) {
   std::map<Call, std::int64_t> calls;  // to the latest end

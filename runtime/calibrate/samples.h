@@ -1,6 +1,6 @@
-// Durations of ops as a calibration collects them: a series for each thing that is timed, and the
-// sink that sorts a run's spans into them. Leaves out which programs are run
-// (runtime/calibrate/sheet.h) and what becomes of the figures (runtime/calibrate/calibrate.h).
+// SampleTable, the durations that a calibration collects, a series for each point; and SpanSink and
+// AddSpans, which sort a run's spans into them. Programs to run:
+// runtime/calibrate/microbenchmark.h.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/run_sink.h"
-#include "sim/cost/device_profile.h"
+#include "runtime/run/run_sink.h"
+#include "sim/cost/profile/device_profile.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
-// Durations in nanoseconds, as they came.
+// Durations in nanoseconds, in the order of measurement.
 using Durations = std::vector<std::int64_t>;
 
-// What a sample's spread looks like; seconds.
+// Statistics of a sample, in seconds.
 struct Spread {
   double median = 0;
   double mean = 0;
@@ -31,11 +31,11 @@ struct Spread {
   int samples = 0;
 };
 
-// Order statistics by the nearest rank; all 0 of none. O(n log n).
+// Statistics of `durations`; quantiles by nearest rank. All 0 for an empty sample. O(n log n).
 Spread SpreadOf(Durations durations);
 
-// Durations of ops that ran while nothing else of their rank moved bytes, and of the same ones that
-// ran wholly beside what did.
+// Durations of GEMMs that ran while nothing else of their rank moved bytes (`alone`), and of the
+// same GEMMs fully overlapped with a transfer (`beside`).
 struct Overlap {
   Durations alone, beside;
 
@@ -45,43 +45,43 @@ struct Overlap {
   }
 };
 
-// How many times as long an op takes beside the others: by medians, at least 1; nothing of fewer
-// than five samples of either.
+// Ratio of the medians, overlapped over alone; at least 1. nullopt if either has fewer than five
+// samples.
 std::optional<double> SlowdownOf(const Overlap& overlap);
 
-// Orders points by what they measure, whatever came out: two are equal where SameKey holds.
+// Orders points by key, not by result: two are equal if SameKey holds.
 struct PointOrder {
   bool operator()(const ProfilePoint& a, const ProfilePoint& b) const;
 };
 
-// All that a calibration has timed so far.
+// Everything that a calibration has timed so far.
 class SampleTable {
  public:
-  // Number of the series of `key`, made at the first call.
+  // Index of the series of `key`, created on first use.
   std::int32_t SeriesOf(const ProfilePoint& key);
 
   void Add(std::int32_t series, std::int64_t duration_ns) {
     series_[static_cast<std::size_t>(series)].durations.push_back(duration_ns);
   }
-  // The compute ops of one rank in one step: a passage. Their samples are added too.
+  // Adds the samples of a passage: all compute ops of one rank in one step.
   struct Sample {
     std::int32_t series = 0;
     std::int64_t duration_ns = 0;
   };
   void AddPassage(int concurrency, std::vector<Sample> samples);
 
-  // How much longer a passage takes than its ops' medians add up to: what a processor that is taken
-  // away now and then, or an op of two minds, costs a step of many ops. The median over passages,
-  // each weighted by its length; at least 1, and 1 where there are none. O(samples log).
+  // Ratio of a passage's time to the sum of its ops' medians. It captures preemption and bimodal
+  // ops, which medians hide but a step of many ops pays. The median over passages, weighted by
+  // length; at least 1, and 1 if there are none. O(samples log samples).
   double Stretch(int concurrency) const;
 
   void AddOverhead(OverheadKind kind, int concurrency, std::int64_t duration_ns) {
-    // Spans of one queue may touch within a reading of the clock.
+    // Adjacent spans may overlap by one reading of the clock, hence the maximum with 0.
     overheads_[{kind, concurrency}].push_back(std::max<std::int64_t>(0, duration_ns));
   }
   void AddHostRead(std::int64_t duration_ns) { host_reads_.push_back(duration_ns); }
 
-  Overlap collective_overlap, copy_overlap;  // of GEMMs
+  Overlap collective_overlap, copy_overlap;  // GEMMs overlapped with either
 
   struct Series {
     ProfilePoint key;
@@ -99,27 +99,27 @@ class SampleTable {
   Durations host_reads_;
 };
 
-// Keeps the spans of one run.
+// Collects the spans of one run.
 class SpanSink : public RunSink {
  public:
   void OnSpans(std::span<const Span> spans) override {
     spans_.insert(spans_.end(), spans.begin(), spans.end());
   }
-  // In order of (rank, queue, start). Call after the run.
+  // The spans sorted by (rank, queue, start). Call after the run.
   std::vector<Span> Take();
 
  private:
   std::vector<Span> spans_;
 };
 
-// By rank: the series of each op that is timed, by its id.
+// For each rank, the series of each timed op, by op id.
 using SeriesByOp = std::vector<std::unordered_map<OpId, std::int32_t>>;
 
-// Sorts the spans of a run of `ranks` ranks into their series. A collective's or transfer's sample
-// is the longest of its members', from the last arrival: whoever comes next waits for it.
+// Sorts a run's spans into their series. A collective or transfer gives one sample: from the last
+// member's arrival to the last member's end.
 //
 //   spans        as SpanSink::Take returns them
-//   concurrency  ranks that were busy
+//   concurrency  number of busy ranks
 //   series       of the program that was run
 void AddSpans(const std::vector<Span>& spans, int concurrency, const SeriesByOp& series,
               SampleTable& table);

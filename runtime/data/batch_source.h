@@ -1,4 +1,4 @@
-// Where a step's tokens come from. Leaves out files: runtime/data/token_data.h.
+// Interface to the tokens of a step. Files: runtime/data/token_data.h.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace foretrain {
 
-// One micro-batch of one data-parallel rank, of which context-parallel rank `cp` has the tokens of
-// its chunks (sim/program/blocks/context_parallel.h).
+// One micro-batch of one data-parallel rank. With context parallelism, rank `cp` gets the tokens of
+// its chunks (sim/program/blocks/layer/context_parallel.h).
 struct BatchRequest {
   std::int64_t step = 0;
   int dp = 0;
@@ -20,8 +20,8 @@ struct BatchRequest {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Fills `ids` and `targets` (each empty or micro_batch * LocalSequence() long, sample by sample):
-  // a target is the token after its id. The same request gives the same tokens. Safe from any
+  // Fills `ids` and `targets`, sample by sample; each is empty or micro_batch * LocalSequence()
+  // long. A target is the token after its id. Equal requests give equal tokens. Safe from any
   // thread.
   virtual Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                             std::span<std::int32_t> targets) = 0;

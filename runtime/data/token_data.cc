@@ -7,22 +7,25 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/program/blocks/context_parallel.h"
+#include "sim/program/blocks/layer/context_parallel.h"
 
 namespace foretrain {
 namespace {
 
+// The whole file is read into memory, which bounds its size.
 constexpr std::int64_t kMaxFileBytes = 8 * kGiB;
 constexpr std::int64_t kHeaderWords = 256;
 constexpr std::int64_t kHeaderBytes = kHeaderWords * 4;
 constexpr std::int64_t kByteVocab = 256;
 
+// Word of the header. The copy needs no alignment of `text`.
 std::int32_t WordAt(std::string_view text, std::int64_t word) {
   std::int32_t value = 0;
   std::memcpy(&value, text.data() + word * 4, sizeof value);
   return value;
 }
 
+// Every token is checked once here: kernels index the embedding by it without a check.
 Result<std::vector<std::uint16_t>> ShardTokens(std::string_view text, std::string_view name,
                                                std::int64_t vocab) {
   const std::int32_t version = WordAt(text, 1);
@@ -52,6 +55,7 @@ Result<std::vector<std::uint16_t>> ShardTokens(std::string_view text, std::strin
   return tokens;
 }
 
+// Every byte value is a token, so the vocabulary must have at least 256.
 Result<std::vector<std::uint16_t>> ByteTokens(std::string_view text, std::string_view name,
                                               std::int64_t vocab) {
   if (vocab < kByteVocab) {
@@ -102,13 +106,16 @@ Result<std::unique_ptr<TokenData>> TokenData::FromText(std::string_view text, st
   return std::unique_ptr<TokenData>(new TokenData(std::move(tokens), plan));
 }
 
+// Targets are the ids one token later. Nothing is stored between calls, so a run that continues at
+// a step reads the same tokens.
 Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                              std::span<std::int32_t> targets) {
   const std::int64_t sample = (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
   const std::int64_t start =
       request.step * batch_tokens_ % (tokens() - batch_tokens_) + sample * sequence_;
   const auto from = tokens_.begin() + start;
-  // The request's samples lie one behind the other; a rank's chunk of one is `chunk` tokens.
+  // The request's samples are contiguous; a rank's chunk of a sample has `chunk` tokens. Under
+  // context parallelism a rank holds two chunks of each sample.
   const auto fill = [&](std::span<std::int32_t> to, std::int64_t shift) {
     const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
     const auto positions = ChunkPositions(sequence_, cp_, request.cp);
@@ -125,6 +132,7 @@ Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t
   return {};
 }
 
+// Ranks compare it at the start, to train on the same data wherever each has its file.
 std::uint64_t TokenData::Digest() const {
   return HashText({reinterpret_cast<const char*>(tokens_.data()), tokens_.size() * 2});
 }

@@ -1,33 +1,33 @@
-// Training tokens from a file: the bytes of any text, or 16-bit tokens. Leaves out tokenizers.
+// Training tokens from a file: the bytes of any text, or 16-bit tokens. There is no tokenizer.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/result.h"
 #include "runtime/data/batch_source.h"
-#include "sim/spec/plan.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 
-// A shard of 16-bit tokens starts with 256 little-endian int32: this magic, version 1, the number
-// of tokens (the layout that llm.c's data scripts write). Any other file is its bytes, one token
-// each.
+// First of the 256 little-endian int32 in the header of a shard of 16-bit tokens; then follow
+// version 1 and the number of tokens (the layout of llm.c's data scripts). Any other file gives its
+// bytes, one token each.
 inline constexpr std::int32_t kShardMagic = 20240520;
 
-// The batches of a file, in order: step s trains the consecutive tokens from (s * B) mod (n - B)
-// on, where n is the file's tokens and B a batch's; sample j of the step is its j-th piece. So
-// every plan of the same batch sees the same samples. Safe from any thread.
+// The batches of a file, in order. With n tokens in the file and B in a batch, step s uses the B
+// consecutive tokens from (s * B) mod (n - B) on; sample j is the j-th piece. Every plan with the
+// same batch thus sees the same samples. Safe from any thread.
 class TokenData : public BatchSource {
  public:
-  // Errors: kInvalidArgument, a file that cannot be read, is empty or too short for one batch, or a
-  // vocabulary below 256 for bytes; kCorruptInput, a shard whose length is not what its header
-  // says, or a token outside the vocabulary (the first is named).
+  // Errors: kInvalidArgument, the file cannot be read, is empty or shorter than one batch, or the
+  // vocabulary is below 256 for bytes; kCorruptInput, a shard whose length contradicts its header,
+  // or a token outside the vocabulary (the first is named).
   static Result<std::unique_ptr<TokenData>> Open(FileSystem& files, const std::string& path,
                                                  std::int64_t vocab, const Plan& plan);
-  // Bytes that are already in memory, one token each; `name` is for messages.
+  // As Open for bytes in memory; `name` is for messages.
   static Result<std::unique_ptr<TokenData>> FromText(std::string_view text, std::string_view name,
                                                      std::int64_t vocab, const Plan& plan);
 
@@ -36,7 +36,7 @@ class TokenData : public BatchSource {
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(tokens_.size()); }
 
-  // The same for the same tokens, whatever file they come from.
+  // Depends on the tokens only, not on the file.
   std::uint64_t Digest() const;
 
  private:

@@ -11,10 +11,10 @@
 namespace foretrain {
 namespace {
 
-// How long the thread sleeps when it has found nothing: from the one, doubling, to the other.
+// Sleep of the thread if it finds nothing: starts at the shortest and doubles up to the longest.
 constexpr std::int64_t kShortestSleepNs = 5'000;
 constexpr std::int64_t kLongestSleepNs = 100'000;
-constexpr auto kPatience = std::chrono::milliseconds(10);  // with a device that hangs
+constexpr auto kPatience = std::chrono::milliseconds(10);  // poll interval for a device that hangs
 
 }  // namespace
 
@@ -22,6 +22,7 @@ Completion::Completion(RankRun& rank, std::vector<DeviceLane*> lanes, RunClock& 
                        RunControl& control)
     : rank_(rank), lanes_(std::move(lanes)), gate_(clock, control) {}
 
+// Lanes are timed if spans or memory are recorded; without timing the device's clock is not read.
 Result<std::unique_ptr<Completion>> Completion::Make(RankRun& rank,
                                                      std::vector<DeviceLane*> lanes) {
   RunShared& shared = rank.shared_;
@@ -33,15 +34,18 @@ Result<std::unique_ptr<Completion>> Completion::Make(RankRun& rank,
   return made;
 }
 
+// After an error the thread stays until the device is idle: work already given to it may still
+// write the rank's memory and read its peers'.
 Result<void> Completion::Run() {
   const Result<void> end = Watch();
   if (end.has_value()) return end;
   rank_.Report(end.error());
-  // What was given to the device may write to the rank's memory, and read its peers'.
   WaitForDevice();
   return end;
 }
 
+// Polls the lanes' events. Polling costs less than a blocking wait for each op, and sees all queues
+// from one thread. It sleeps at its gate while no op is in flight; Wake() ends that.
 Result<void> Completion::Watch() {
   RunShared& shared = rank_.shared_;
   if (timed_) {
@@ -49,7 +53,7 @@ Result<void> Completion::Watch() {
       return tl::unexpected<Error>(Failed(aligned.error().code, aligned.error().message));
     }
   }
-  // As long as threads wait within a rank: where a peer is late, that is the message.
+  // Longer than the timeout inside a rank: if a peer is late, its message comes first.
   const std::int64_t limit_ns = shared.options.timeout_ns + shared.options.timeout_ns / 4;
   std::int64_t sleep_ns = kShortestSleepNs;
   for (;;) {
@@ -84,6 +88,7 @@ Result<void> Completion::Watch() {
   }
 }
 
+// Called after an error: waits for each recorded event, however long the device takes.
 void Completion::WaitForDevice() {
   for (DeviceLane* lane : lanes_) {
     for (std::int64_t at = lane->popped(); at < lane->pushed(); ++at) {
@@ -97,6 +102,8 @@ void Completion::WaitForDevice() {
   }
 }
 
+// True if no op is in flight and more may come: then the thread sleeps until Wake. False once all
+// lanes are over, as the thread must then end.
 bool Completion::IsIdle() const {
   bool over = true;
   for (const DeviceLane* lane : lanes_) {
@@ -106,9 +113,11 @@ bool Completion::IsIdle() const {
   return !over;
 }
 
+// Ops end in order within a lane, so only its front is examined. An op without an event of its own
+// ends with the next one that has one.
 Result<void> Completion::Look(DeviceLane& lane) {
   const std::int64_t pushed = lane.pushed();
-  std::int64_t ended = lane.popped();  // ops before this one have
+  std::int64_t ended = lane.popped();  // ops before this one have ended
   for (std::int64_t at = ended; at < pushed; ++at) {
     const LaneEntry& entry = lane.At(at);
     if (entry.left_out) {
@@ -137,6 +146,7 @@ Result<void> Completion::Look(DeviceLane& lane) {
   return See(first);
 }
 
+// Notes the start of an op, at which its buffers become live.
 Result<void> Completion::See(const LaneEntry& entry) {
   Seen seen;
   FT_ASSIGN(seen.time_ns, clock_.TimeOf(entry.start));
@@ -145,6 +155,8 @@ Result<void> Completion::See(const LaneEntry& entry) {
   return {};
 }
 
+// Without timed events the end is the time at which it was noticed. Ops of a graph share one start
+// and one end: the first has the whole time, the others have none.
 Result<Completion::Seen> Completion::Take(DeviceLane& lane, std::int64_t sequence,
                                           std::int64_t now_ns) const {
   const LaneEntry& entry = lane.At(sequence);
@@ -170,10 +182,12 @@ Result<Completion::Seen> Completion::Take(DeviceLane& lane, std::int64_t sequenc
   return seen;
 }
 
+// Reports what was seen in order of time, over all lanes, so that memory samples and waits are
+// consistent.
 void Completion::Tell() {
   if (seen_.empty()) return;
   const ExecutorOptions& options = rank_.shared_.options;
-  // What ends when another starts ends first: its memory may be the other's.
+  // At equal times, ends come before starts: the memory of the one may be the other's.
   std::stable_sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) {
     return std::tuple(a.time_ns, !a.ended) < std::tuple(b.time_ns, !b.ended);
   });
@@ -199,6 +213,7 @@ void Completion::Tell() {
   seen_.clear();
 }
 
+// Only the front of each lane can be the op that the device is at, because a lane is in order.
 Error Completion::Failed(ErrorCode code, const std::string& what) {
   const LaneEntry* at = nullptr;
   bool at_runs = false;
@@ -206,7 +221,7 @@ Error Completion::Failed(ErrorCode code, const std::string& what) {
     for (std::int64_t i = lane->popped(); i < lane->pushed(); ++i) {
       const LaneEntry& entry = lane->At(i);
       if (entry.left_out) continue;
-      // Where an event cannot be asked any more, what was given first counts.
+      // If an event cannot be queried any more, the op given first counts.
       const auto started = lane->timed() ? entry.start.HasEnded() : Result<bool>(false);
       const bool runs = started.has_value() && *started;
       if (at == nullptr ||

@@ -1,5 +1,5 @@
-// Sees the ops of a rank end on an asynchronous device: one thread a rank asks for the events
-// behind them, tells who waits, and records what they took. Leaves out what they are given by:
+// Detects the end of a rank's ops on an asynchronous device. One thread a rank polls the events
+// recorded after them, wakes waiters and records times. Work is given by
 // runtime/executor/worker_device.cc.
 #pragma once
 
@@ -17,23 +17,23 @@ namespace foretrain {
 
 class Completion {
  public:
-  // `lanes`: those of the rank, which outlive this.
+  // `lanes`: the rank's lanes, which outlive this.
   static Result<std::unique_ptr<Completion>> Make(RankRun& rank, std::vector<DeviceLane*> lanes);
 
-  // Until all lanes are over. Errors: kIo, the device failed, with the op at which; kTimeout, an op
-  // does not end; kAborted. After one it is told to the run, and the thread stays until the device
-  // has done what it was given, which may write to the rank's memory.
+  // Runs until all lanes are over. Errors: kIo, the device failed (names the op); kTimeout, an op
+  // does not end; kAborted. After an error, which is reported to the run, the thread stays until
+  // the device is idle, since its work may write the rank's memory.
   Result<void> Run();
 
-  // A lane was given an op, or closed: from any thread.
+  // An op was added to a lane, or a lane closed. Safe from any thread.
   void Wake() { gate_.Wake(); }
 
  private:
-  // An op that has ended, or whose buffers are born while it runs.
+  // An op that has ended, or one that has started, so that its buffers are live.
   struct Seen {
     std::int64_t time_ns = 0;
     bool ended = false;
-    bool inside = false;  // of a graph, behind its first op
+    bool inside = false;  // inside a graph, after its first op
     std::int32_t op = 0;
     std::int64_t round = 0;
     bool left_out = false;
@@ -42,17 +42,17 @@ class Completion {
 
   Completion(RankRun& rank, std::vector<DeviceLane*> lanes, RunClock& clock, RunControl& control);
 
-  // Notes what has happened on a lane since it was last asked. Errors: the device's.
+  // Collects what happened on a lane since the last call. Errors: the device's.
   Result<void> Look(DeviceLane& lane);
-  Result<void> See(const LaneEntry& entry);  // that it has started
-  // What was seen of op `sequence` of a lane. Of a graph's ops the first one has all the time.
+  Result<void> See(const LaneEntry& entry);  // notes that it has started
+  // The end of op `sequence` of a lane. Within a graph, the first op gets all the time.
   Result<Seen> Take(DeviceLane& lane, std::int64_t sequence, std::int64_t now_ns) const;
-  // Tells of what was seen, in order of time.
+  // Reports what was seen, in order of time.
   void Tell();
   bool IsIdle() const;
   Result<void> Watch();
   void WaitForDevice();
-  // The op that the device is at: of those not ended, the one that started first.
+  // Error text for the op that the device is at: among those not ended, the one that started first.
   Error Failed(ErrorCode code, const std::string& what);
 
   RankRun& rank_;

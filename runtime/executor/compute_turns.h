@@ -1,21 +1,21 @@
-// Who computes where many ranks take turns on one device: one op of one rank at a time, so that
-// each op is measured as if it were alone. Leaves out what is made of that: sim/compare/emulate.h.
+// Turn-taking of ranks that share one device: one op of one rank at a time, so that each op is
+// measured as if alone. sim/compare/emulate.h uses the result.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <utility>
 
-#include "runtime/gate.h"
+#include "runtime/run/gate.h"
 
 namespace foretrain {
 
 class ComputeTurns {
  public:
-  // `on`: there are turns; else nobody waits.
+  // `on`: turns are taken; else nobody waits.
   ComputeTurns(RunClock& clock, RunControl& control, bool on) : gate_(clock, control), on_(on) {}
 
-  // Given back with its end.
+  // A turn; given back on destruction.
   class Turn {
    public:
     Turn() = default;
@@ -37,7 +37,7 @@ class ComputeTurns {
 
   bool on() const { return on_; }
 
-  // Waits for the turn; `who` > 0 tells threads apart. kReady: `turn` holds it.
+  // Waits for the turn. `who` > 0 identifies the thread. kReady: `turn` holds the turn.
   WaitEnd Take(std::int64_t who, std::int64_t deadline_ns, Turn& turn) {
     const WaitEnd end = gate_.Wait(
         [&] {

@@ -6,6 +6,7 @@
 namespace foretrain {
 namespace {
 
+// Readings of an alignment, and the age of the origin at which it moves.
 constexpr int kReadings = 5;
 constexpr std::int64_t kStepNs = 1'000'000'000;
 
@@ -20,12 +21,15 @@ Result<DeviceClock> DeviceClock::Make(const FtDeviceApi& api, int device) {
   return clock;
 }
 
+// The queue holds nothing else, so the event happens between this call and its return.
 Result<void> DeviceClock::Mark(const DeviceEvent& event) const {
   FT_TRY(event.RecordOn(queue_.get()));
   return Checked(api_->queue_synchronize(queue_.get()), "read the device's clock",
                  api_->queue_error(queue_.get()));
 }
 
+// The shortest of several readings bounds the error: the event lies between the two readings of the
+// host's clock.
 Result<void> DeviceClock::Align(const RunClock& clock) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < kReadings; ++i) {
@@ -45,6 +49,7 @@ Result<std::int64_t> DeviceClock::TimeOf(const DeviceEvent& event) const {
   return origin_ns_ + since;
 }
 
+// Moving the origin forward keeps the fp32 differences small, and so precise.
 Result<void> DeviceClock::Advance(std::int64_t now_ns) {
   if (now_ns - origin_ns_ < kStepNs) return {};
   FT_TRY(Mark(next_));

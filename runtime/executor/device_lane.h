@@ -1,9 +1,8 @@
-// What one queue of an asynchronous device was given and has not been seen to end, in its order.
-// Leaves out who gives (runtime/executor/worker_device.cc) and who looks
-// (runtime/executor/completion.h).
+// Ops that one queue of an asynchronous device was given and whose end was not yet seen, in order.
+// Writer: runtime/executor/worker_device.cc; reader: runtime/executor/completion.h.
 //
 //   queue's thread ── Next, Push ──► [op][op][op] ──► completion thread: Pop
-//                                      each with the event that the device reaches behind it
+//                                      each with the event that the device reaches after it
 #pragma once
 
 #include <atomic>
@@ -14,33 +13,35 @@
 
 #include "base/device_api.h"
 #include "base/result.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
 struct LaneEntry {
-  std::int32_t op = 0;  // number in the step
+  std::int32_t op = 0;  // op number in the step
   std::int64_t round = 0;
   bool left_out = false;  // nothing was given to the device
-  bool has_end = false;   // `end` was recorded behind it; else it ends with a later one
-  bool waits = false;     // for peers: `arrived` was recorded before them, `start` behind
-  bool born = false;      // its buffers are known to be live: the reader's
-  // Ops of the same graph on the lane: `start` is the first one's, `end` the last one's.
+  bool has_end = false;   // `end` was recorded after it; else it ends with a later op
+  bool waits = false;     // for peers: `arrived` was recorded before the wait, `start` after it
+  bool born = false;      // its buffers are known to be live; used by the reader
+  // Number of ops of the same graph before and after it. `start` is the first op's, `end` the last
+  // one's.
   std::int32_t before = 0;
   std::int32_t behind = 0;
-  Span span;  // but its times
+  Span span;  // without its times
   DeviceEvent arrived, start, end;
 };
 
-// One writer, one reader; End from any thread.
+// One writer and one reader; EndOf is safe from any thread.
 class DeviceLane {
  public:
-  // At most `capacity` ops are under way at once. `timed`: events have times.
+  // At most `capacity` ops are in flight. `timed`: events have times.
   DeviceLane(const FtDeviceApi& api, int device, int capacity, bool timed)
       : api_(api), device_(device), timed_(timed), entries_(static_cast<std::size_t>(capacity)) {}
 
-  // The writer's: room for its next op, with events that were made; then Push, which shows it.
+  // For the writer: the entry of its next op, with its events created. Push then shows it to the
+  // reader.
   Result<LaneEntry*> Next() {
     LaneEntry& entry = At(pushed());
     if (entry.end.get() == nullptr) {
@@ -55,10 +56,10 @@ class DeviceLane {
     return &entry;
   }
   void Push() { pushed_.store(pushed() + 1); }
-  // No more will come.
+  // No more ops will come.
   void Close() { closed_.store(true); }
 
-  // The reader's.
+  // For the reader:
   LaneEntry& At(std::int64_t sequence) {
     return entries_[static_cast<std::size_t>(sequence) % entries_.size()];
   }
@@ -68,10 +69,10 @@ class DeviceLane {
 
   std::int64_t pushed() const { return pushed_.load(); }
   bool timed() const { return timed_; }
-  // Behind op `sequence` of the lane, or behind one that came later.
+  // Event recorded after op `sequence` of the lane, or after a later op.
   const DeviceEvent& EndOf(std::int64_t sequence) { return At(sequence).end; }
 
-  // Between runs.
+  // Resets the lane between runs.
   void Open() {
     pushed_.store(0);
     popped_ = 0;

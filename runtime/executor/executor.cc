@@ -1,4 +1,4 @@
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace foretrain {
 namespace {
 
-// How long after the first error the other threads may take to return.
+// Time that other threads get to return after the first error.
 constexpr auto kGrace = std::chrono::milliseconds(1000);
 
 int WorldOf(const Program& program) {
@@ -27,14 +27,15 @@ int WorldOf(const Program& program) {
   return world;
 }
 
-// Ranks that run here, where none are named: all.
+// Ranks that run here if none are named: all.
 std::vector<LocalRank> AllOn(const Program& program, int device) {
   std::vector<LocalRank> local;
   for (const RankProgram& rank : program.ranks) local.push_back({rank.rank, device});
   return local;
 }
 
-// Places in the program of the ranks that run here.
+// Indices in Program::ranks of the ranks that run here. Both lists are walked once, which needs
+// them in the same order.
 Result<std::vector<int>> PlacesOf(const Program& program, const std::vector<LocalRank>& local) {
   std::vector<int> places;
   std::size_t found = 0;
@@ -49,7 +50,7 @@ Result<std::vector<int>> PlacesOf(const Program& program, const std::vector<Loca
                   " to run here, or has it before one that was named before it");
 }
 
-// Ranks of one device share its multiprocessors out.
+// Shares of multiprocessors need all ranks on one device.
 Result<void> CheckDevices(const ExecutorOptions& options) {
   bool one = true;
   for (const LocalRank& local : options.local) {
@@ -62,11 +63,14 @@ Result<void> CheckDevices(const ExecutorOptions& options) {
 
 }  // namespace
 
+// Everything that the threads of a run share. It lives until the last of them has returned, even if
+// the executor is gone.
 struct Executor::State {
   State(std::shared_ptr<const Program> program, const FtDeviceApi& api, RunClock& clock,
         ExecutorOptions options, int world_size)
       : shared(std::move(program), api, clock, std::move(options), world_size) {}
 
+  // Ops of ranks in other processes are named too, because the program holds all ranks.
   std::string TextOf(int rank, OpId op) const {
     for (const RankProgram& program : shared.program->ranks) {
       if (program.rank == rank) return OpText(*shared.program, program, op);
@@ -74,7 +78,7 @@ struct Executor::State {
     return Describe(op);
   }
 
-  // With the communicators of `options.local`, whose ranks are the program's.
+  // Creates the communicators of `options.local`.
   Result<void> MakeWorld() {
     const std::vector<LocalRank>& local = shared.options.local;
     const auto text = [this](int rank, OpId op) { return TextOf(rank, op); };
@@ -95,8 +99,8 @@ struct Executor::State {
 
   RunShared shared;
   std::unique_ptr<RankWorld> world;
-  std::vector<std::unique_ptr<RankRun>> ranks;  // that run here, in the program's order
-  std::vector<RankSlot> slots;                  // of the program's ranks, by slot
+  std::vector<std::unique_ptr<RankRun>> ranks;  // ranks that run here, in the program's order
+  std::vector<RankSlot> slots;                  // of all ranks of the program, by slot
   std::int64_t next_step = 0;
 
   std::mutex mutex;
@@ -106,11 +110,12 @@ struct Executor::State {
 
 namespace {
 
-// The body of one thread, with everything that it touches kept alive.
+// Body of each thread. It holds shared pointers to everything it touches, so that a thread that
+// never returns cannot touch freed memory.
 template <class State, class Body>
 void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCall>& call,
                RankRun& rank, Body body) {
-  (void)call;  // held
+  (void)call;  // kept alive
   Result<void> end = Fail(ErrorCode::kIo, "threw something that is no exception");
   try {
     end = body();
@@ -126,15 +131,14 @@ void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCal
   state->one_left.notify_all();
 }
 
-constexpr auto kLook =
-    std::chrono::milliseconds(100);  // how often a run is asked whether it failed
+constexpr auto kLook = std::chrono::milliseconds(100);  // interval at which a failed run is noticed
 
-// Waits until all threads have returned or, once the run has failed, for a second more. Those that
-// then still run are left behind.
+// Waits until all threads have returned or, after a failure, for kGrace more. Threads that still
+// run are detached.
 template <class State>
 bool JoinAll(State& state, std::vector<std::thread>& threads) {
   std::unique_lock<std::mutex> lock(state.mutex);
-  // A thread that waits for its device has failed the run and does not return: nobody notifies.
+  // A thread that waits for its device after a failure does not return, so the failure is polled.
   while (!state.one_left.wait_for(
       lock, kLook, [&] { return state.running == 0 || state.shared.control.Aborted(); })) {
   }
@@ -150,11 +154,69 @@ bool JoinAll(State& state, std::vector<std::thread>& threads) {
   return all;
 }
 
+// Starts every thread of the local ranks: one a queue, one that waits for the device's completions
+// and the host's. The clock counts this thread until all are started, so that a virtual clock
+// cannot run ahead of those to come.
+template <class State>
+std::vector<std::thread> StartThreads(const std::shared_ptr<State>& held,
+                                      const std::shared_ptr<RunCall>& call) {
+  State& state = *held;
+  RunClock& clock = state.shared.clock;
+  clock.AddThread();
+  std::vector<std::thread> threads;
+  const bool pin = state.shared.options.pin;
+  const auto start = [&](RankRun& rank, const RankSlot& slot, auto body) {
+    clock.AddThread();
+    {
+      const std::lock_guard<std::mutex> lock(state.mutex);
+      ++state.running;
+    }
+    threads.emplace_back([held, call, &rank, &slot, pin, body] {
+      RunThread(held, call, rank, [&]() -> Result<void> {
+        if (pin) FT_TRY(PinThread(slot.cores));
+        return body();
+      });
+    });
+  };
+  for (const RankSlot& slot : state.slots) {
+    const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
+                                    [&](const auto& rank) { return rank->rank() == slot.rank; });
+    if (found == state.ranks.end()) continue;  // runs in another process
+    RankRun* const at = found->get();
+    for (const Queue queue : at->Queues()) {
+      start(*at, slot, [at, queue] { return at->RunQueue(queue); });
+    }
+    if (at->HasCompletions()) start(*at, slot, [at] { return at->RunCompletions(); });
+    start(*at, slot, [at] { return at->RunHost(); });
+  }
+  clock.RemoveThread();
+  return threads;
+}
+
+// Recording cost, graph launches and peak memory of all ranks of a run.
+RunSummary SummaryOf(const std::vector<std::unique_ptr<RankRun>>& ranks) {
+  RunSummary summary;
+  for (const auto& rank : ranks) {
+    const RecordingCost cost = rank->recorder().Cost();
+    summary.recording.recording_ns += cost.recording_ns;
+    summary.recording.thread_ns += cost.thread_ns;
+    summary.recording.spans += cost.spans;
+    summary.graphs.Add(rank->Graphs());
+    summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
+    auto& peaks = summary.peak_by_space.emplace_back();
+    for (std::size_t space = 0; space < peaks.size(); ++space) {
+      peaks[space] = rank->ledger().Peak(static_cast<Space>(space));
+    }
+  }
+  return summary;
+}
+
 }  // namespace
 
 Executor::Executor(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
+// Checks come before allocations, cheapest first, so that an impossible program fails at once.
 Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> program,
                                                  const FtDeviceApi& api, RunClock& clock,
                                                  ExecutorOptions options) {
@@ -192,13 +254,14 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
 
+// All threads are joined before Run returns, unless one hangs (see JoinAll).
 Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSink& sink,
                                  std::function<bool()> stop) {
   State& state = *state_;
   if (state.shared.control.Aborted()) {
     return tl::unexpected<Error>(state.shared.control.AbortedError());
   }
-  RunClock& clock = state.shared.clock;
+  const RunClock& clock = state.shared.clock;
   auto call = std::shared_ptr<RunCall>(
       new RunCall{state.next_step,
                   steps,
@@ -207,35 +270,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
                   {steps, std::move(stop), state.shared.options.agreement}});
   const std::int64_t start_ns = clock.Now();
   for (const auto& rank : state.ranks) rank->Begin(*call);
-
-  clock.AddThread();  // this one, until all are made
-  std::vector<std::thread> threads;
-  const bool pin = state.shared.options.pin;
-  const auto start = [&](RankRun& rank, const RankSlot& slot, auto body) {
-    clock.AddThread();
-    {
-      const std::lock_guard<std::mutex> lock(state.mutex);
-      ++state.running;
-    }
-    threads.emplace_back([held = state_, call, &rank, &slot, pin, body] {
-      RunThread(held, call, rank, [&]() -> Result<void> {
-        if (pin) FT_TRY(PinThread(slot.cores));
-        return body();
-      });
-    });
-  };
-  for (const RankSlot& slot : state.slots) {
-    const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
-                                    [&](const auto& rank) { return rank->rank() == slot.rank; });
-    if (found == state.ranks.end()) continue;  // runs in another process
-    RankRun* const at = found->get();
-    for (const Queue queue : at->Queues()) {
-      start(*at, slot, [at, queue] { return at->RunQueue(queue); });
-    }
-    if (at->HasCompletions()) start(*at, slot, [at] { return at->RunCompletions(); });
-    start(*at, slot, [at] { return at->RunHost(); });
-  }
-  clock.RemoveThread();
+  std::vector<std::thread> threads = StartThreads(state_, call);
   const bool joined = JoinAll(state, threads);
   if (joined) {
     for (const auto& rank : state.ranks) rank->Drain();
@@ -247,22 +282,10 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     if (!joined) error->message += "; threads that did not return were left behind";
     return tl::unexpected<Error>(*std::move(error));
   }
-  RunSummary summary;
+  RunSummary summary = SummaryOf(state.ranks);
   summary.steps = call->limit.begun();
   summary.stopped = call->limit.stopped();
   summary.seconds = SecondsFromNs(clock.Now() - start_ns);
-  for (const auto& rank : state.ranks) {
-    const RecordingCost cost = rank->recorder().Cost();
-    summary.recording.recording_ns += cost.recording_ns;
-    summary.recording.thread_ns += cost.thread_ns;
-    summary.recording.spans += cost.spans;
-    summary.graphs.Add(rank->Graphs());
-    summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
-    auto& peaks = summary.peak_by_space.emplace_back();
-    for (std::size_t space = 0; space < peaks.size(); ++space) {
-      peaks[space] = rank->ledger().Peak(static_cast<Space>(space));
-    }
-  }
   state.next_step += summary.steps;
   return summary;
 }

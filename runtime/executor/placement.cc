@@ -9,12 +9,14 @@
 #include <set>
 #include <utility>
 
-#include "sim/program/groups.h"
-#include "sim/program/rank_order.h"
+#include "sim/program/ir/groups.h"
+#include "sim/program/ir/rank_order.h"
 
 namespace foretrain {
 namespace {
 
+// Degrees in the order in which DescribeGroups prints them. A group of kNext is a pair of pipeline
+// neighbours.
 struct Degree {
   const char* name;
   GroupKind kind;
@@ -31,6 +33,8 @@ std::string TextOf(const std::vector<int>& slots) {
 
 }  // namespace
 
+// Slot s of n gets cores [s * all / n, (s + 1) * all / n), at least one, so that neighbouring slots
+// have neighbouring cores.
 std::vector<RankSlot> SlotsOf(const Program& program, const std::vector<int>& cores) {
   FT_CHECK(!cores.empty());
   std::vector<RankSlot> slots;
@@ -48,6 +52,8 @@ std::vector<RankSlot> SlotsOf(const Program& program, const std::vector<int>& co
   return slots;
 }
 
+// The affinity of the process counts and not the number of cores: containers and batch systems
+// restrict it.
 std::vector<int> UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -70,6 +76,8 @@ Result<void> PinThread(const std::vector<int>& cores) {
                                   std::strerror(errno) + "; leave out --pin");
 }
 
+// All ranks are walked because each knows only its own groups. `seen` drops the groups that an
+// earlier member has printed.
 std::string DescribeGroups(const Plan& plan, int most) {
   std::string text;
   for (const Degree& degree : kDegrees) {

@@ -1,36 +1,36 @@
-// Where the ranks of a run lie on this machine: each rank has a slot, as far from the first as
-// Plan::rank_order puts it, and the cores of that slot. Leaves out what is near to what on other
-// machines (sim/cost/plan_place.h).
+// Placement of a run's ranks on this machine: each rank has a slot, in the order of
+// Plan::rank_order, and the slot's cores. Other machines: sim/cost/network/plan_place.h.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
 struct RankSlot {
   int rank = 0;
-  int slot = 0;            // device of the plan that it is (sim/program/rank_order.h)
-  std::vector<int> cores;  // of the slot, ascending; ranks share them where there are fewer
+  int slot = 0;            // its device number in the plan (sim/program/ir/rank_order.h)
+  std::vector<int> cores;  // ascending; shared if there are fewer cores than ranks
 };
 
-// Of each rank of the program, by slot.
+// The slots of all ranks of the program, in order of slot.
 //
-//   cores  that the process may use, ascending, at least one: slot s of n has the s-th of n equal
-//          runs of them, so that neighbouring slots have neighbouring cores
+//   cores  usable cores, ascending, at least one: slot s of n gets the s-th of n equal runs of
+//   them,
+//          so that neighbouring slots have neighbouring cores
 std::vector<RankSlot> SlotsOf(const Program& program, const std::vector<int>& cores);
 
-// Cores that this process may use, ascending; {0} where the system does not say.
+// Cores that this process may use, ascending; {0} if the system does not say.
 std::vector<int> UsableCores();
 
-// The calling thread runs on these cores alone from here on. Errors: kIo, the system's own.
+// Restricts the calling thread to these cores. Errors: kIo, the system's own.
 Result<void> PinThread(const std::vector<int>& cores);
 
-// "tp 0 1, 2 3; dp 0 2, 1 3": the slots of each degree's groups, members in the order of their
-// sums, at most `most` groups of a degree; empty for one rank. pp: of neighbours.
+// "tp 0 1, 2 3; dp 0 2, 1 3": the slots of each group by degree, members in the order of their
+// sums, at most `most` groups a degree. Empty for one rank. pp: pairs of neighbours.
 std::string DescribeGroups(const Plan& plan, int most = 4);
 
 }  // namespace foretrain

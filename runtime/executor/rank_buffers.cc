@@ -1,4 +1,4 @@
-// When buffers begin and end: by the ops that touch them.
+// Lifetimes of buffers, given by the ops that touch them.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,8 @@
 
 namespace foretrain {
 
+// Called before the op runs. Several threads may start a buffer's ops at once: the exchange lets
+// one of them count the buffer.
 void RankRun::Bear(const PlannedOp& op, std::int64_t now_ns, std::vector<std::int32_t>& changed) {
   changed.clear();
   for (std::int32_t i = 0; i < op.buffer_count; ++i) {
@@ -19,6 +21,8 @@ void RankRun::Bear(const PlannedOp& op, std::int64_t now_ns, std::vector<std::in
   if (shared_.options.record_memory) ledger_.Change(now_ns, changed, 1);
 }
 
+// Called after the op. The thread whose op is the last of the step ends the buffer's lifetime and
+// resets the counter for the next step.
 void RankRun::Bury(const PlannedOp& op, std::int64_t now_ns, std::vector<std::int32_t>& changed) {
   changed.clear();
   for (std::int32_t i = 0; i < op.buffer_count; ++i) {

@@ -8,15 +8,16 @@
 
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
-#include "sim/program/graph_stretches.h"
-#include "sim/program/row_counts.h"
+#include "sim/program/graphs/graph_stretches.h"
+#include "sim/program/ir/row_counts.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Writes one rank's plan op by op.
+// Builds one rank's plan op by op: everything that does not change between steps is resolved here,
+// so that the loop only reads arrays.
 class Planner {
  public:
   Planner(const Program& program, const RankProgram& rank, const RankArena& arena,
@@ -36,6 +37,7 @@ class Planner {
     plan_.accessors.assign(rank.buffers.size(), 0);
   }
 
+  // Waits refer to ops by number, so all ops must exist before AddWaits.
   Result<RankPlan> Run() {
     for (const OpRef ref : refs_) FT_TRY(AddOp(ref));
     AddWaits();
@@ -47,6 +49,8 @@ class Planner {
   }
 
  private:
+  // `detail` is the index in the list of the op's kind of work. Ops keep the order of issue, and
+  // each queue gets their numbers.
   Result<void> AddOp(OpRef ref) {
     const Op& op = OpAt(program_, rank_, ref);
     PlannedOp planned;
@@ -71,10 +75,10 @@ class Planner {
       AddLoad(ref, at, planned);
     } else if (op.kind == OpKind::kHostRead) {
       planned.work = Work::kHostRead;
+      const float scale = op.Get(Attribute::kLossScale);
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
       plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
-                             1.0F / (op.scale * op.scale), at.size() > 2 ? at[2] : nullptr,
-                             op.scale});
+                             1.0F / (scale * scale), at.size() > 2 ? at[2] : nullptr, scale});
     } else if (op.kind == OpKind::kReadCounts) {
       planned.work = Work::kReadCounts;
       planned.detail = static_cast<std::int32_t>(plan_.counts.size());
@@ -91,9 +95,9 @@ class Planner {
       const RandomPlace random = RandomPlaceOf(op, seed_, key, program_.plan, rank_.dp);
       FT_ASSIGN(KernelCall call,
                 MakeKernelCall({op, operands, at, rank_.tp, key.micro_batch, rank_.cp, RunsOf(op),
-                                random, ExpertMember(), bytes},
-                               optimizer_));
+                                random, ExpertMember(), bytes, optimizer_}));
       planned.work = Work::kKernel;
+      // Kernels that read row counts on the host cannot be in a CUDA graph.
       FT_CHECK(call.counts == nullptr || !WhyNotInGraph(op).empty());
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -104,7 +108,7 @@ class Planner {
     return {};
   }
 
-  // This rank's place among those that experts are dealt to.
+  // This rank's index in its expert-parallel group.
   int ExpertMember() const {
     const std::int32_t group = rank_.groups[static_cast<std::size_t>(GroupKind::kEp)];
     if (group < 0) return 0;
@@ -113,7 +117,8 @@ class Planner {
                             members.begin());
   }
 
-  // Positions of the op's rows, where its sequence is shared out; one for all ops of a size.
+  // Positions of the op's rows under context parallelism, shared by all ops of a size; null without
+  // it.
   const SequenceRuns* RunsOf(const Op& op) {
     const OpShape& s = op.shape;
     if (s.cp == 0) return nullptr;
@@ -123,11 +128,12 @@ class Planner {
     return plan_.runs[found->second].get();
   }
 
-  // As in a predicted timeline: a collective's, p2p's or copy's first tensor, all of a load.
+  // Bytes as in a predicted timeline: the first tensor of a collective, transfer or copy; all
+  // tensors of a load.
   std::int64_t MovedBytes(const Op& op, OpRef ref) const {
     const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
     if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
-    if (op.kind == OpKind::kAllToAllV) return BytesIn(op.formats[0], op.shape.elements);
+    if (op.kind == OpKind::kAllToAllV) return BytesIn(MovedFormat(op), op.shape.elements);
     std::int64_t bytes = 0;
     for (int i = 0; i < op.operand_count; ++i) {
       bytes += OperandBinding(program_, rank_, ref, i).bytes;
@@ -136,6 +142,8 @@ class Planner {
     return bytes;
   }
 
+  // Persistent buffers are always live and not counted. Each buffer counts once an op, however many
+  // operands it has in it.
   void AddTouched(const Op& op, OpRef ref, PlannedOp& planned) {
     std::set<std::int32_t> buffers;
     for (int i = 0; i < op.operand_count; ++i) {
@@ -164,8 +172,8 @@ class Planner {
     FT_ASSIGN(comm.communicator,
               communicators_.Open(program_.groups[Index(group)], op.group, op.queue, op.kind));
     comm.call.kind = op.kind;
-    FT_CHECK(DtypeOf(op.formats[0]));  // WhyUnsupported
-    comm.call.dtype = *DtypeOf(op.formats[0]);
+    FT_CHECK(DtypeOf(MovedFormat(op)));  // WhyUnsupported
+    comm.call.dtype = *DtypeOf(MovedFormat(op));
     comm.call.elements = op.shape.elements;
     comm.call.accumulate = op.accumulate;
     comm.call.maximum = op.maximum;
@@ -175,10 +183,11 @@ class Planner {
       comm.shape = op.shape;
       comm.home = op.inverse;
       comm.member = ExpertMember();
-      comm.each = BytesIn(op.formats[0], 1);
+      comm.each = BytesIn(MovedFormat(op), 1);
       comm.out_room = OperandBinding(program_, rank_, ref, 1).bytes / comm.each;
     }
-    // Members of these groups run the same instructions; of others, each its own.
+    // Members of these groups run the same instructions, so ids must agree; in other groups each
+    // has its own.
     if (MembersAreAlike(op.group)) comm.call.tag = planned.id;
     std::byte* const first = !at.empty() ? at[0] : nullptr;
     comm.call.in = op.kind == OpKind::kRecv ? nullptr : first;
@@ -192,10 +201,10 @@ class Planner {
     return CheckExtent(op, ref, planned.id);
   }
 
-  // A collective moves what its shape says, not what its operands hold: the two must agree.
+  // A collective moves what its shape says, so each operand must have room for it.
   Result<void> CheckExtent(const Op& op, OpRef ref, OpId id) const {
-    if (op.kind == OpKind::kAllToAllV) return {};  // before each call
-    const std::int64_t whole = BytesIn(op.formats[0], op.shape.elements);
+    if (op.kind == OpKind::kAllToAllV) return {};  // checked before each call
+    const std::int64_t whole = BytesIn(MovedFormat(op), op.shape.elements);
     const auto members = static_cast<std::int64_t>(
         program_.groups[Index(rank_.groups[static_cast<std::size_t>(op.group)])].size());
     const auto needs = [&](int i) {
@@ -233,6 +242,7 @@ class Planner {
     return {};
   }
 
+  // A missing or empty operand has count 0.
   void AddLoad(OpRef ref, const std::vector<std::byte*>& at, PlannedOp& planned) {
     const auto count = [&](std::size_t i) {
       if (i >= at.size()) return std::int64_t{0};
@@ -246,7 +256,8 @@ class Planner {
                            count(1)});
   }
 
-  // Keeps, of all edges from one queue to an op, the one that implies the others: queues are FIFO.
+  // For each queue that an op waits for, only the latest op is kept: queues are FIFO, so it implies
+  // the others.
   void AddWaits() {
     for (const QueueWait& wait : WaitsAcrossQueues(program_, rank_)) {
       PlannedOp& to = plan_.ops[Index(wait.to)];
@@ -268,6 +279,7 @@ class Planner {
   RankPlan plan_;
 };
 
+// The executor relies on placed buffers and consecutive op numbers: both come from linking.
 Result<void> CheckRank(const Program& program, const RankProgram& rank) {
   const auto malformed = [&](const std::string& what) {
     return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank.rank) + ": " + what);
@@ -288,10 +300,12 @@ Result<void> CheckRank(const Program& program, const RankProgram& rank) {
 
 }  // namespace
 
+// A synchronous device computes in host memory, so it can run CPU ops itself.
 const FtDeviceApi& HostApi(const FtDeviceApi& device) {
   return device.asynchronous != 0 ? CpuDeviceApi() : device;
 }
 
+// All blocks are checked once, and not for each rank: ranks share them.
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
   if (const std::string part = WhyNotExecuted(program.model); !part.empty()) {
     return Fail(ErrorCode::kUnsupported,
@@ -330,6 +344,8 @@ Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankAren
   return Planner(program, rank, arena, communicators, optimizer, seed).Run();
 }
 
+// A linear search over the step: only messages need it. If the op is not found, the text names its
+// instruction.
 std::string OpText(const Program& program, const RankProgram& rank, OpId op) {
   if (!IsValidId(op)) return Describe(op);
   const int layers = static_cast<int>(program.model.layers);

@@ -1,5 +1,5 @@
-// One rank's step made ready to run: addresses, kernel arguments, who waits for whom. Leaves out
-// what changes while it runs: runtime/executor/rank_run.h.
+// One rank's step prepared for execution: addresses, kernel arguments and waits. State that changes
+// during a run: runtime/executor/rank_run.h.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arena.h"
 #include "runtime/communicator.h"
+#include "runtime/device/arena.h"
 #include "runtime/ops/kernel_call.h"
 #include "runtime/ops/sequence_runs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
-// `op` of `distance` steps earlier has ended.
+// Waits until `op` of the step `distance` steps earlier has ended.
 struct Wait {
   std::int32_t op = 0;
   std::int32_t distance = 0;
@@ -35,37 +35,38 @@ enum class Work : std::uint8_t {
   kOpaque
 };
 
-// What the loop reads of each op.
+// The fields of an op that the loop reads.
 struct PlannedOp {
   OpId id = kNoOp;
-  std::int64_t bytes = 0;  // moved: of the first tensor, for communication; of all, for copies
+  std::int64_t bytes = 0;  // communication: of the first tensor; copies: of all
   std::int32_t first_wait = 0;
   std::int32_t wait_count = 0;
-  std::int32_t first_buffer = 0;  // into RankPlan::touched
+  std::int32_t first_buffer = 0;  // index in RankPlan::touched
   std::int32_t buffer_count = 0;
-  std::int32_t detail = 0;  // into calls, comm_calls, copies, loads, reads or durations, by `work`
-  std::uint16_t wakes = 0;  // a bit a queue that has an op waiting for this one
+  // index in calls, comm_calls, copies, loads, reads or durations, by `work`
+  std::int32_t detail = 0;
+  std::uint16_t wakes = 0;  // one bit for each queue with an op that waits for this one
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
-  bool ahead = false;         // works for the next step
-  std::int16_t together = 1;  // ops of its queue from here on that may be one graph
+  bool ahead = false;         // belongs to the next step
+  std::int16_t together = 1;  // number of ops of its queue, from here on, that may form one graph
 };
 
 struct PlannedComm {
   Communicator* communicator = nullptr;
-  CommCall call;  // but the step
-  // Of an unequal all-to-all: what says how long its parts are, of how many elements a row, which
-  // member this is, and room for the parts.
+  CommCall call;  // without the step
+  // Unequal all-to-all: row counts of the parts, shape, direction, this member's index, and the
+  // room for received elements.
   const std::byte* counts = nullptr;
   OpShape shape = {};
   bool home = false;
   int member = 0;
-  std::int64_t out_room = 0;  // elements
-  std::int64_t each = 4;      // bytes of one
+  std::int64_t out_room = 0;  // in elements
+  std::int64_t each = 4;      // bytes of an element
 };
 
-// Within memory or, where the one address is null, from or to a place in the rank's file.
+// A copy within memory. If one address is null, that side is `file_offset` in the rank's file.
 struct PlannedCopy {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
@@ -84,16 +85,16 @@ struct PlannedLoad {
 struct PlannedRead {
   const std::byte* loss = nullptr;
   const std::byte* squared_norm = nullptr;
-  float norm_factor = 1.0F;              // undoes the loss scale
-  const std::byte* doublings = nullptr;  // of that, since the first step
-  float loss_scale = 1.0F;               // of the first step
+  float norm_factor = 1.0F;              // reverses the loss scale
+  const std::byte* doublings = nullptr;  // of the loss scale, since the first step
+  float loss_scale = 1.0F;               // at the first step
 };
 
-// What others have for this rank's experts, which the host reads.
+// Row counts for this rank's experts, read by the host.
 struct PlannedCounts {
   const std::byte* at = nullptr;
   OpShape shape;
-  std::string_view router;  // of the block's, in the op's name (row_counts.h)
+  std::string_view router;  // of the block's router, in the op's name (row_counts.h)
 };
 
 struct RankPlan {
@@ -105,10 +106,10 @@ struct RankPlan {
   std::vector<PlannedOp> ops;  // in issue order
   std::vector<Wait> waits;
   std::vector<std::int32_t> touched;    // buffers that are not persistent
-  std::vector<std::int32_t> accessors;  // by buffer: ops of a step that touch it
-  std::array<std::vector<std::int32_t>, kQueueCount> queues;  // op numbers
+  std::vector<std::int32_t> accessors;  // by buffer: number of ops in a step that touch it
+  std::array<std::vector<std::int32_t>, kQueueCount> queues;  // op numbers by queue
   std::vector<KernelCall> calls;
-  std::vector<std::unique_ptr<const SequenceRuns>> runs;  // that calls point to
+  std::vector<std::unique_ptr<const SequenceRuns>> runs;  // referenced by calls
   std::vector<PlannedComm> comm_calls;
   std::vector<PlannedCopy> copies;
   std::vector<PlannedLoad> loads;
@@ -117,16 +118,16 @@ struct RankPlan {
   std::vector<std::int64_t> durations_ns;
 };
 
-// Who runs the ops of Queue::kCpu: the device itself where it is the host's processors.
+// The API that runs ops of Queue::kCpu: the device itself if it is the CPU.
 const FtDeviceApi& HostApi(const FtDeviceApi& device);
 
-// Refuses a program with an op that the device or this executor cannot run, before anything is
-// allocated: kUnsupported, naming op, block, kind and device. kInvalidArgument, a program that is
-// not linked or has only representatives of its ranks.
+// Refuses a program that the device or this executor cannot run, before anything is allocated.
+// kUnsupported names op, block, kind and device. kInvalidArgument: not linked, or only
+// representatives of its ranks.
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api);
 
-// Makes one rank ready; `seed` is that of dropout. Errors: kInvalidArgument, an op without an
-// operand it needs or a group without this rank.
+// Prepares one rank; `seed` is for dropout. Errors: kInvalidArgument, an op without a required
+// operand, or a group without this rank.
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
                           CommunicatorSet& communicators, const OptimizerSettings& optimizer,
                           std::uint64_t seed);

@@ -8,17 +8,18 @@
 #include "runtime/executor/device_lane.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/executor/worker.h"
-#include "sim/program/transfer_queues.h"
+#include "sim/program/ir/transfer_queues.h"
 
 namespace foretrain {
 namespace {
 
-// Ops that a host issues before it tells the queues, and that must end before it goes on when it
-// was as far ahead as it may: a wake costs as much as hundreds of ops' issue.
+// Ops that the host issues before it wakes the queues. Also the number that must end before it goes
+// on after reaching run_ahead. A wake costs as much as issuing hundreds of ops.
 constexpr std::int64_t kIssueBatch = 32;
 
 }  // namespace
 
+// rounds_ has a slot for each round that can be in flight: run_ahead bounds them.
 RankRun::RankRun(RunShared& shared, int rank_index, int place)
     : shared_(shared),
       place_(place),
@@ -34,6 +35,8 @@ RankRun::RankRun(RunShared& shared, int rank_index, int place)
 
 RankRun::~RankRun() = default;
 
+// The arena comes first, since the plan holds its addresses. Workers add their lanes, which the
+// completion thread then watches.
 Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index, int place,
                                                CommunicatorSet& communicators) {
   std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index, place));
@@ -60,6 +63,7 @@ Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index
   return rank;
 }
 
+// Called before any thread of the run exists, so plain stores suffice.
 void RankRun::Begin(RunCall& call) {
   call_ = &call;
   for (OpState& op : ops_) {
@@ -90,6 +94,7 @@ std::vector<Queue> RankRun::Queues() const {
   return queues;
 }
 
+// After an error the thread reports it, then stays until its device work has ended.
 Result<void> RankRun::RunQueue(Queue queue) {
   Worker& worker = *workers_[static_cast<std::size_t>(queue)];
   return Kept(worker, worker.RunAll());
@@ -110,8 +115,8 @@ Result<void> RankRun::Kept(Worker& worker, Result<void> end) {
 }
 
 Result<void> RankRun::IssueAll(Worker& worker) {
-  // Step r begins in round r, where steps overlap with the ops that work ahead: the last round has
-  // no step to begin.
+  // Step r begins in round r. If ops of the next step run ahead, there is one more round, in which
+  // no step begins.
   for (std::int64_t round = 0;; ++round) {
     const bool begins = call_->limit.Begin(round);
     if (!begins && (fill_ == 0 || round == 0)) break;
@@ -125,7 +130,7 @@ Result<void> RankRun::IssueAll(Worker& worker) {
   return {};
 }
 
-// Where the window opens, the ops of steps before may still run: a few samples more.
+// Ops of earlier steps may still run when the window opens: a few more samples are recorded.
 void RankRun::BeginStep(std::int64_t step) {
   if (shared_.options.capture != nullptr) shared_.options.capture->BeginStep(plan_.rank, step);
   if (step == shared_.options.window.first_step && recorded_) {
@@ -133,6 +138,8 @@ void RankRun::BeginStep(std::int64_t step) {
   }
 }
 
+// Publishes in batches of kIssueBatch. Before an op on the host's own queue everything issued so
+// far is published, since that op may wait for it.
 Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
   const auto count = static_cast<std::int64_t>(plan_.ops.size());
   std::int64_t published = round * count;
@@ -152,8 +159,8 @@ Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
   return {};
 }
 
-// Op `number` of the run may be issued when op number - run_ahead has ended, or, where that is a
-// transfer, the same one of the step before (transfer_queues.h).
+// Op `number` may be issued once op number - run_ahead has ended. If that is a transfer, the same
+// transfer of the previous step counts instead (transfer_queues.h).
 Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published) {
   const std::int64_t ahead = shared_.options.run_ahead;
   const std::int64_t count = program_.op_count;
@@ -170,7 +177,8 @@ Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int6
   if (awaited < 0 || ended(awaited)) return {};
   Publish(published, number);
   published = number;
-  // Waits for some more room than it needs; not in virtual time, where a wake costs nothing.
+  // Waits for more room than needed, to save wakes; not in virtual time, where a wake costs
+  // nothing.
   if (!transfer && !shared_.clock.IsVirtual()) {
     awaited += std::min<std::int64_t>(kIssueBatch, (ahead - 1) / 2);
     while (is_transfer(awaited)) --awaited;
@@ -182,6 +190,7 @@ Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int6
   return {};
 }
 
+// issued_ is stored after the ops' issue times, so a queue that sees an op also sees its time.
 void RankRun::Publish(std::int64_t from, std::int64_t to) {
   if (to == from) return;
   const std::int64_t now_ns = shared_.clock.Now();
@@ -198,6 +207,7 @@ void RankRun::Publish(std::int64_t from, std::int64_t to) {
   }
 }
 
+// closed_ is stored before the wakes: a worker that wakes and finds no new op then ends.
 void RankRun::Close() {
   closed_.store(true);
   for (const auto& gates : gates_) {
@@ -205,6 +215,8 @@ void RankRun::Close() {
   }
 }
 
+// Called by the thread on which the op ended. Order matters: the round first, then the op's own
+// state, then the wakes.
 void RankRun::End(std::int32_t number, std::int64_t round, std::int64_t end_ns) {
   const PlannedOp& op = plan_.ops[static_cast<std::size_t>(number)];
   OpState& state = ops_[static_cast<std::size_t>(number)];
@@ -212,7 +224,7 @@ void RankRun::End(std::int32_t number, std::int64_t round, std::int64_t end_ns) 
   std::int64_t latest = slot.end_ns.load(std::memory_order_relaxed);
   while (latest < end_ns && !slot.end_ns.compare_exchange_weak(latest, end_ns)) {
   }
-  // Before the op's own end is told, after which the host may go on to the slot's next round.
+  // Must precede the op's `done`: once it is set, the host may reuse the round's slot.
   if (slot.left.fetch_sub(1) == 1) EndRound(round, slot.end_ns.load());
   if (end_ns != kLeftOut) state.ended_ns.store(end_ns, std::memory_order_relaxed);
   state.done.store(static_cast<std::int32_t>(round) + 1);
@@ -220,12 +232,15 @@ void RankRun::End(std::int32_t number, std::int64_t round, std::int64_t end_ns) 
   if (room_op_.load() == number) gates_[static_cast<std::size_t>(Queue::kHost)]->issue.Wake();
 }
 
+// Wakes each queue with an op that waits for this one, by the bits in `wakes`.
 void RankRun::WakeEdges(const PlannedOp& op) {
   for (unsigned wakes = op.wakes; wakes != 0; wakes &= wakes - 1) {
     gates_[static_cast<std::size_t>(__builtin_ctz(wakes))]->edges.Wake();
   }
 }
 
+// `place` must be stored before `launched`: a worker that sees the launch reads the place to find
+// the op's event.
 void RankRun::Launched(std::int32_t number, std::int64_t round, std::int64_t place) {
   OpState& state = ops_[static_cast<std::size_t>(number)];
   if (place >= 0) state.place.store(place);
@@ -234,6 +249,7 @@ void RankRun::Launched(std::int32_t number, std::int64_t round, std::int64_t pla
   completion_->Wake();
 }
 
+// Ready time: the later of issue and the end of the last awaited op.
 std::int64_t RankRun::ReadyAt(const PlannedOp& op, std::int32_t number) const {
   std::int64_t ready =
       ops_[static_cast<std::size_t>(number)].issued_ns.load(std::memory_order_relaxed);
@@ -245,6 +261,7 @@ std::int64_t RankRun::ReadyAt(const PlannedOp& op, std::int32_t number) const {
   return ready;
 }
 
+// Runs on the thread of the round's last op. Windows of consecutive steps touch.
 void RankRun::EndRound(std::int64_t round, std::int64_t end_ns) {
   RoundSlot& slot = SlotOf(round);
   slot.left.store(program_.op_count);
@@ -260,6 +277,7 @@ void RankRun::EndRound(std::int64_t round, std::int64_t end_ns) {
   window_start_ns_ = end_ns;
 }
 
+// Called by the host thread each round. sink_mutex serializes the ranks' calls into the sink.
 void RankRun::Drain() {
   std::vector<StepWindow> windows;
   {
@@ -277,6 +295,7 @@ void RankRun::Drain() {
   for (const StepWindow& window : windows) sink.OnStepWindow(window);
 }
 
+// A rank keeps its first error; kAborted is never the run's error, because another rank caused it.
 void RankRun::Report(Error error) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -290,6 +309,7 @@ std::optional<Error> RankRun::error() const {
   return error_;
 }
 
+// Workers count without a lock, hence only between runs.
 GraphUse RankRun::Graphs() const {
   GraphUse use;
   for (const auto& worker : workers_) {
@@ -300,6 +320,7 @@ GraphUse RankRun::Graphs() const {
 
 std::string RankRun::TextOf(OpId op) const { return OpText(*shared_.program, program_, op); }
 
+// Names the op that holds up the rank, by its flight record.
 Error RankRun::Stuck() const {
   const std::string rank = "rank " + std::to_string(plan_.rank);
   const auto last = shared_.flight.Last(plan_.rank);

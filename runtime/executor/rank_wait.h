@@ -1,4 +1,4 @@
-// RankRun's waiting within a rank; a template, and so in a header of its own.
+// RankRun::WaitHere: waiting within a rank. A template, so it needs a header.
 #pragma once
 
 #include "runtime/executor/rank_run.h"
@@ -7,7 +7,7 @@ namespace foretrain {
 
 template <class Ready>
 Result<void> RankRun::WaitHere(Gate& gate, Ready ready) {
-  // A quarter longer than peers wait for one another: where a peer is late, that is the message.
+  // A quarter longer than peers wait for each other: if a peer is late, its message comes first.
   const std::int64_t limit_ns = shared_.options.timeout_ns + shared_.options.timeout_ns / 4;
   std::int64_t deadline_ns = shared_.clock.Now() + limit_ns;
   for (;;) {

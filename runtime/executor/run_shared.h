@@ -1,4 +1,4 @@
-// What all ranks of a run share. Leaves out what belongs to one rank: runtime/executor/rank_run.h.
+// State shared by all ranks of a run. State of one rank: runtime/executor/rank_run.h.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,26 @@
 #include <mutex>
 
 #include "runtime/data/batch_source.h"
-#include "runtime/device.h"
-#include "runtime/executor.h"
+#include "runtime/device/device.h"
 #include "runtime/executor/compute_turns.h"
-#include "runtime/flight.h"
-#include "runtime/gate.h"
-#include "runtime/run_clock.h"
-#include "runtime/run_control.h"
-#include "runtime/run_sink.h"
+#include "runtime/executor/executor.h"
+#include "runtime/run/flight.h"
+#include "runtime/run/gate.h"
+#include "runtime/run/run_clock.h"
+#include "runtime/run/run_control.h"
+#include "runtime/run/run_sink.h"
 
 namespace foretrain {
 
-// Up to which step all ranks run: a stop that is asked for takes effect at the end of the last step
-// that any of them has begun or, where some are other processes', may have.
+// Number of steps that all ranks run. A requested stop takes effect after the last step that any
+// rank has begun, or, with other processes, may have begun.
 class StepLimit {
  public:
   // `agreement` may be null.
   StepLimit(std::int64_t end, std::function<bool()> stop, StepAgreement* agreement)
       : end_(end), asked_(end), stop_(std::move(stop)), agreement_(agreement) {}
 
-  // Whether the caller's rank may begin `step`; steps in order.
+  // True if the caller's rank may begin `step`; each rank asks for its steps in order.
   bool Begin(std::int64_t step) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const bool stop = !stopped_ && stop_ && stop_();
@@ -54,24 +54,24 @@ class StepLimit {
   mutable std::mutex mutex_;
   std::int64_t end_;  // guarded by mutex_, as all below
   const std::int64_t asked_;
-  std::int64_t begun_ = 0;  // steps
+  std::int64_t begun_ = 0;  // number of steps begun
   bool stopped_ = false;
   const std::function<bool()> stop_;
   StepAgreement* const agreement_;
 };
 
 struct RunShared {
-  const std::shared_ptr<const Program> program;  // shared with the maker of the executor and with
-                                                 // threads that outlive a failed run
+  // shared with the executor's maker and with threads that outlive a failed run
+  const std::shared_ptr<const Program> program;
   const FtDeviceApi& api;
   RunClock& clock;
   const ExecutorOptions options;
   RunControl control;
   FlightRecorder flight;
-  Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
+  Gate stall_gate;  // gate at which threads sleep that an injected fault stalls or delays
   ComputeTurns turns;
   std::mutex sink_mutex;
-  DeviceShares shares;  // one a rank that runs here, by its place; made before the ranks
+  DeviceShares shares;  // one for each rank here, by place; created before the ranks
 
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
             RunClock& the_clock, ExecutorOptions the_options, int world)

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/attention_kernels.h"
+#include "runtime/device/attention_kernels.h"
+#include "runtime/device/gemm_algorithms.h"
 #include "runtime/executor/rank_wait.h"
-#include "runtime/gemm_algorithms.h"
-#include "sim/program/row_counts.h"
+#include "sim/program/ir/row_counts.h"
 
 namespace foretrain {
 
+// Only queues of copies have a cap. CPU ops run on the host's API even if the rank has a GPU.
 Worker::Worker(RankRun& rank, Queue queue)
     : rank_(rank),
       queue_(queue),
@@ -31,7 +32,7 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   if (share != nullptr) {
     FT_ASSIGN(worker->device_queue_, DeviceQueue::MakeIn(worker->api_, share));
   } else {
-    // The processors are one device, whichever the rank has.
+    // The CPU is a single device, whatever device the rank has.
     const int device = queue == Queue::kCpu ? 0 : rank.device_;
     FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, device));
   }
@@ -44,6 +45,8 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   return worker;
 }
 
+// Choices are made once, before the first step: the library may compile, which no step should wait
+// for.
 Result<void> Worker::ChooseAlgorithms() {
   const ExecutorOptions& options = rank_.shared_.options;
   std::vector<FtGemm> gemms;
@@ -52,7 +55,7 @@ Result<void> Worker::ChooseAlgorithms() {
     const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
     if (op.work != Work::kKernel) continue;
     const KernelCall& call = rank_.plan_.calls[static_cast<std::size_t>(op.detail)];
-    if (const FtGemm* const g = GemmOf(call)) gemms.push_back(*g);
+    if (const FtGemm* const g = ArgumentsIn<&FtDeviceApi::gemm>(call)) gemms.push_back(*g);
     if (const std::optional<AttentionPass> pass = AttentionPassOf(call)) passes.push_back(*pass);
   }
   FT_TRY(UseGemmAlgorithms(api_, device_queue_.get(), options.gemm_algorithms, gemms));
@@ -60,6 +63,8 @@ Result<void> Worker::ChooseAlgorithms() {
                              passes);
 }
 
+// Issued ops are tracked by one counter over all rounds, so one comparison tells whether the next
+// op may run.
 Result<void> Worker::RunAll() {
   const std::vector<std::int32_t>& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
   const auto per_round = static_cast<std::int64_t>(rank_.plan_.ops.size());
@@ -84,6 +89,7 @@ Result<void> Worker::RunAll() {
   }
 }
 
+// Exceptions end here and become errors of the op, because nothing may escape a thread.
 Result<void> Worker::Run(std::int32_t number, std::int64_t round, int together) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
   FT_TRY(WaitForEdges(op, round));
@@ -110,7 +116,8 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
   const auto first = rank_.plan_.waits.begin() + op.first_wait;
   for (auto wait = first; wait != first + op.wait_count; ++wait) {
     if (rank_.HasEnded(*wait, round)) continue;
-    // Behind an op on the device, one on the device waits there.
+    // If both ops are on the device, the device itself waits; the host waits only until the other
+    // op was given to it.
     const Queue from = rank_.plan_.ops[static_cast<std::size_t>(wait->op)].queue;
     const bool there =
         device_lane_ != nullptr && rank_.lanes_[static_cast<std::size_t>(from)] != nullptr;
@@ -121,6 +128,7 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
   return {};
 }
 
+// Each start of an op counts as activity, by which waits tell a slow rank from one that hangs.
 Span Worker::Begin(const PlannedOp& op) {
   Span span;
   span.start_ns = rank_.shared_.clock.Now();
@@ -136,6 +144,7 @@ Span Worker::Begin(const PlannedOp& op) {
   return span;
 }
 
+// Runs an op on a synchronous device: it has ended when Do returns.
 Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round) {
   RunShared& shared = rank_.shared_;
   SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
@@ -147,7 +156,7 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   if (span.end_ns == 0) span.end_ns = shared.clock.Now();
   free_ns_ = span.end_ns;
   rank_.activity_ns_.store(span.end_ns, std::memory_order_relaxed);
-  // Before the end is told: memory may be used again after it.
+  // Must precede End: afterwards the memory may be used again.
   const bool records = shared.options.record_spans && rank_.Records(span.step);
   if (tracks_buffers_ || records) {
     lane_->Record([&] {
@@ -160,6 +169,7 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   return {};
 }
 
+// The learning rate is a function of the step, evaluated once a step and queue.
 void Worker::SetStep(std::int64_t step) {
   if (values_.step == step) return;
   const ExecutorOptions& options = rank_.shared_.options;
@@ -169,6 +179,8 @@ void Worker::SetStep(std::int64_t step) {
       options.learning_rate && step > 0 ? options.learning_rate(step - 1) : 0.0F;
 }
 
+// `scope` tells a capture to which op kernels of this thread belong. Faults are injected only in
+// tests.
 Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   const auto detail = static_cast<std::size_t>(op.detail);
   const OpScope scope(rank_.shared_.options.capture.get(), rank_.plan_.rank, span.step, op.id);
@@ -193,7 +205,7 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
       return ReadCounts(rank_.plan_.counts[detail], op.id);
     case Work::kOpaque: {
       FT_TRY(Settle());
-      // To a deadline that counts from when it could start: what a thread wakes late does not add
+      // The deadline counts from the possible start, so that late wake-ups of threads do not add
       // up.
       const std::int64_t ready_ns =
           TakesTurns(op) ? span.start_ns : std::max(span.ready_ns, free_ns_);
@@ -212,6 +224,8 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   return {};
 }
 
+// A kernel of experts needs the number of rows that came: the host fetches the counts first. -1:
+// the kernel's shape is fixed.
 Result<void> Worker::Launch(const KernelCall& call) {
   values_.rows = -1;
   if (call.counts != nullptr) {
@@ -225,6 +239,8 @@ Result<void> Worker::CheckDevice(FtStatus status) const {
   return Checked(status, api_.name, status == FT_OK ? "" : api_.queue_error(device_queue_.get()));
 }
 
+// The span is ready when this rank has arrived, and starts when all peers have. The difference is
+// the wait for peers.
 Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number, Span& span) {
   CommCall call = planned.call;
   call.site.step = span.step;
@@ -238,6 +254,7 @@ Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number
   return {};
 }
 
+// Tests only: makes the chosen op fail, stall or differ from its peers.
 Result<void> Worker::Inject(std::int32_t number, CommCall* call) {
   RunShared& shared = rank_.shared_;
   const Fault fault = shared.options.faults->At(rank_.plan_.rank, values_.step, number);
@@ -265,7 +282,7 @@ Result<void> Worker::Inject(std::int32_t number, CommCall* call) {
   return {};
 }
 
-// Sleeps, where copies are capped, for what is left of the time that the bytes take.
+// If copies are capped, sleeps for the rest of the time that the bytes would take.
 Result<void> Worker::Copy(const PlannedCopy& copy, std::int64_t start_ns) {
   if (copy.file_offset < 0) {
     FT_TRY(CheckDevice(api_.copy(device_queue_.get(), copy.to, copy.from, copy.bytes)));
@@ -285,6 +302,8 @@ Result<void> Worker::Copy(const PlannedCopy& copy, std::int64_t start_ns) {
   return {};
 }
 
+// Tokens go through staging memory: a copy from it to an asynchronous device may end after this
+// call.
 Result<void> Worker::Load(const PlannedLoad& load) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
@@ -303,6 +322,8 @@ Result<void> Worker::Load(const PlannedLoad& load) {
   return {};
 }
 
+// Reads loss, gradient norm and loss scale of the step. The loss scale is removed from the norm
+// here.
 Result<void> Worker::Read(const PlannedRead& read) {
   const std::array<const std::byte*, 3> from = {read.loss, read.squared_norm, read.doublings};
   FT_ASSIGN(std::byte* const room, Landing(from.size() * sizeof(float)));
@@ -333,6 +354,7 @@ Result<void> Worker::Read(const PlannedRead& read) {
   return {};
 }
 
+// Errors name rank, step and op; kAborted already names the rank that failed.
 Error Worker::Named(const PlannedOp& op, std::int64_t round, Error error) const {
   if (error.code == ErrorCode::kAborted) return error;
   error.message = "rank " + std::to_string(rank_.plan_.rank) + ", step " +

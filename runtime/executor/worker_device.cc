@@ -1,5 +1,5 @@
-// Ops on a device that works later: what a queue's thread gives to the device, and what it waits
-// for there.
+// Ops on an asynchronous device: what a queue's thread gives to the device, and how the device
+// waits.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -9,32 +9,34 @@
 #include "runtime/executor/completion.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/executor/worker.h"
-#include "sim/program/transfer_queues.h"
+#include "sim/program/ir/transfer_queues.h"
 
 namespace foretrain {
 namespace {
 
-// Where nothing is recorded, ops of a queue that nobody else waits for end with a later one: with
-// every so-manieth at the latest.
+// If nothing is recorded, only some ops get an end event: those that others wait for, and at least
+// every kUnseen-th. The others count as ended with the next such op.
 constexpr std::int32_t kUnseen = 16;
 
 constexpr std::int64_t kSettleSleepNs = 10'000;
-constexpr auto kPatience = std::chrono::milliseconds(1);  // with a device whose run has failed
+constexpr auto kPatience = std::chrono::milliseconds(1);  // poll interval after a failure
 
-// Their work is the host's.
+// True for queues whose work runs on the host.
 bool IsOfHost(Queue queue) {
   return queue == Queue::kHost || queue == Queue::kCpu || queue == Queue::kNvme;
 }
 
 }  // namespace
 
+// The lane must hold all ops that can be in flight: run_ahead, and for transfers also those of a
+// step.
 Result<void> Worker::MakeLane() {
   const ExecutorOptions& options = rank_.shared_.options;
   FT_ASSIGN(settled_, DeviceEvent::Make(api_, rank_.device_, /*timed=*/false));
   if (IsOfHost(queue_)) return {};
   const bool timed = options.record_spans || options.record_memory;
   auto& lane = rank_.lanes_[static_cast<std::size_t>(queue_)];
-  // Of transfers those of a step may be under way beside (sim/program/transfer_queues.h).
+  // Transfers of a whole step may be in flight in addition (sim/program/ir/transfer_queues.h).
   const std::size_t beside =
       IsTransferQueue(queue_) ? rank_.plan_.queues[static_cast<std::size_t>(queue_)].size() : 0;
   lane = std::make_unique<DeviceLane>(api_, rank_.device_,
@@ -71,11 +73,13 @@ Result<std::byte*> Worker::Landing(std::int64_t bytes) {
   return pinned_landing_.data();
 }
 
+// With pinned memory two batches alternate: the host fills one half while the device copies the
+// other. The batch before the last must have been copied before its half is filled again.
 Result<std::span<std::int32_t>> Worker::StageBatch() {
   const std::span<std::int32_t> plain(staging_);
   if (device_lane_ == nullptr) return plain;
   if (pinned_staging_.data() == nullptr) {
-    FT_TRY(Settle());  // of the last batch
+    FT_TRY(Settle());  // waits for the copy of the last batch
     return plain;
   }
   const auto half = static_cast<std::size_t>(batches_++ % 2);
@@ -100,6 +104,7 @@ Result<void> Worker::LeaveOut(std::int32_t number, std::int64_t round) {
   return {};
 }
 
+// Closes the lane, so that the completion thread can end.
 Result<void> Worker::Finish() {
   if (device_lane_ == nullptr) return {};
   device_lane_->Close();
@@ -107,6 +112,8 @@ Result<void> Worker::Finish() {
   return {};
 }
 
+// Nothing here waits for the device, except in turns: the op, its waits and its end event are put
+// on the queue, and the completion thread sees the end.
 Result<void> Worker::RunOnDevice(std::int32_t number, const PlannedOp& op, std::int64_t round) {
   RunShared& shared = rank_.shared_;
   SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
@@ -141,7 +148,7 @@ bool Worker::TakesTurns(const PlannedOp& op) const {
 Result<ComputeTurns::Turn> Worker::TakeTurn(const PlannedOp& op) {
   ComputeTurns::Turn turn;
   if (!TakesTurns(op)) return turn;
-  // Whoever has the turn waits for nobody: what the op waits for on its queue comes first.
+  // The holder of the turn waits for no one: what the op waits for on its queue comes first.
   FT_TRY(Settle());
   RunShared& shared = rank_.shared_;
   const std::int64_t who =
@@ -164,20 +171,23 @@ bool Worker::EndsInSight(const PlannedOp& op, std::int32_t number) const {
          number == ops.back() || device_lane_->pushed() % kUnseen == 0;
 }
 
+// Makes the device's queue wait for the ops on other lanes. Ops that run on the host were awaited
+// before.
 Result<void> Worker::HoldUpQueue(const PlannedOp& op, std::int64_t round) {
   for (std::int32_t i = 0; i < op.wait_count; ++i) {
     const Wait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
     const auto from = rank_.plan_.ops[static_cast<std::size_t>(wait.op)].queue;
     DeviceLane* const lane = rank_.lanes_[static_cast<std::size_t>(from)].get();
     if (lane == nullptr || rank_.HasEnded(wait, round)) continue;
-    // Where the op was given to its queue again meanwhile, this waits for that: which does not wait
-    // for this, or it would not have been given before.
+    // If that op was given to its queue again meanwhile, this waits for the later run. That is
+    // safe: the later run cannot wait for this op, or it would not have been given before it.
     const std::int64_t place = rank_.ops_[static_cast<std::size_t>(wait.op)].place.load();
     if (place >= 0) FT_TRY(lane->EndOf(place).HoldUp(device_queue_.get()));
   }
   return {};
 }
 
+// Waits on the host until everything given to the queue so far has ended.
 Result<void> Worker::Settle() {
   if (api_.asynchronous == 0) return {};
   FT_TRY(settled_.RecordOn(device_queue_.get()));
@@ -193,6 +203,8 @@ void Worker::WaitForDevice() const {
   }
 }
 
+// Polls the event. The timeout counts from the last activity of the rank, so that a long kernel
+// elsewhere does not trigger it.
 Result<void> Worker::Await(const DeviceEvent& event) {
   RunShared& shared = rank_.shared_;
   const std::int64_t begin_ns = shared.clock.Now();

@@ -1,6 +1,6 @@
-// Stretches of a queue's ops that an asynchronous device is given as graphs: the first time op by
-// op, so that libraries have loaded and chosen what they need; the second time noted as a graph and
-// launched; from then on launched.
+// Runs stretches of a queue's ops as device graphs. The first time they run op by op, so that
+// libraries load and choose their kernels. The second time they are recorded as a graph and
+// launched; from then on the graph is launched.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace foretrain {
 int Worker::Together(std::int32_t number, std::int64_t round) {
   const ExecutorOptions& options = rank_.shared_.options;
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
-  // What is changed or measured op by op runs so.
+  // Features that change or measure single ops need them to run one by one.
   if (!options.graphs || op.together < 2 || device_lane_ == nullptr || options.take_turns ||
       options.faults != nullptr || options.routing != nullptr || rank_.fill_ > 0) {
     return 1;
@@ -20,7 +20,7 @@ int Worker::Together(std::int32_t number, std::int64_t round) {
   const bool recorded =
       options.record_spans && rank_.Records(rank_.call_->first_step + rank_.StepOf(op, round));
   if (recorded && (options.capture == nullptr || !options.capture->RecordsWork())) return 1;
-  // All of a stretch must be issued while none of it has ended.
+  // All ops of a stretch must be issued while none of them has ended.
   const auto& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
   const auto first = std::lower_bound(ops.begin(), ops.end(), number);
   if (*(first + op.together - 1) - number >= options.run_ahead / 2) return 1;
@@ -28,6 +28,8 @@ int Worker::Together(std::int32_t number, std::int64_t round) {
   return stretch.runs++ == 0 || stretch.refused ? 1 : op.together;
 }
 
+// The stretch waits once, at its first op; graph stretches contain no other waits. One start event
+// and one end event cover all its ops.
 Result<void> Worker::RunStretch(std::int32_t number, int count, std::int64_t round) {
   const RankPlan& plan = rank_.plan_;
   const auto& of_queue = plan.queues[static_cast<std::size_t>(queue_)];
@@ -65,7 +67,7 @@ Result<void> Worker::LaunchStretch(std::span<const std::int32_t> ops) {
   const PlannedOp& begin = rank_.plan_.ops[static_cast<std::size_t>(ops.front())];
   OpCapture* const capture = rank_.shared_.options.capture.get();
   Stretch& stretch = stretches_[ops.front()];
-  // A graph that was made before the recording opened does not say whose its kernels are.
+  // A graph made before the recording opened does not name its kernels' ops: it is made again.
   const bool tells = capture != nullptr && rank_.Records(values_.step);
   if (stretch.graph.get() == nullptr || (tells && !stretch.told)) {
     stretch.told = tells;
@@ -89,7 +91,8 @@ FtStatus Worker::LaunchOne(const PlannedOp& op) {
   return call.launch(api_, device_queue_.get(), call.args, values_);
 }
 
-// What cannot be noted may well run: the stretch is refused, and launched op by op from then on.
+// If recording fails, the ops can still run: the stretch is marked as refused and runs op by op
+// from then on.
 void Worker::MakeGraph(std::span<const std::int32_t> ops, Stretch& stretch) {
   stretch.graph = {};
   values_.rows = -1;

@@ -1,18 +1,19 @@
-// What routers chose and how many rows that makes, as a worker's ops read it and go by it.
+// Routers' choices and row counts, as a worker's ops read and use them.
 #include <sstream>
 #include <utility>
 
 #include "runtime/executor/worker.h"
-#include "runtime/routing.h"
-#include "sim/program/row_counts.h"
+#include "runtime/run/routing.h"
+#include "sim/program/ir/row_counts.h"
 
 namespace foretrain {
 
+// A script sees every choice, so the host waits for each router. Without a script routers run like
+// any other kernel.
 Result<void> Worker::Choose(const KernelCall& call, OpId op) {
   const RankPlan& plan = rank_.plan_;
   const InstructionKey key = UnpackId(op);
-  KernelArgs args = call.args;
-  FtRoute& route = args.route;
+  FtRoute route = call.args.As<FtRoute>();
   const RoutingSite site{values_.step, plan.rank,       plan.dp,         plan.cp,
                          plan.tp,      key.block,       key.micro_batch, key.pass,
                          route.rows,   route.per_token, call.router};
@@ -25,6 +26,8 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
     route.replay = 1;
     FT_TRY(CheckDevice(api_.copy(device_queue_.get(), route.chosen, chosen.data(), bytes)));
   }
+  KernelArgs args;
+  args = route;
   FT_TRY(CheckDevice(call.launch(api_, device_queue_.get(), args, values_)));
   FT_TRY(CheckDevice(api_.copy(device_queue_.get(), chosen.data(), route.chosen, bytes)));
   FT_TRY(Settle());
@@ -32,6 +35,8 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
   return {};
 }
 
+// The host must know the counts before it can launch what depends on them: this waits for the
+// device.
 Result<const std::int32_t*> Worker::FetchCounts(const std::byte* at, const OpShape& shape) {
   const std::int64_t bytes = RowCounts::Numbers(shape) * std::int64_t{sizeof(std::int32_t)};
   FT_ASSIGN(std::byte* const counts, Landing(bytes));
@@ -43,7 +48,7 @@ Result<const std::int32_t*> Worker::FetchCounts(const std::byte* at, const OpSha
 Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
   FT_ASSIGN(const std::int32_t* const at, FetchCounts(counts.at, counts.shape));
   const InstructionKey key = UnpackId(op);
-  if (key.pass != Pass::kForward) return {};  // again
+  if (key.pass != Pass::kForward) return {};  // recomputation: already reported
   const auto count = static_cast<std::size_t>(RowCounts::Numbers(counts.shape));
   const RoutedCounts routed{
       values_.step,    rank_.plan_.rank,           key.block,
@@ -53,6 +58,8 @@ Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
   return {};
 }
 
+// Row counts give the part lengths in elements. `home` swaps sent and received, for the way back
+// from the experts. The received rows must fit the buffer, whose size the plan fixed.
 Result<void> Worker::MeasureParts(const PlannedComm& planned, CommCall& call, Span& span) {
   const OpShape& shape = planned.shape;
   FT_ASSIGN(const std::int32_t* const at, FetchCounts(planned.counts, shape));

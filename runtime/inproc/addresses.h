@@ -1,4 +1,4 @@
-// Addresses some bytes behind others.
+// Byte offsets from an address.
 #pragma once
 
 #include <cstdint>

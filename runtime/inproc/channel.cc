@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/device_status.h"
+#include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 
 namespace foretrain {
@@ -20,7 +20,7 @@ std::string_view DtypeName(FtDtype dtype) {
   return static_cast<std::size_t>(dtype) < kNames.size() ? kNames[dtype] : "unknown";
 }
 
-// What is wrong with a call by itself, or nothing.
+// Describes what is wrong with a call by itself; "" if nothing.
 std::string MalformedParts(const CommCall& call, std::int64_t members, std::int64_t size) {
   if (call.in_parts == nullptr || call.out_parts == nullptr) return "no lengths of its parts";
   std::int64_t sent = 0, came = 0;
@@ -32,6 +32,8 @@ std::string MalformedParts(const CommCall& call, std::int64_t members, std::int6
   return Overlap(call.in, sent * size, call.out, came * size) ? "in and out that overlap" : "";
 }
 
+// Overlapping memory would let one member read what another has already overwritten. Allowed are
+// exact aliases: all-reduce in place, and a shard at its own place in the tensor.
 std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t member) {
   const std::int64_t size = BytesOf(call.dtype);
   if (size == 0) return "an unknown dtype";
@@ -83,7 +85,7 @@ std::int64_t BytesOf(FtDtype dtype) {
     case FT_I8:
     case FT_U8:
       return 1;
-    case FT_NF4:  // such tensors are moved whole, as FT_U8
+    case FT_NF4:  // moved as whole bytes, as FT_U8
     case FT_E5M2:
     case FT_TF32:
       break;
@@ -91,6 +93,8 @@ std::int64_t BytesOf(FtDtype dtype) {
   return 0;
 }
 
+// The entries are read one by one, so the result may mix moments. Channels live as long as the
+// world, so the pointers stay valid.
 std::vector<const InprocChannel*> WaitTable::Of(int rank) const {
   std::vector<const InprocChannel*> channels;
   for (const auto& entry : waits_[static_cast<std::size_t>(rank)]) {
@@ -99,6 +103,8 @@ std::vector<const InprocChannel*> WaitTable::Of(int rank) const {
   return channels;
 }
 
+// Vectors get their final size here, so that calls allocate nothing. A sum has one source more if
+// it accumulates.
 InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> members)
     : context_(context),
       members_(std::move(members)),
@@ -113,6 +119,8 @@ InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> mem
   for (auto& sources : sources_) sources.reserve(members_.size() + 1);
 }
 
+// A call passes three stages: all arrive, (all-reduce) all have summed their parts, all leave. On
+// an asynchronous device each stage is also an event, for which the other members' queues wait.
 Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const CommCall& call,
                                       Queue at, FtQueue* queue) {
   Slot& slot = slots_[static_cast<std::size_t>(sequence % 2)];
@@ -141,8 +149,11 @@ Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const C
   return times;
 }
 
+// The last member to arrive checks all calls and publishes the verdict; the others wait for it.
+// Every member then returns the same error, if any.
 Result<void> InprocChannel::Arrive(int member, std::int64_t sequence, Slot& slot,
                                    const CommCall& call) {
+  // The count below publishes the call: the last member reads all calls after its own increment.
   slot.calls[static_cast<std::size_t>(member)] = call;
   begun_[static_cast<std::size_t>(member)].store(sequence + 1);
   if (slot.count[kArrive].fetch_add(1) + 1 == Target(sequence)) {
@@ -162,6 +173,8 @@ Result<void> InprocChannel::Arrive(int member, std::int64_t sequence, Slot& slot
   return {};
 }
 
+// Stages are counted over all calls of a slot, so that counters never need a reset: call k of a
+// slot is complete at Target(k).
 Result<void> InprocChannel::Pass(Slot& slot, Stage stage, int member, std::int64_t sequence,
                                  bool wait) {
   const std::int64_t target = Target(sequence);
@@ -181,6 +194,8 @@ Result<void> InprocChannel::Pass(Slot& slot, Stage stage, int member, std::int64
   return {};
 }
 
+// Compares every call with the first. For point-to-point calls the second member must receive what
+// the first sends.
 std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequence) const {
   const CommCall& first = slot.calls[0];
   const bool p2p = first.kind == OpKind::kSend || first.kind == OpKind::kRecv;
@@ -210,11 +225,13 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
   return std::nullopt;
 }
 
+// O(members^2): each part must have the same length at both ends.
 std::optional<Error> InprocChannel::CheckParts(const Slot& slot, std::int64_t sequence) const {
   for (std::size_t i = 0; i < slot.calls.size(); ++i) {
     for (std::size_t j = 0; j < slot.calls.size(); ++j) {
       const CommCall &from = slot.calls[i], &to = slot.calls[j];
-      if (from.in_parts == nullptr || to.out_parts == nullptr) continue;  // malformed
+      // reported as malformed below
+      if (from.in_parts == nullptr || to.out_parts == nullptr) continue;
       if (from.in_parts[j] == to.out_parts[i]) continue;
       return Error{ErrorCode::kIo,
                    CallText(from, sequence) + ": rank " + std::to_string(members_[i]) + " sends " +
@@ -228,7 +245,8 @@ std::optional<Error> InprocChannel::CheckParts(const Slot& slot, std::int64_t se
 std::vector<int> InprocChannel::MissingFor(int rank) const {
   const auto place = std::find(members_.begin(), members_.end(), rank);
   const auto member = static_cast<std::size_t>(place - members_.begin());
-  // Who has finished its part waits for the others', who has not for their arrival.
+  // A member that has finished its part waits for the others' parts; else it waits for their
+  // arrival.
   const std::int64_t sequence = begun_[member].load() - 1;
   const auto& reached = left_[member].load() > sequence ? left_ : begun_;
   std::vector<int> missing;
@@ -238,10 +256,11 @@ std::vector<int> InprocChannel::MissingFor(int rank) const {
   return missing;
 }
 
+// Follows the wait table from rank to rank, until it reaches ranks that wait for no one.
 std::vector<int> InprocChannel::CausesOf(std::vector<int> ranks) const {
   std::vector<int> causes;
   const std::size_t direct = ranks.size();
-  for (std::size_t i = 0; i < ranks.size(); ++i) {  // grows
+  for (std::size_t i = 0; i < ranks.size(); ++i) {  // the list grows while it is walked
     const auto last = context_.flight.Last(ranks[i]);
     const bool runs = last.has_value() && last->phase == FlightPhase::kRunning;
     const auto channels = context_.waits.Of(ranks[i]);
@@ -258,6 +277,7 @@ std::vector<int> InprocChannel::CausesOf(std::vector<int> ranks) const {
   return causes;
 }
 
+// Names every missing member with its last op, and the ranks that hold these up.
 Error InprocChannel::Expired(Stage stage, int member, std::int64_t sequence,
                              const CommCall& call) const {
   const int rank = members_[static_cast<std::size_t>(member)];

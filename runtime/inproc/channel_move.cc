@@ -1,14 +1,16 @@
-// What a member does of a call, once all have come: it copies and sums into its own memory.
+// A member's part of a call, once all have arrived: it copies and sums into its own memory.
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "runtime/device_status.h"
+#include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
 #include "runtime/inproc/part_of.h"
 
 namespace foretrain {
+// All-reduce is a reduce-scatter of equal parts, a barrier, and an all-gather of the results. The
+// barrier is needed because the second half reads what other members wrote in the first.
 Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue) {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const bool all_reduce = call.kind == OpKind::kAllReduce;
@@ -27,6 +29,8 @@ Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, 
   return {};
 }
 
+// Events are made at first use and then reused by all calls of the slot. A synchronous device needs
+// none: its work has ended.
 Result<void> InprocChannel::Record(Slot& slot, Stage stage, int member, FtQueue* queue) const {
   if (!IsLater()) return {};
   DeviceEvent& event =
@@ -39,6 +43,8 @@ Result<void> InprocChannel::Record(Slot& slot, Stage stage, int member, FtQueue*
   return event.RecordOn(queue);
 }
 
+// The device waits and not this thread. The events were recorded before the members passed the
+// stage, so none of an earlier call is waited for.
 Result<void> InprocChannel::HoldUp(const Slot& slot, Stage stage, int member,
                                    FtQueue* queue) const {
   if (!IsLater()) return {};
@@ -49,6 +55,7 @@ Result<void> InprocChannel::HoldUp(const Slot& slot, Stage stage, int member,
   return {};
 }
 
+// Sums this member's part over all members, in member order, so that every run gives the same bits.
 Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const std::int64_t size = BytesOf(call.dtype);
@@ -68,6 +75,7 @@ Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue)
                  context_.api.queue_error(queue));
 }
 
+// Copies the parts of all members; the own part may already be in place.
 Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue) const {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const std::int64_t size = BytesOf(call.dtype);
@@ -83,6 +91,8 @@ Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue)
   return {};
 }
 
+// Members read from each other and write only their own `out`, so copies of different members need
+// no order.
 Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queue) const {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const std::int64_t bytes = call.elements * BytesOf(call.dtype);
@@ -98,6 +108,8 @@ Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queu
   return {};
 }
 
+// Parts of different length: this member's part in a peer's `in` starts after the parts for members
+// before it.
 Result<void> InprocChannel::ExchangeParts(const Slot& slot, int member, FtQueue* queue) const {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const std::int64_t size = BytesOf(call.dtype);

@@ -7,7 +7,7 @@
 namespace foretrain {
 namespace {
 
-// One member's end of a channel.
+// One member's end of a channel; it numbers the member's calls.
 class Endpoint : public Communicator {
  public:
   Endpoint(InprocChannel& channel, int member, Queue queue)
@@ -26,6 +26,7 @@ class Endpoint : public Communicator {
 
 }  // namespace
 
+// A rank's endpoints, by channel and queue. The world's mutex_ guards them.
 class InprocSet : public CommunicatorSet {
  public:
   InprocSet(InprocWorld& world, int rank) : world_(world), rank_(rank) {}
@@ -42,6 +43,7 @@ class InprocSet : public CommunicatorSet {
   std::map<std::pair<InprocChannel*, Queue>, std::unique_ptr<Endpoint>> endpoints_;
 };
 
+// Ranks without a device in the options use device 0.
 InprocWorld::InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, RunControl& control,
                          FlightRecorder& flight, InprocOptions options)
     : waits_(std::make_unique<WaitTable>(ranks)),
@@ -57,6 +59,8 @@ InprocWorld::~InprocWorld() = default;
 
 CommunicatorSet& InprocWorld::Rank(int rank) { return *sets_[static_cast<std::size_t>(rank)]; }
 
+// The first member to open a communicator creates its channel. Queues of one rank share a channel
+// but have their own endpoints.
 Result<Communicator*> InprocWorld::Open(InprocSet& set, int rank, std::vector<int> members,
                                         GroupKind group, Queue queue, OpKind kind) {
   FT_ASSIGN(ChannelKey key, KeyOf(rank, std::move(members), group, queue, kind));

@@ -1,6 +1,6 @@
-// Communication among ranks that are threads of one process, on one device or on several that read
-// each other's memory: rendezvous on shared memory. Leaves out processes (runtime/processes/) and
-// NCCL (runtime/nccl/).
+// Communication among ranks that are threads of one process, by rendezvous on shared memory: on one
+// device, or on several that can read each other's memory. Processes: runtime/processes/. NCCL:
+// runtime/nccl/.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 #include "base/device_api.h"
 #include "runtime/communicator.h"
-#include "runtime/flight.h"
-#include "runtime/rank_world.h"
-#include "runtime/run_clock.h"
-#include "runtime/run_control.h"
+#include "runtime/run/flight.h"
+#include "runtime/run/rank_world.h"
+#include "runtime/run/run_clock.h"
+#include "runtime/run/run_control.h"
 
 namespace foretrain {
 
@@ -26,13 +26,13 @@ struct ChannelContext;
 class WaitTable;
 
 struct InprocOptions {
-  std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
+  std::int64_t timeout_ns = 600'000'000'000;  // wait of a member for its peers; > 0
   // Text of an op of a rank for messages; null: Describe(op).
   std::function<std::string(int rank, OpId op)> op_text;
   std::vector<int> devices{};  // by rank; empty: all on device 0
 };
 
-// The channels of one run. `api` copies and sums; clock, control and flight are the run's and
+// The channels of one run. `api` copies and sums; clock, control and flight belong to the run and
 // outlive this.
 class InprocWorld : public RankWorld {
  public:
@@ -40,7 +40,7 @@ class InprocWorld : public RankWorld {
               FlightRecorder& flight, InprocOptions options);
   ~InprocWorld() override;
 
-  // Open is safe from any thread.
+  // Safe from any thread.
   CommunicatorSet& Rank(int rank) override;
 
  private:

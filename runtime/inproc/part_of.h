@@ -1,4 +1,4 @@
-// Who sums which part of an all-reduce.
+// Division of an all-reduce among its members.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Part {
   std::int64_t size = 0;
 };
 
-// The member's part: whole cache lines of fp32, so that no two members write into one.
+// The part that `member` sums: whole cache lines of fp32, so that no two members write to one line.
 inline Part PartOf(std::int64_t elements, std::int64_t members, std::int64_t member) {
   constexpr std::int64_t kGrain = 16;
   const std::int64_t each = CeilDiv(CeilDiv(elements, members), kGrain) * kGrain;

@@ -4,17 +4,17 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/device_status.h"
+#include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 
 namespace foretrain {
 namespace {
 
-// NCCL's name of a dtype, and how many of it an element is. Formats that NCCL cannot sum are moved
-// as bytes.
+// NCCL's type for a dtype, and the number of its values for an element. Formats that NCCL cannot
+// sum are moved as bytes.
 struct Type {
   int type = kNcclUint8;
-  std::int64_t each = 1;  // of `type` an element
+  std::int64_t each = 1;  // values of `type` in an element
   std::int64_t bytes = 1;
   bool sums = false;
 };
@@ -54,6 +54,7 @@ Result<void> NcclEndpoint::Told(int result, const CommCall& call) const {
   return Fail(ErrorCode::kIo, TextOf(call) + ": " + set_.TextOf(result, comm_));
 }
 
+// After an abort NCCL has freed the communicator, and asking it would read freed memory.
 int NcclEndpoint::State() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return aborted_ ? kNcclSuccess : set_.StateOf(comm_);
@@ -65,6 +66,7 @@ void NcclEndpoint::Abort() {
   aborted_ = true;
 }
 
+// Serializes NCCL's calls on comm_ with Abort, which frees it.
 template <class Work>
 Result<void> NcclEndpoint::Guarded(const CommCall& call, Work work) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -73,11 +75,14 @@ Result<void> NcclEndpoint::Guarded(const CommCall& call, Work work) {
   return work();
 }
 
+// The call returns once NCCL has put its kernels on the stream, not when they have ended. The
+// host's times are those of giving the work. mutex_ is held only while NCCL is called: Abort must
+// be able to end the waits of Await.
 Result<CommTimes> NcclEndpoint::Call(const CommCall& call, FtQueue* queue) {
   FT_TRY(Check(call));
   CommTimes times;
   times.arrived_ns = times.started_ns = set_.clock_.Now();
-  // When peers come is not seen: NCCL's kernels wait for them.
+  // The arrival of peers is not visible here: NCCL's kernels wait for them.
   if (call.started != nullptr) {
     FT_TRY(Checked(set_.api_.event_record(queue, call.started), "record an event",
                    set_.api_.queue_error(queue)));
@@ -89,6 +94,8 @@ Result<CommTimes> NcclEndpoint::Call(const CommCall& call, FtQueue* queue) {
   return times;
 }
 
+// Only what this rank can see is checked. NCCL does not compare the members' calls: unequal ones
+// may hang.
 Result<void> NcclEndpoint::Check(const CommCall& call) const {
   const bool splits = call.kind == OpKind::kReduceScatter || call.kind == OpKind::kAllGather ||
                       call.kind == OpKind::kAllToAll;
@@ -103,6 +110,7 @@ Result<void> NcclEndpoint::Check(const CommCall& call) const {
   return {};
 }
 
+// Puts the call on the queue's own stream, so that it is ordered with the rank's kernels.
 Result<void> NcclEndpoint::Give(const CommCall& call, FtQueue* queue) {
   void* const stream = set_.api_.native_queue != nullptr ? set_.api_.native_queue(queue) : nullptr;
   const Type type = TypeOf(call.dtype);
@@ -118,6 +126,8 @@ Result<void> NcclEndpoint::Give(const CommCall& call, FtQueue* queue) {
   return Exchange(call, stream);
 }
 
+// NCCL cannot add to `out`: with accumulate it sums into scratch memory, and AddTo adds that
+// afterwards.
 Result<void> NcclEndpoint::Reduce(const CommCall& call, void* stream) {
   const Type type = TypeOf(call.dtype);
   const bool all = call.kind == OpKind::kAllReduce;
@@ -139,6 +149,8 @@ Result<void> NcclEndpoint::Reduce(const CommCall& call, void* stream) {
   return {};
 }
 
+// The kernel follows NCCL's on the same queue, so the sum in the scratch memory is complete when it
+// runs.
 Result<void> NcclEndpoint::AddTo(const CommCall& call, FtQueue* queue) const {
   const std::int64_t count =
       call.kind == OpKind::kAllReduce ? call.elements : call.elements / members_;
@@ -148,6 +160,8 @@ Result<void> NcclEndpoint::AddTo(const CommCall& call, FtQueue* queue) const {
   return Checked(set_.api_.sum_ranks(queue, &sum), "add a sum", set_.api_.queue_error(queue));
 }
 
+// One NCCL group holds all sends and receives: they run at once, so no order of the members can
+// deadlock. Empty parts are skipped on both sides, since both know the lengths.
 Result<void> NcclEndpoint::Exchange(const CommCall& call, void* stream) {
   const Type type = TypeOf(call.dtype);
   const NcclApi& nccl = set_.nccl_;
@@ -187,7 +201,7 @@ Result<void> NcclEndpoint::Exchange(const CommCall& call, void* stream) {
   };
   FT_TRY(Told(nccl.ncclGroupStart(), call));
   const Result<void> given = parts();
-  // A group that was opened is closed.
+  // The group must be closed even after an error.
   const int closed = nccl.ncclGroupEnd();
   FT_TRY(given);
   return Told(closed, call);

@@ -5,8 +5,11 @@
 namespace foretrain {
 namespace {
 
+// NCCL encodes 2.14.0 as 21400. It is the first version with ncclCommInitRankConfig, by which
+// communicators are created without blocking.
 constexpr int kOldestVersion = 21400;
 
+// A missing function means an older library, so the message names the version that is needed.
 template <class Function>
 Result<void> Find(void* library, const char* name, const std::string& file, Function& out) {
   out = reinterpret_cast<Function>(dlsym(library, name));
@@ -22,6 +25,8 @@ std::string VersionText(int version) {
 
 }  // namespace
 
+// RTLD_LOCAL keeps NCCL's symbols from clashing with those of other libraries. The handle is never
+// closed: the returned table points into the library.
 Result<NcclApi> LoadNccl(const std::string& file) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,8 +1,7 @@
-// The part of NCCL's C interface that the runtime calls, found in its library when a run asks for
-// it. Declared here by itself, so that no header of NCCL is needed to build. Leaves out what is
-// called when: runtime/nccl/nccl_set.h.
+// The part of NCCL's C interface that the runtime calls, loaded on request. It is declared here, so
+// that the build needs no NCCL header. runtime/nccl/nccl_set.h calls it.
 //
-// Names, numbers and struct are those of NCCL's nccl.h, 2.14 and later.
+// Names, values and structs follow NCCL's nccl.h, 2.14 and later.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +29,8 @@ enum NcclType : int {
 };
 enum NcclOp : int { kNcclSum = 0, kNcclMax = 2 };
 
-// ncclConfig_t of 2.14: later libraries take it by its size and version, and keep their defaults
-// for the rest.
+// ncclConfig_t of 2.14. Later libraries recognize its size and version, and use their defaults for
+// newer fields.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
@@ -64,11 +63,11 @@ struct NcclApi {
   int (*ncclGroupEnd)() = nullptr;
 };
 
-// Loads `file`, which stays loaded. Errors: kUnsupported, with the loader's words, or naming the
-// function that is missing or the version, which must be 2.14 or later.
+// Loads `file`, which stays loaded. Errors: kUnsupported, with the loader's text, or naming the
+// missing function or the version, which must be 2.14 or later.
 Result<NcclApi> LoadNccl(const std::string& file = "libnccl.so.2");
 
-// "2.28.9"; "?" where the library does not say.
+// "2.28.9"; "?" if the library does not report it.
 std::string NcclVersionText(const NcclApi& nccl);
 
 }  // namespace foretrain

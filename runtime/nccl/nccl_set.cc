@@ -10,6 +10,7 @@
 namespace foretrain {
 namespace {
 
+// The interval of the watching thread, and that of a wait for a call to be accepted.
 constexpr auto kWatchEvery = std::chrono::milliseconds(50);
 constexpr auto kPollEvery = std::chrono::microseconds(100);
 
@@ -26,6 +27,8 @@ NcclSet::NcclSet(int rank, const NcclApi& nccl, const FtDeviceApi& api, IdStore&
       options_(options),
       watch_([this] { Watch(); }) {}
 
+// After an abort the communicators are freed at once. Otherwise they are finalized, which waits for
+// the peers.
 NcclSet::~NcclSet() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -37,7 +40,7 @@ NcclSet::~NcclSet() {
     AbortAll();
     return;
   }
-  // Ending has been seen to hang for ever where a peer has died: in a thread that may stay behind.
+  // Finalizing can hang if a peer has died, so it runs in a thread that may be left behind.
   std::vector<NcclComm*> comms;
   for (const auto& [key, endpoint] : endpoints_) comms.push_back(endpoint->comm());
   struct Ending {
@@ -79,12 +82,15 @@ std::string NcclSet::TextOf(int result, NcclComm* comm) const {
   return all;
 }
 
+// A failure of the question itself counts as the communicator's state.
 int NcclSet::StateOf(NcclComm* comm) const {
   int state = kNcclSuccess;
   const int asked = nccl_.ncclCommGetAsyncError(comm, &state);
   return asked != kNcclSuccess ? asked : state;
 }
 
+// NCCL runs in non-blocking mode: its state is polled, so that an abort or the timeout can end the
+// wait.
 template <class State>
 Result<void> NcclSet::AwaitState(NcclComm* comm, const std::string& what, State state) const {
   const auto begin = std::chrono::steady_clock::now();
@@ -101,7 +107,7 @@ Result<void> NcclSet::AwaitState(NcclComm* comm, const std::string& what, State 
                                            " for NCCL; another rank has not come");
     }
     if (at - begin < kPollEvery) {
-      std::this_thread::yield();  // most calls are taken at once
+      std::this_thread::yield();  // most calls are accepted at once
     } else {
       std::this_thread::sleep_for(kPollEvery);
     }
@@ -112,8 +118,11 @@ Result<void> NcclSet::Await(const NcclEndpoint& endpoint, const std::string& wha
   return AwaitState(nullptr, what, [&] { return endpoint.State(); });
 }
 
+// Member 0 creates the id and publishes it under the communicator's name; the others fetch it. All
+// members then join with it.
 Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int member) {
-  // NCCL takes the device that is the calling thread's, which an entry that names one makes it.
+  // NCCL uses the calling thread's current device. Creating an event on the device makes it
+  // current.
   if (api_.asynchronous != 0) {
     FT_TRY(DeviceEvent::Make(api_, options_.device, /*timed=*/false));
   }
@@ -156,7 +165,7 @@ Result<Communicator*> NcclSet::Open(const ChannelKey& key) {
     const auto found = endpoints_.find(key);
     if (found != endpoints_.end()) return found->second.get();
   }
-  // One thread opens the communicators of a rank.
+  // Only one thread opens a rank's communicators, so the lock need not be held while connecting.
   const int member = key.MemberOf(rank_);
   const int count = static_cast<int>(key.members.size());
   FT_ASSIGN(NcclComm* const comm, Connect(key.Text("nccl"), count, member));
@@ -166,6 +175,8 @@ Result<Communicator*> NcclSet::Open(const ChannelKey& key) {
   return endpoint.get();
 }
 
+// The watching thread: reports a communicator's asynchronous error as the run's, and aborts all
+// communicators when the run ends, which ends their kernels.
 void NcclSet::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!over_condition_.wait_for(lock, kWatchEvery, [&] { return over_; })) {
@@ -183,6 +194,7 @@ void NcclSet::Watch() {
   }
 }
 
+// The kernels of an aborted communicator end, which releases the streams that wait for them.
 void NcclSet::AbortAll() {
   aborted_ = true;
   for (const auto& [key, endpoint] : endpoints_) endpoint->Abort();

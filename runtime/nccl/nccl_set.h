@@ -1,9 +1,9 @@
-// Communication by NCCL: one communicator a group and queue, made without blocking, watched, and
-// ended when the run is. Leaves out how ranks find each other (runtime/processes/id_store.h) and
-// several ranks on one device, which NCCL refuses (runtime/inproc/).
+// Communication by NCCL: one communicator for each group and queue, created without blocking,
+// watched during the run, and ended with it. How ranks find each other:
+// runtime/processes/id_store.h. Several ranks on one device, which NCCL refuses: runtime/inproc/.
 //
-// Sums are in NCCL's order, not in that of members: equal on all members, not equal to the bit to
-// what another plan or number of ranks gives.
+// Sums are taken in NCCL's order, not in member order: equal on all members, but not bit-identical
+// to another plan or number of ranks.
 #pragma once
 
 #include <atomic>
@@ -18,50 +18,50 @@
 #include <vector>
 
 #include "runtime/communicator.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "runtime/nccl/nccl_library.h"
 #include "runtime/processes/id_store.h"
-#include "runtime/rank_world.h"
-#include "runtime/run_clock.h"
-#include "runtime/run_control.h"
+#include "runtime/run/rank_world.h"
+#include "runtime/run/run_clock.h"
+#include "runtime/run/run_control.h"
 
 namespace foretrain {
 
 struct NcclOptions {
-  int device = 0;                             // of this rank, and of no other
-  std::int64_t timeout_ns = 600'000'000'000;  // of making a communicator, and of ending it; > 0
+  int device = 0;                             // this rank's device, used by no other rank
+  std::int64_t timeout_ns = 600'000'000'000;  // for creating and for ending a communicator; > 0
 };
 
 class NcclEndpoint;
 
-// The communicators of one rank. Ends the run where one of them fails, with the call it was at, and
-// where the run ends ends them, so that work of theirs on the device ends too.
+// The communicators of one rank. If one fails, the run fails with the call it was at. If the run
+// ends, they are aborted, so that their work on the device ends too.
 class NcclSet : public CommunicatorSet {
  public:
-  // `nccl`, `api`, `store`, `clock` and `control` outlive this; `store` is that of all ranks.
+  // `nccl`, `api`, `store`, `clock` and `control` outlive this; all ranks share `store`.
   NcclSet(int rank, const NcclApi& nccl, const FtDeviceApi& api, IdStore& store, RunClock& clock,
           RunControl& control, NcclOptions options);
-  // Waits for communicators to end, at most the time-out in all; those that do not are left behind.
+  // Waits for communicators to end, for the timeout in total; the rest is left behind.
   ~NcclSet() override;
 
-  // Makes the communicator, with all other members. Errors: kInvalidArgument, the rank is no
-  // member; kIo, NCCL's own; kTimeout, a member has not come in time.
+  // Creates the communicator together with all other members. Errors: kInvalidArgument, the rank is
+  // no member; kIo, NCCL's own; kTimeout, a member did not join in time.
   Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
                              OpKind kind) override;
-  // The same by its key, with which Open then finds it.
+  // As above by key; Open then finds it.
   Result<Communicator*> Open(const ChannelKey& key);
 
  private:
   friend class NcclEndpoint;
   Result<NcclComm*> Connect(const std::string& name, int members, int member);
   int StateOf(NcclComm* comm) const;
-  // Until `state` is no longer under way; kAborted where the run ends. Errors: as Open.
+  // Polls `state` until it is no longer in progress; kAborted if the run ends. Errors as in Open.
   template <class State>
   Result<void> AwaitState(NcclComm* comm, const std::string& what, State state) const;
   Result<void> Await(const NcclEndpoint& endpoint, const std::string& what) const;
   std::string TextOf(int result, NcclComm* comm) const;
   void Watch();
-  void AbortAll();  // mutex_ held, or alone
+  void AbortAll();  // mutex_ held, or no other thread exists
 
   const int rank_;
   const NcclApi& nccl_;

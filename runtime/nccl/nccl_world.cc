@@ -27,6 +27,8 @@ Result<std::unique_ptr<RankWorld>> NcclWorld::Make(const WorldContext& context, 
   return std::unique_ptr<RankWorld>(std::move(world));
 }
 
+// Each rank opens its communicators in a thread of its own, in the same order: creation blocks
+// until all members have joined.
 Result<void> NcclWorld::Open(const WorldContext& context) {
   std::vector<std::thread> threads;
   for (const LocalRank& local : context.local) {
@@ -39,7 +41,7 @@ Result<void> NcclWorld::Open(const WorldContext& context) {
           Error error = opened.error();
           if (error.code == ErrorCode::kAborted) return;
           error.message = "rank " + std::to_string(rank) + ": " + error.message;
-          context.control.Fail(rank, std::move(error));  // others wait for this one
+          context.control.Fail(rank, std::move(error));  // the other ranks wait for this one
           return;
         }
       }
@@ -50,6 +52,7 @@ Result<void> NcclWorld::Open(const WorldContext& context) {
   return {};
 }
 
+// All ranks end at once: finalizing waits for the peers.
 NcclWorld::~NcclWorld() {
   std::vector<std::thread> threads;
   for (auto& [rank, set] : sets_) {
@@ -58,6 +61,7 @@ NcclWorld::~NcclWorld() {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Without a store, each world gets a new one: ids of an earlier run must not be found again.
 WorldMaker NcclWorldMaker(const NcclApi& nccl, std::shared_ptr<IdStore> store) {
   return [nccl, store](const WorldContext& context) {
     return NcclWorld::Make(

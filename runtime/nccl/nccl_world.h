@@ -1,6 +1,5 @@
-// The ranks of a process that have a device each, with NCCL between them and those of other
-// processes. Leaves out one communicator (runtime/nccl/nccl_endpoint.h) and which rank has which
-// device (the caller).
+// The ranks of a process with one device each, connected by NCCL to each other and to ranks of
+// other processes. One communicator: runtime/nccl/nccl_endpoint.h. The caller assigns devices.
 #pragma once
 
 #include <map>
@@ -8,22 +7,22 @@
 
 #include "runtime/nccl/nccl_set.h"
 #include "runtime/processes/id_store.h"
-#include "runtime/rank_world.h"
+#include "runtime/run/rank_world.h"
 
 namespace foretrain {
 
 class NcclWorld : public RankWorld {
  public:
-  // Makes all communicators that the program's ranks of this process call, each rank's in a thread
-  // of its own, which waits there for the other members.
+  // Creates all communicators that this process's ranks use. Each rank has a thread, which waits
+  // for the other members.
   //
-  //   store  of all ranks, shared with whoever else keeps values there
+  //   store  shared by all ranks, and by others that keep values there
   //
-  // Errors: kInvalidArgument, two ranks of this process have one device, which NCCL refuses; those
+  // Errors: kInvalidArgument, two ranks of this process share a device, which NCCL refuses; those
   // of NcclSet::Open, with the rank.
   static Result<std::unique_ptr<RankWorld>> Make(const WorldContext& context, const NcclApi& nccl,
                                                  std::shared_ptr<IdStore> store);
-  // Ends the communicators of all ranks at once: each waits for the others'.
+  // Ends the communicators of all ranks at once, since each waits for the others.
   ~NcclWorld() override;
 
   CommunicatorSet& Rank(int rank) override { return *sets_.at(rank); }
@@ -38,7 +37,7 @@ class NcclWorld : public RankWorld {
   std::map<int, std::unique_ptr<NcclSet>> sets_;  // by rank
 };
 
-// Makes NcclWorlds with the library `nccl`. `store`: null for ranks that are all of this process.
+// Makes NcclWorlds with the library `nccl`. `store`: null if all ranks are in this process.
 WorldMaker NcclWorldMaker(const NcclApi& nccl, std::shared_ptr<IdStore> store = nullptr);
 
 }  // namespace foretrain

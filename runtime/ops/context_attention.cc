@@ -1,150 +1,134 @@
-// Parts of attention and the copies around their communication, where a sequence is shared out.
-#include "runtime/ops/kernel_call.h"
+// Kernel calls of attention parts under context parallelism, and of the copies before and after
+// their communication.
+#include "runtime/ops/kernel_makers.h"
 #include "runtime/ops/qkv_columns.h"
 #include "runtime/ops/sequence_runs.h"
 
 namespace foretrain {
 namespace {
-
 struct Runs {
   const FtRun* at;
   std::int64_t count;
 };
 
-// All ranks' rows, or those of the rank `turn` before this one.
+// Positions of the rows: all ranks' runs if the op covers the whole sequence, else those of rank cp
+// - turn.
 Runs RunsOf(const BoundOp& op, std::int64_t rows, int turn) {
   const OpShape& s = op.op.shape;
   if (rows > s.batch * s.sequence) return {op.runs->OfAll(), op.runs->all_count()};
   return {op.runs->OfRank((op.cp - turn + s.cp) % s.cp), SequenceRuns::kOfRank};
 }
 
-// Whether operands `a` and `b` are one tensor.
-bool Same(const BoundOp& op, std::size_t a, std::size_t b) {
-  return op.operands[a].slot == op.operands[b].slot;
+// True if two operands are the same tensor.
+bool Same(const BoundOp& op, OperandName a, OperandName b) {
+  return op.operands[PositionOf(op.op, a)].slot == op.operands[PositionOf(op.op, b)].slot;
 }
 
-}  // namespace
-
+// Keys are columns of the packed qkv if both operands are one tensor, else a tensor [k | v] of
+// their own.
 KernelCall MakeAttentionPartForward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const QkvColumns q(s), kv(s, !Same(op, 0, 1));
+  const QkvColumns q(s), kv(s, !Same(op, "q", "kv"));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  KernelCall call;
-  call.args.attention_part_forward = {.q = op.Pointer(0),
-                                      .k = op.Element(1, kv.k),
-                                      .v = op.Element(1, kv.v),
-                                      .out = op.Pointer(2),
-                                      .lse = op.Pointer<float>(3),
-                                      .query_runs = queries.at,
-                                      .key_runs = keys.at,
-                                      .query_run_count = queries.count,
-                                      .key_run_count = keys.count,
-                                      .batch = s.batch,
-                                      .sample_rows = s.sequence,
-                                      .q_stride = q.stride,
-                                      .kv_stride = kv.stride,
-                                      .heads = s.heads,
-                                      .kv_heads = s.kv_heads,
-                                      .head_dim = s.head_dim,
-                                      .merge = op.op.accumulate,
-                                      .dtype = op.Dtype(0),
-                                      .window = s.window,
-                                      .scale = op.op.parameter,
-                                      .value_dim = s.value_dim,
-                                      .alibi_heads = s.alibi_heads,
-                                      .first_head = FirstHead(op),
-                                      .softcap = op.op.cap,
-                                      .random = RandomMaskOf(op, FirstHead(op))};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues& values) {
-    FtAttentionPartForward part = args.attention_part_forward;
-    part.random = InStep(part.random, values);
-    return api.attention_part_forward(queue, &part);
-  };
-  return call;
+  return Call<&FtDeviceApi::attention_part_forward>({.q = op.Pointer("q"),
+                                                     .k = op.Element("kv", kv.k),
+                                                     .v = op.Element("kv", kv.v),
+                                                     .out = op.Pointer("out"),
+                                                     .lse = op.Pointer<float>("lse"),
+                                                     .query_runs = queries.at,
+                                                     .key_runs = keys.at,
+                                                     .query_run_count = queries.count,
+                                                     .key_run_count = keys.count,
+                                                     .batch = s.batch,
+                                                     .sample_rows = s.sequence,
+                                                     .q_stride = q.stride,
+                                                     .kv_stride = kv.stride,
+                                                     .heads = s.heads,
+                                                     .kv_heads = s.kv_heads,
+                                                     .head_dim = s.head_dim,
+                                                     .merge = op.op.accumulate,
+                                                     .dtype = op.Dtype("q"),
+                                                     .window = s.window,
+                                                     .scale = op.op.Get(Attribute::kScoreScale),
+                                                     .value_dim = s.value_dim,
+                                                     .alibi_heads = s.alibi_heads,
+                                                     .first_head = FirstHead(op),
+                                                     .softcap = op.op.Get(Attribute::kScoreCap),
+                                                     .random = RandomMaskOf(op, FirstHead(op))});
 }
 
+// Key gradients are of this part only; query gradients add over parts.
 KernelCall MakeAttentionPartBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const QkvColumns q(s), kv(s, !Same(op, 0, 1)), dkv(s, !Same(op, 5, 6));
+  const QkvColumns q(s), kv(s, !Same(op, "q", "kv")), dkv(s, !Same(op, "dq", "dkv"));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  KernelCall call;
-  call.args.attention_part_backward = {.q = op.Pointer(0),
-                                       .k = op.Element(1, kv.k),
-                                       .v = op.Element(1, kv.v),
-                                       .out = op.Pointer(2),
-                                       .lse = op.Pointer<float>(3),
-                                       .dout = op.Pointer(4),
-                                       .dq = op.Pointer(5),
-                                       .dk = op.Element(6, dkv.k),
-                                       .dv = op.Element(6, dkv.v),
-                                       .query_runs = queries.at,
-                                       .key_runs = keys.at,
-                                       .query_run_count = queries.count,
-                                       .key_run_count = keys.count,
-                                       .batch = s.batch,
-                                       .sample_rows = s.sequence,
-                                       .q_stride = q.stride,
-                                       .kv_stride = kv.stride,
-                                       .dkv_stride = dkv.stride,
-                                       .heads = s.heads,
-                                       .kv_heads = s.kv_heads,
-                                       .head_dim = s.head_dim,
-                                       .accumulate_dq = op.op.accumulate,
-                                       .dtype = op.Dtype(0),
-                                       .window = s.window,
-                                       .scale = op.op.parameter,
-                                       .value_dim = s.value_dim,
-                                       .alibi_heads = s.alibi_heads,
-                                       .first_head = FirstHead(op),
-                                       .softcap = op.op.cap,
-                                       .random = RandomMaskOf(op, FirstHead(op))};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues& values) {
-    FtAttentionPartBackward part = args.attention_part_backward;
-    part.random = InStep(part.random, values);
-    return api.attention_part_backward(queue, &part);
-  };
-  return call;
+  return Call<&FtDeviceApi::attention_part_backward>({.q = op.Pointer("q"),
+                                                      .k = op.Element("kv", kv.k),
+                                                      .v = op.Element("kv", kv.v),
+                                                      .out = op.Pointer("out"),
+                                                      .lse = op.Pointer<float>("lse"),
+                                                      .dout = op.Pointer("dout"),
+                                                      .dq = op.Pointer("dq"),
+                                                      .dk = op.Element("dkv", dkv.k),
+                                                      .dv = op.Element("dkv", dkv.v),
+                                                      .query_runs = queries.at,
+                                                      .key_runs = keys.at,
+                                                      .query_run_count = queries.count,
+                                                      .key_run_count = keys.count,
+                                                      .batch = s.batch,
+                                                      .sample_rows = s.sequence,
+                                                      .q_stride = q.stride,
+                                                      .kv_stride = kv.stride,
+                                                      .dkv_stride = dkv.stride,
+                                                      .heads = s.heads,
+                                                      .kv_heads = s.kv_heads,
+                                                      .head_dim = s.head_dim,
+                                                      .accumulate_dq = op.op.accumulate,
+                                                      .dtype = op.Dtype("q"),
+                                                      .window = s.window,
+                                                      .scale = op.op.Get(Attribute::kScoreScale),
+                                                      .value_dim = s.value_dim,
+                                                      .alibi_heads = s.alibi_heads,
+                                                      .first_head = FirstHead(op),
+                                                      .softcap = op.op.Get(Attribute::kScoreCap),
+                                                      .random = RandomMaskOf(op, FirstHead(op))});
 }
 
 KernelCall MakeKeyColumns(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns packed(s), own(s, /*own=*/true);
-  const std::size_t packed_operand = op.op.inverse ? 1 : 0;
-  void* const columns = op.Element(packed_operand, packed.k);
-  void* const keys = op.Pointer(1 - packed_operand);
-  KernelCall call;
-  call.args.copy_rows = {.from = op.op.inverse ? keys : columns,
-                         .to = op.op.inverse ? columns : keys,
-                         .rows = s.rows,
-                         .cols = own.stride,
-                         .from_stride = op.op.inverse ? own.stride : packed.stride,
-                         .to_stride = op.op.inverse ? packed.stride : own.stride,
-                         .dtype = op.Dtype(0)};
-  call.launch = CallOf<&FtDeviceApi::copy_rows, &KernelArgs::copy_rows>;
-  return call;
+  void* const columns = op.op.inverse ? op.Element("to", packed.k) : op.Element("from", packed.k);
+  void* const keys = op.op.inverse ? op.Pointer("from") : op.Pointer("to");
+  return Call<&FtDeviceApi::copy_rows>({.from = op.op.inverse ? keys : columns,
+                                        .to = op.op.inverse ? columns : keys,
+                                        .rows = s.rows,
+                                        .cols = own.stride,
+                                        .from_stride = op.op.inverse ? own.stride : packed.stride,
+                                        .to_stride = op.op.inverse ? packed.stride : own.stride,
+                                        .dtype = op.Dtype("from")});
 }
 
-// A rectangle for each part and each of q, k and v.
+// Copies a rectangle for each rank's part and each of q, k and v. Kernels of 2 D copies are enough:
+// a launch each, 3 cp in all.
 KernelCall MakeHeadParts(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const std::int64_t q = std::int64_t{s.heads} * s.head_dim;
   const std::int64_t k = std::int64_t{s.kv_heads} * s.head_dim;
   const std::int64_t v = std::int64_t{s.kv_heads} * s.ValueDim();
-  const std::size_t whole_operand = op.op.inverse ? 1 : 0;
+  auto* const from = op.Pointer<std::byte>("from");
+  auto* const to = op.Pointer<std::byte>("to");
   KernelCall call;
-  call.args.head_parts = {.whole = op.Pointer<std::byte>(whole_operand),
-                          .parts = op.Pointer<std::byte>(1 - whole_operand),
-                          .rows = s.rows,
-                          .widths = {q, k, v},
-                          .count = s.cp,
-                          .each = BytesIn(op.op.formats[0], 1),
-                          .dtype = op.Dtype(0),
-                          .inverse = op.op.inverse};
+  call.args = HeadPartsCall{.whole = op.op.inverse ? to : from,
+                            .parts = op.op.inverse ? from : to,
+                            .rows = s.rows,
+                            .widths = {q, k, v},
+                            .count = s.cp,
+                            .each = BytesIn(FormatOf(op.op, "from"), 1),
+                            .dtype = op.Dtype("from"),
+                            .inverse = op.op.inverse};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
-    const HeadPartsCall& g = args.head_parts;
+    const HeadPartsCall& g = args.As<HeadPartsCall>();
     const std::int64_t stride = g.widths[0] + g.widths[1] + g.widths[2];
     std::byte* part = g.parts;
     for (std::int64_t p = 0; p < g.count; ++p) {
@@ -170,6 +154,20 @@ KernelCall MakeHeadParts(const BoundOp& op) {
     return FT_OK;
   };
   return call;
+}
+
+}  // namespace
+
+std::span<const KernelMaker> ContextAttentionMakers() {
+  static constexpr std::array kMakers = {
+      MakerOf<&FtDeviceApi::attention_part_forward>(OpKind::kAttentionPartForward,
+                                                    &MakeAttentionPartForward),
+      MakerOf<&FtDeviceApi::attention_part_backward>(OpKind::kAttentionPartBackward,
+                                                     &MakeAttentionPartBackward),
+      MakerOf<&FtDeviceApi::copy_rows>(OpKind::kKeyColumns, &MakeKeyColumns),
+      MakerOf<&FtDeviceApi::copy_rows>(OpKind::kHeadParts, &MakeHeadParts),
+  };
+  return kMakers;
 }
 
 }  // namespace foretrain

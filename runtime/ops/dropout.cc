@@ -1,32 +1,14 @@
-// Dropout: which random numbers an op draws, and its kernels.
+// Kernel calls of dropout, and the random numbers that an op draws.
 #include "base/hash.h"
-#include "runtime/ops/kernel_call.h"
+#include "runtime/ops/kernel_makers.h"
 #include "runtime/ops/sequence_runs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
-
-RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, const InstructionKey& key,
-                          const Plan& plan, int dp) {
-  if (op.dropout == 0.0F) return {};
-  return {StableHash().Add(seed).Add(key.block).Add(op.dropout_site).Value(),
-          plan.FirstSample(dp, key.micro_batch)};
-}
-
-FtRandomMask RandomMaskOf(const BoundOp& op, std::int64_t first_head) {
-  return {.key = op.random.stream,
-          .first_sample = op.random.first_sample,
-          .first_head = first_head,
-          .probability = op.op.dropout};
-}
-
-FtRandomMask InStep(FtRandomMask mask, const StepValues& values) {
-  if (mask.probability > 0.0F) mask.key = StableHash().Add(mask.key).Add(values.step).Value();
-  return mask;
-}
-
 namespace {
 
+// Arguments that the three dropout ops share. first_row and runs give each row's token, on which
+// its random numbers depend, so that all parallel layouts drop the same elements.
 FtDropout DropoutOf(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   return {.x = nullptr,
@@ -45,48 +27,65 @@ FtDropout DropoutOf(const BoundOp& op) {
           .bias_dtype = FT_F32};
 }
 
-FtStatus LaunchDropout(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                       const StepValues& values) {
-  FtDropout dropout = args.dropout;
-  dropout.random = InStep(dropout.random, values);
-  return api.dropout(queue, &dropout);
+KernelCall MakeDropout(const BoundOp& op) {
+  FtDropout dropout = DropoutOf(op);
+  dropout.x = op.Pointer("x");
+  dropout.bias = op.Pointer("bias");
+  dropout.residual = op.Pointer("residual");
+  dropout.out = op.Pointer("out");
+  dropout.mask = op.Pointer<std::uint8_t>("mask");
+  dropout.dtype = op.Dtype("x");
+  dropout.bias_dtype = op.Dtype("bias");
+  return Call<&FtDeviceApi::dropout>(dropout);
+}
+
+// The dropout kernel without x writes the mask only.
+KernelCall MakeDropoutMask(const BoundOp& op) {
+  FtDropout dropout = DropoutOf(op);
+  dropout.mask = op.Pointer<std::uint8_t>("mask");
+  return Call<&FtDeviceApi::dropout>(dropout);
+}
+
+KernelCall MakeDropoutBackward(const BoundOp& op) {
+  return Call<&FtDeviceApi::dropout_backward>({.dy = op.Pointer("dy"),
+                                               .mask = op.Pointer<std::uint8_t>("mask"),
+                                               .dx = op.Pointer("dx"),
+                                               .elements = op.op.shape.rows * op.op.shape.cols,
+                                               .probability = op.op.dropout,
+                                               .dtype = op.Dtype("dy")});
 }
 
 }  // namespace
 
-KernelCall MakeDropout(const BoundOp& op) {
-  KernelCall call;
-  FtDropout dropout = DropoutOf(op);
-  dropout.x = op.Pointer(0);
-  dropout.bias = op.Pointer(1);
-  dropout.residual = op.Pointer(2);
-  dropout.out = op.Pointer(3);
-  dropout.mask = op.Pointer<std::uint8_t>(4);
-  dropout.dtype = op.Dtype(0);
-  dropout.bias_dtype = op.Dtype(1);
-  call.args.dropout = dropout;
-  call.launch = &LaunchDropout;
-  return call;
+// The stream depends on seed, block and dropout site, and not on the rank or the pass. A
+// recomputation draws the same numbers.
+RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, const InstructionKey& key,
+                          const Plan& plan, int dp) {
+  if (op.dropout == 0.0F) return {};
+  return {StableHash().Add(seed).Add(key.block).Add(op.dropout_site).Value(),
+          plan.FirstSample(dp, key.micro_batch)};
 }
 
-KernelCall MakeDropoutMask(const BoundOp& op) {
-  KernelCall call;
-  call.args.dropout = DropoutOf(op);
-  call.args.dropout.mask = op.Pointer<std::uint8_t>(0);
-  call.launch = &LaunchDropout;
-  return call;
+FtRandomMask RandomMaskOf(const BoundOp& op, std::int64_t first_head) {
+  return {.key = op.random.stream,
+          .first_sample = op.random.first_sample,
+          .first_head = first_head,
+          .probability = op.op.dropout};
 }
 
-KernelCall MakeDropoutBackward(const BoundOp& op) {
-  KernelCall call;
-  call.args.dropout_backward = {.dy = op.Pointer(0),
-                                .mask = op.Pointer<std::uint8_t>(1),
-                                .dx = op.Pointer(2),
-                                .elements = op.op.shape.rows * op.op.shape.cols,
-                                .probability = op.op.dropout,
-                                .dtype = op.Dtype(0)};
-  call.launch = CallOf<&FtDeviceApi::dropout_backward, &KernelArgs::dropout_backward>;
-  return call;
+// The step enters at launch, because the arguments are made before the first step.
+FtRandomMask InStep(FtRandomMask mask, const StepValues& values) {
+  if (mask.probability > 0.0F) mask.key = StableHash().Add(mask.key).Add(values.step).Value();
+  return mask;
+}
+
+std::span<const KernelMaker> DropoutMakers() {
+  static constexpr std::array kMakers = {
+      MakerOf<&FtDeviceApi::dropout>(OpKind::kDropout, &MakeDropout),
+      MakerOf<&FtDeviceApi::dropout>(OpKind::kDropoutMask, &MakeDropoutMask),
+      MakerOf<&FtDeviceApi::dropout_backward>(OpKind::kDropoutBackward, &MakeDropoutBackward),
+  };
+  return kMakers;
 }
 
 }  // namespace foretrain

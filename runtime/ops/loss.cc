@@ -1,94 +1,129 @@
-// Cross-entropy, whole or with the vocabulary split over tensor-parallel ranks.
-#include "runtime/ops/kernel_call.h"
+// Kernel calls of cross-entropy, whole or with the vocabulary split over tensor-parallel ranks.
+#include "runtime/ops/kernel_makers.h"
 
 namespace foretrain {
+namespace {
 
+// Logits are fp32 in every precision, because exponentials of 16-bit logits lose too many bits.
 KernelCall MakeCrossEntropyForward(const BoundOp& op) {
-  KernelCall call;
-  call.args.cross_entropy_forward = {.logits = op.Pointer(0),
-                                     .targets = op.Pointer<std::int32_t>(1),
-                                     .lse = op.Pointer<float>(2),
-                                     .loss = op.Pointer<float>(3),
-                                     .rows = op.op.shape.rows,
-                                     .vocab = op.op.shape.vocab,
-                                     .scale = op.op.scale,
-                                     .accumulate = op.op.accumulate,
-                                     .dtype = FT_F32};
-  call.launch = CallOf<&FtDeviceApi::cross_entropy_forward, &KernelArgs::cross_entropy_forward>;
-  return call;
+  return Call<&FtDeviceApi::cross_entropy_forward>({.logits = op.Pointer("logits"),
+                                                    .targets = op.Pointer<std::int32_t>("targets"),
+                                                    .lse = op.Pointer<float>("lse"),
+                                                    .loss = op.Pointer<float>("loss"),
+                                                    .rows = op.op.shape.rows,
+                                                    .vocab = op.op.shape.vocab,
+                                                    .scale = op.op.Get(Attribute::kLossShare),
+                                                    .accumulate = op.op.accumulate,
+                                                    .dtype = FT_F32});
 }
 
+// Overwrites the logits by their gradient. One entry serves both layouts: first_id and all_ids find
+// the target's column.
 KernelCall MakeCrossEntropyBackward(const BoundOp& op) {
-  KernelCall call;
-  call.args.cross_entropy_backward = {.logits = op.Pointer(0),
-                                      .targets = op.Pointer<std::int32_t>(1),
-                                      .lse = op.Pointer<float>(2),
-                                      .rows = op.op.shape.rows,
-                                      .vocab = op.op.shape.vocab,
-                                      .first_id = op.FirstId(),
-                                      .all_ids = op.op.shape.vocab_total,
-                                      .scale = op.op.scale,
-                                      .dtype = FT_F32,
-                                      .softcap = op.op.parameter,
-                                      .loss_scale = op.Pointer<float>(3)};
-  call.launch = CallOf<&FtDeviceApi::cross_entropy_backward, &KernelArgs::cross_entropy_backward>;
-  return call;
+  return Call<&FtDeviceApi::cross_entropy_backward>(
+      {.logits = op.Pointer("logits"),
+       .targets = op.Pointer<std::int32_t>("targets"),
+       .lse = op.Pointer<float>("lse"),
+       .rows = op.op.shape.rows,
+       .vocab = op.op.shape.vocab,
+       .first_id = op.FirstId(),
+       .all_ids = op.op.shape.vocab_total,
+       .scale = op.op.Get(Attribute::kLossShare),
+       .dtype = FT_F32,
+       .softcap = op.op.Get(Attribute::kSoftcap),
+       .loss_scale = op.Pointer<float>("loss_scale")});
 }
 
+// vocab_max, vocab_sums and vocab_loss are the three local steps of a split loss; all-reduces lie
+// between them.
 KernelCall MakeVocabMax(const BoundOp& op) {
-  KernelCall call;
-  call.args.vocab_max = {.logits = op.Pointer(0),
-                         .max = op.Pointer<float>(1),
-                         .rows = op.op.shape.rows,
-                         .vocab = op.op.shape.vocab,
-                         .first_id = op.FirstId(),
-                         .all_ids = op.op.shape.vocab_total,
-                         .dtype = FT_F32};
-  call.launch = CallOf<&FtDeviceApi::vocab_max, &KernelArgs::vocab_max>;
-  return call;
+  return Call<&FtDeviceApi::vocab_max>({.logits = op.Pointer("logits"),
+                                        .max = op.Pointer<float>("max"),
+                                        .rows = op.op.shape.rows,
+                                        .vocab = op.op.shape.vocab,
+                                        .first_id = op.FirstId(),
+                                        .all_ids = op.op.shape.vocab_total,
+                                        .dtype = FT_F32});
 }
 
+// Local sum of exponentials relative to the global maximum, and the target's logit if this rank has
+// it.
 KernelCall MakeVocabSums(const BoundOp& op) {
-  KernelCall call;
-  call.args.vocab_sums = {.logits = op.Pointer(0),
-                          .targets = op.Pointer<std::int32_t>(1),
-                          .max = op.Pointer<float>(2),
-                          .sum = op.Pointer<float>(3),
-                          .picked = op.Pointer<float>(4),
-                          .rows = op.op.shape.rows,
-                          .vocab = op.op.shape.vocab,
-                          .first_id = op.FirstId(),
-                          .all_ids = op.op.shape.vocab_total,
-                          .dtype = FT_F32};
-  call.launch = CallOf<&FtDeviceApi::vocab_sums, &KernelArgs::vocab_sums>;
-  return call;
+  return Call<&FtDeviceApi::vocab_sums>({.logits = op.Pointer("logits"),
+                                         .targets = op.Pointer<std::int32_t>("targets"),
+                                         .max = op.Pointer<float>("max"),
+                                         .sum = op.Pointer<float>("sum"),
+                                         .picked = op.Pointer<float>("picked"),
+                                         .rows = op.op.shape.rows,
+                                         .vocab = op.op.shape.vocab,
+                                         .first_id = op.FirstId(),
+                                         .all_ids = op.op.shape.vocab_total,
+                                         .dtype = FT_F32});
 }
 
 KernelCall MakeVocabLoss(const BoundOp& op) {
-  KernelCall call;
-  call.args.vocab_loss = {.targets = op.Pointer<std::int32_t>(0),
-                          .max = op.Pointer<float>(1),
-                          .sum = op.Pointer<float>(2),
-                          .picked = op.Pointer<float>(3),
-                          .lse = op.Pointer<float>(4),
-                          .loss = op.Pointer<float>(5),
-                          .rows = op.op.shape.rows,
-                          .all_ids = op.op.shape.vocab_total,
-                          .scale = op.op.scale,
-                          .accumulate = op.op.accumulate,
-                          .dtype = FT_F32};
-  call.launch = CallOf<&FtDeviceApi::vocab_loss, &KernelArgs::vocab_loss>;
-  return call;
+  return Call<&FtDeviceApi::vocab_loss>({.targets = op.Pointer<std::int32_t>("targets"),
+                                         .max = op.Pointer<float>("max"),
+                                         .sum = op.Pointer<float>("sum"),
+                                         .picked = op.Pointer<float>("picked"),
+                                         .lse = op.Pointer<float>("lse"),
+                                         .loss = op.Pointer<float>("loss"),
+                                         .rows = op.op.shape.rows,
+                                         .all_ids = op.op.shape.vocab_total,
+                                         .scale = op.op.Get(Attribute::kLossShare),
+                                         .accumulate = op.op.accumulate,
+                                         .dtype = FT_F32});
 }
 
+KernelCall MakeZLoss(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  return Call<&FtDeviceApi::z_loss>({.lse = op.Pointer<float>("lse"),
+                                     .targets = op.Pointer<std::int32_t>("targets"),
+                                     .loss = op.Pointer<float>("loss"),
+                                     .rows = s.rows,
+                                     .ids = s.vocab_total > 0 ? s.vocab_total : s.vocab,
+                                     .scale = op.op.Get(Attribute::kLossShare),
+                                     .weight = op.op.Get(Attribute::kZWeight)});
+}
+
+KernelCall MakeZLossBackward(const BoundOp& op) {
+  return Call<&FtDeviceApi::z_loss_backward>({.d_logits = op.Pointer("logits"),
+                                              .targets = op.Pointer<std::int32_t>("targets"),
+                                              .lse = op.Pointer<float>("lse"),
+                                              .rows = op.op.shape.rows,
+                                              .vocab = op.op.shape.vocab,
+                                              .first_id = op.FirstId(),
+                                              .all_ids = op.op.shape.vocab_total,
+                                              .scale = op.op.Get(Attribute::kLossShare),
+                                              .weight = op.op.Get(Attribute::kZWeight),
+                                              .dtype = op.Dtype("logits"),
+                                              .loss_scale = op.Pointer<float>("loss_scale")});
+}
+
+// Targets of MTP layers: those of the next position.
 KernelCall MakeShiftTargets(const BoundOp& op) {
-  KernelCall call;
-  call.args.shift_targets = {.targets = op.Pointer<std::int32_t>(0),
-                             .out = op.Pointer<std::int32_t>(1),
-                             .rows = op.op.shape.rows,
-                             .sequence = op.op.shape.sequence};
-  call.launch = CallOf<&FtDeviceApi::shift_targets, &KernelArgs::shift_targets>;
-  return call;
+  return Call<&FtDeviceApi::shift_targets>({.targets = op.Pointer<std::int32_t>("targets"),
+                                            .out = op.Pointer<std::int32_t>("out"),
+                                            .rows = op.op.shape.rows,
+                                            .sequence = op.op.shape.sequence});
+}
+
+}  // namespace
+
+std::span<const KernelMaker> LossMakers() {
+  static constexpr std::array kMakers = {
+      MakerOf<&FtDeviceApi::cross_entropy_forward>(OpKind::kCrossEntropyForward,
+                                                   &MakeCrossEntropyForward),
+      MakerOf<&FtDeviceApi::cross_entropy_backward>(OpKind::kCrossEntropyBackward,
+                                                    &MakeCrossEntropyBackward),
+      MakerOf<&FtDeviceApi::vocab_max>(OpKind::kVocabMax, &MakeVocabMax),
+      MakerOf<&FtDeviceApi::vocab_sums>(OpKind::kVocabSums, &MakeVocabSums),
+      MakerOf<&FtDeviceApi::vocab_loss>(OpKind::kVocabLoss, &MakeVocabLoss),
+      MakerOf<&FtDeviceApi::z_loss>(OpKind::kZLoss, &MakeZLoss),
+      MakerOf<&FtDeviceApi::z_loss_backward>(OpKind::kZLossBackward, &MakeZLossBackward),
+      MakerOf<&FtDeviceApi::shift_targets>(OpKind::kShiftTargets, &MakeShiftTargets),
+  };
+  return kMakers;
 }
 
 }  // namespace foretrain

@@ -1,15 +1,14 @@
-// Where queries, keys and values lie in a row of attention's input.
+// QkvColumns, the columns of queries, keys and values in a row of attention's input.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/ops/kernel_call.h"
-#include "sim/program/op.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
-// In elements from the start of a row [q | k | v] or, for keys and values in a tensor of their own,
-// [k | v].
+// Offsets in elements from the start of a row [q | k | v] or, with `own`, of a row [k | v].
 struct QkvColumns {
   explicit QkvColumns(const OpShape& s, bool own = false)
       : k(own ? 0 : std::int64_t{s.heads} * s.head_dim),
@@ -20,8 +19,9 @@ struct QkvColumns {
   std::int64_t stride;
 };
 
-// The first head of an attention op among all heads of the model: tp ranks have parts of them and,
-// where a part goes by heads over cp ranks (queries of all tokens), those parts of it.
+// Index of the op's first head among the model's heads. tp ranks have consecutive shares of the
+// heads. With all-to-all context parallelism (queries of all tokens) each share is divided again
+// over cp ranks.
 inline std::int32_t FirstHead(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const bool by_heads = s.rows > s.batch * s.sequence;

@@ -1,12 +1,14 @@
 #include "runtime/ops/sequence_runs.h"
 
-#include "sim/program/blocks/context_parallel.h"
+#include "sim/program/blocks/layer/context_parallel.h"
 
 namespace foretrain {
 
+// Two runs of sequence / 2 rows for each rank, at the positions of its two chunks. Runs of one
+// sample suffice: kernels repeat them for each sample.
 SequenceRuns::SequenceRuns(const OpShape& shape) {
   const std::int64_t chunk = shape.sequence / 2;
-  // Tensors of all ranks hold one rank's rows, sample by sample, and then the next one's.
+  // Gathered tensors hold one rank's rows, sample by sample, then the next rank's.
   const std::int64_t share_rows = shape.batch * shape.sequence;
   for (int rank = 0; rank < shape.cp; ++rank) {
     std::int64_t row = 0;

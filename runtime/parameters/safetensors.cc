@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/parameters/tensor_names.h"
@@ -15,14 +15,17 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // as the format's own library
+constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own library
 constexpr std::int64_t kMaxFileBytes = 64 * kGiB;
 
+// 0 for a dtype that cannot be read.
 std::int64_t SizeOf(std::string_view dtype) {
   if (dtype == "F32") return 4;
   return dtype == "BF16" || dtype == "F16" ? 2 : 0;
 }
 
+// Numbers with exponent 0 are subnormal: fraction times 2^-24. Others have an implicit leading 1,
+// hence 1024 + fraction.
 float HalfToFloat(std::uint16_t half) {
   const int exponent = half >> 10 & 31;
   const int fraction = half & 1023;
@@ -32,7 +35,7 @@ float HalfToFloat(std::uint16_t half) {
                        : sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
 }
 
-// A file in memory with its tensors.
+// A file in memory and its tensors.
 struct File {
   std::string path;
   std::string bytes;
@@ -51,6 +54,8 @@ struct File {
                                  : HalfToFloat(half);
   }
 
+  // Our own name takes precedence; else the tensor is searched by the names of the Hugging Face
+  // library.
   FileTensor TensorOf(const ModelSpec& model, const ParameterPlace& place) const {
     const auto has = [&](const std::string& name) { return entries.count(name) > 0; };
     if (has(place.name)) return {.name = place.name};
@@ -58,6 +63,8 @@ struct File {
   }
 };
 
+// Reads part of one row of our tensor from wherever the file stores it: as a row, a column
+// (transposed), or interleaved with other tensors. The file's shape is checked first.
 Result<void> ReadPiece(const File& file, const ModelSpec& model, const ParameterPlace& place,
                        std::int64_t row, std::int64_t col, std::span<float> out) {
   const FileTensor name = file.TensorOf(model, place);
@@ -67,7 +74,7 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
                                                  "; it holds the weights of another model");
   }
   const SafetensorEntry& entry = found->second;
-  // A bias of logits is a column here.
+  // Our bias of logits is a column; the file has it as a vector.
   const bool vector = place.rows == 1 || (place.cols == 1 && entry.rows == 1);
   const std::int64_t length = place.rows * place.cols;
   const std::int64_t rows = name.transposed ? entry.cols : entry.rows;
@@ -93,7 +100,8 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   return {};
 }
 
-// No two tensors may share bytes.
+// Rejects files in which two tensors share bytes. Sorted by begin, a tensor can overlap only if it
+// begins before its predecessor ends: O(n log n). Empty tensors share no bytes.
 Result<void> CheckDisjoint(const std::map<std::string, SafetensorEntry>& entries,
                            std::string_view file) {
   std::vector<std::pair<std::int64_t, std::string_view>> order;  // (begin, name)
@@ -113,6 +121,8 @@ Result<void> CheckDisjoint(const std::map<std::string, SafetensorEntry>& entries
 
 }  // namespace
 
+// All sizes come from the file: products are checked for overflow, and offsets against the file's
+// size.
 Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
                                                                       std::int64_t file_bytes,
                                                                       std::string_view file) {
@@ -144,7 +154,7 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
       return Fail(ErrorCode::kCorruptInput,
                   where + "has no shape of one to three dimensions and two offsets");
     }
-    // Of three dimensions the first two are rows.
+    // With three dimensions, the first two are rows.
     entry.rows = 1;
     bool countable = true;
     for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
@@ -169,6 +179,8 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
   return entries;
 }
 
+// The length of the header is compared as an unsigned number with what the file holds, so that no
+// value can overflow.
 Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
                                             const ModelSpec& model, std::uint64_t seed) {
   auto file = std::make_shared<File>();  // shared by the copies of the source
@@ -193,6 +205,8 @@ Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string
       });
 }
 
+// Both loops walk the map in the same order, so offsets and data agree. The whole file is built in
+// memory first.
 Result<void> WriteSafetensors(FileSystem& files, const std::string& path,
                               const TensorMap& tensors) {
   JsonWriter json;

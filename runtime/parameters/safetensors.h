@@ -1,4 +1,4 @@
-// Weights from safetensors files under Hugging Face names. Leaves out checkpoints of a run.
+// Weights from safetensors files with Hugging Face names. Checkpoints of a run are separate.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/result.h"
 #include "runtime/parameters/tensors.h"
-#include "sim/spec/model_spec.h"
+#include "sim/config/model/model_spec.h"
 
 namespace foretrain {
 
@@ -22,21 +22,21 @@ struct SafetensorEntry {
   std::int64_t end = 0;
 };
 
-// The header of a safetensors file of `file_bytes` bytes: 8 bytes of length, then JSON. `text` is
-// the JSON; offsets in the result count from the start of the file.
+// Parses the header of a safetensors file of `file_bytes` bytes: 8 bytes of length, then JSON.
+// `text` is the JSON; offsets in the result count from the start of the file.
 //
-// Errors: kCorruptInput, naming tensor and field: not JSON, an unknown dtype, more than two
+// Errors: kCorruptInput, naming tensor and field: not JSON, an unknown dtype, more than three
 // dimensions, a length that is not shape times dtype, or a tensor outside the file.
 Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
                                                                       std::int64_t file_bytes,
                                                                       std::string_view file);
 
-// The weights in `path` as a source for FillParameters, under our names or those of the Hugging
-// Face library (tensor_names.h). Adapters (`...lora_A.weight`, `...lora_B.weight`) that the file
-// has not are fresh, of `seed`, so that a base model's file is where their training begins.
+// The weights in `path` as a source for FillParameters, by our names or the Hugging Face library's
+// (tensor_names.h). Adapters (`...lora_A.weight`, `...lora_B.weight`) missing from the file are
+// initialized from `seed`, so that training can start from a base model's file.
 //
-// Errors: as the header's; kInvalidArgument, a tensor of the model that the file lacks or has with
-// another shape (both are named). Reads the whole file.
+// Errors: as the header's; kInvalidArgument, a tensor of the model is missing or has another shape
+// (both are named). Reads the whole file.
 Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
                                             const ModelSpec& model, std::uint64_t seed = 0);
 

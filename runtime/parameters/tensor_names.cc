@@ -6,8 +6,8 @@
 namespace foretrain {
 namespace {
 
-// `ours` begins a tensor's name, of a layer where `theirs` has {}, its number; what follows is the
-// same in both.
+// Maps a name that starts with `ours` to `theirs`; the rest of the name stays. {} stands for the
+// layer's number.
 struct Rule {
   std::string_view ours;
   std::string_view theirs;
@@ -40,11 +40,11 @@ constexpr Rule kLlama[] = {
     {"mlp.up.", "model.layers.{}.mlp.up_proj."},
     {"mlp.down.", "model.layers.{}.mlp.down_proj."},
 };
-// Latent attention without a vector for queries.
+// Latent attention without low-rank queries.
 constexpr Rule kStraightQueries[] = {
     {"attention.q_up.", "model.layers.{}.self_attn.q_proj."},
 };
-// Rows of the families below stand before Llama's.
+// Rules of the families below take precedence over Llama's.
 constexpr Rule kGemma2[] = {
     {"attention.post_norm.", "model.layers.{}.post_attention_layernorm."},
     {"norm2.", "model.layers.{}.pre_feedforward_layernorm."},
@@ -117,7 +117,7 @@ constexpr Rule kMpt[] = {
     {"mlp.up.", "transformer.blocks.{}.ffn.up_proj."},
     {"mlp.down.", "transformer.blocks.{}.ffn.down_proj."},
 };
-// Under the prefix "" or "transformer.".
+// With the prefix "" or "transformer.".
 constexpr Rule kGpt2[] = {
     {"embedding.tokens.", "wte."}, {"embedding.positions.", "wpe."},
     {"head.norm.", "ln_f."},       {"norm1.", "h.{}.ln_1."},
@@ -125,16 +125,18 @@ constexpr Rule kGpt2[] = {
     {"mlp.up.", "h.{}.mlp.c_fc."}, {"mlp.down.", "h.{}.mlp.c_proj."},
 };
 
-// How q, k and v lie in the file.
+// Layout of q, k and v in the file: separate, one tensor after the other, or interleaved by head.
 enum class Qkv { kApart, kBehindEachOther, kByHead };
 
+// Families are tried in order, and the first whose mark is in the file counts. A mark must
+// therefore be missing from all later families' files.
 struct Library {
-  std::string_view mark;  // a tensor that files of the family have, and of no family before it
+  std::string_view mark;  // tensor that this family has and earlier ones do not
   std::span<const Rule> rules;
   Qkv qkv = Qkv::kApart;
-  std::string_view packed = "";  // q, k and v in one
-  bool gate_up = false;          // gate and up in one
-  bool pairs_beside = false;     // of rotary positions
+  std::string_view packed = "";  // tensor that holds q, k and v
+  bool gate_up = false;          // gate and up are one tensor
+  bool pairs_beside = false;     // rotary pairs are adjacent
   bool is_gpt2 = false;
 };
 constexpr std::string_view kLlamaPacked = "model.layers.{}.self_attn.qkv_proj.";
@@ -177,7 +179,7 @@ constexpr std::array kLibraries = {
 };
 constexpr Library kPlainLlama{.mark = "", .rules = {}};
 
-// "layers.3.mlp.up.weight": "3" and "mlp.up.weight"; another name as it is, of no layer.
+// Splits "layers.3.mlp.up.weight" into "3" and "mlp.up.weight"; other names have no layer.
 struct OurName {
   std::string_view layer;
   std::string_view rest;
@@ -196,7 +198,7 @@ std::string InLayer(std::string_view pattern, std::string_view layer) {
   return name;
 }
 
-// The rule's name, or nothing.
+// The name by the first rule that matches; "" if none does.
 std::string Renamed(std::span<const Rule> rules, const OurName& ours) {
   for (const Rule& rule : rules) {
     const bool of_layer = rule.theirs.find("{}") != std::string_view::npos;
@@ -206,7 +208,7 @@ std::string Renamed(std::span<const Rule> rules, const OurName& ours) {
   return {};
 }
 
-// Experts: "experts.3.mlp.up.weight", "shared.mlp.up.weight", "router.weight".
+// Names of experts: "experts.3.mlp.up.weight", "shared.mlp.up.weight", "router.weight".
 std::string NameOfExperts(const HasTensor& has, const OurName& ours) {
   const std::string layer = "model.layers." + std::string(ours.layer) + ".";
   const bool mixtral = has(layer + "block_sparse_moe.gate.weight");
@@ -240,10 +242,12 @@ std::string NameOfExperts(const HasTensor& has, const OurName& ours) {
   return {};
 }
 
+// True for the weight of a norm. Its bias is stored as it is in all families.
 bool IsNorm(std::string_view rest) {
   return rest.find("norm") != std::string_view::npos && rest.ends_with(".weight");
 }
 
+// The family of a file, and the prefix of its names.
 struct Found {
   const Library& library;
   std::string prefix;
@@ -258,7 +262,7 @@ Found FindLibrary(const HasTensor& has) {
   return {kPlainLlama, ""};
 }
 
-// q, k or v where they are one tensor.
+// Finds q, k or v in a packed tensor; false if the family stores them separately.
 bool FromPacked(const Found& found, const ModelSpec& model, const OurName& ours, FileTensor& out) {
   if (found.library.qkv == Qkv::kApart) return false;
   const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
@@ -280,6 +284,7 @@ bool FromPacked(const Found& found, const ModelSpec& model, const OurName& ours,
   return false;
 }
 
+// The gate's rows come first, then those of up.
 bool FromGateUp(const Library& library, const ModelSpec& model, const OurName& ours,
                 FileTensor& out) {
   const bool gate = ours.rest.starts_with("mlp.gate."), up = ours.rest.starts_with("mlp.up.");
@@ -290,7 +295,7 @@ bool FromGateUp(const Library& library, const ModelSpec& model, const OurName& o
   return true;
 }
 
-// gpt-oss: all experts' weights are one tensor [experts, in, out], with gate and up in turns.
+// gpt-oss stores all experts in one tensor [experts, in, out], with gate and up interleaved.
 bool FromStackedExperts(const HasTensor& has, const ModelSpec& model, const OurName& ours,
                         FileTensor& out) {
   constexpr std::string_view kExperts = "experts.";
@@ -316,7 +321,9 @@ bool FromStackedExperts(const HasTensor& has, const ModelSpec& model, const OurN
   return true;
 }
 
-// Of each head the part that is turned.
+// Marks the part of each head that uses RoPE (multi-head latent attention). Queries have the
+// rotated part at the end of each head. The compressed keys and values have it once, after
+// key_value_rank rows.
 void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& out) {
   const bool queries = ours.rest == "attention.q_up.weight";
   if (!queries && ours.rest != "attention.kv_down.weight") return;
@@ -325,7 +332,7 @@ void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& ou
   out.head_dim = out.turned_first + out.turned;
 }
 
-// A layer that predicts ahead is one more layer in published files.
+// A multi-token prediction (MTP) layer is stored as one more layer in published files.
 ParameterPlace AsLayer(const ModelSpec& model, const ParameterPlace& place) {
   ParameterPlace layer = place;
   for (std::int64_t depth = 0; depth < model.predict_ahead; ++depth) {
@@ -339,6 +346,8 @@ ParameterPlace AsLayer(const ModelSpec& model, const ParameterPlace& place) {
 
 }  // namespace
 
+// In the turned part our row i of the first half is the file's row 2 i. Row i of the second half is
+// 2 i + 1.
 std::int64_t FileTensor::Row(std::int64_t row) const {
   if (interleaved > 1) {
     const std::int64_t head = row / head_dim;
@@ -352,6 +361,7 @@ std::int64_t FileTensor::Row(std::int64_t row) const {
   return first_row + row;
 }
 
+// Special layouts are tried first, then the family's rules, then experts, then Llama's names.
 FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const ParameterPlace& of) {
   const ParameterPlace place = AsLayer(model, of);
   const Found found = FindLibrary(has);
@@ -365,12 +375,12 @@ FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const Par
     out.name = Renamed(found.library.rules, ours);
     if (!out.name.empty()) out.name = found.prefix + out.name;
     if (out.name.empty()) out.name = NameOfExperts(has, ours);
-    // Newer files of a family call its head as Llama's do.
+    // Newer files of a family name the head as Llama does.
     const bool is_head = ours.rest == "head.weight" || ours.rest == "head.bias";
     if (out.name.empty() || (is_head && !has(out.name))) out.name = Renamed(kLlama, ours);
   }
   const bool norm = IsNorm(ours.rest);
-  // GPT-BigCode has GPT-2's names, one key head, and weights as all others have them.
+  // GPT-BigCode has GPT-2's names but one key head, and stores weights untransposed.
   const bool conv = found.library.is_gpt2 && model.kv_heads == model.heads;
   out.transposed = conv && place.rows > 1 && !ours.layer.empty() && !norm;
   const bool turns = ours.rest.starts_with("attention.q.") || ours.rest.starts_with("attention.k.");

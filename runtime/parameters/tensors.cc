@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/nf4.h"
-#include "base/number_formats.h"
-#include "base/random.h"
-#include "sim/program/lower/stage.h"
-#include "sim/program/precision.h"
+#include "base/numeric/nf4.h"
+#include "base/numeric/number_formats.h"
+#include "base/numeric/random.h"
+#include "sim/program/ir/precision.h"
+#include "sim/program/lower/layout/stage.h"
 
 namespace foretrain {
 namespace {
@@ -17,7 +17,7 @@ constexpr float kStandardDeviation = 0.02F;
 
 bool EndsWith(const std::string& text, std::string_view end) { return text.ends_with(end); }
 
-// One piece of a row of a tensor, and where it lies in the rank's buffer (elements).
+// A piece of a row of a tensor, and its place in the rank's buffer (in elements).
 struct Piece {
   std::int64_t row = 0;
   std::int64_t col = 0;
@@ -25,8 +25,9 @@ struct Piece {
   std::int64_t at = 0;
 };
 
-// The pieces of `place` in the bucket's elements [begin, end), which lie in a buffer whose first
-// element is `first` of the bucket.
+// Visits the pieces of `place` inside the bucket's elements `range`, in a buffer that starts with
+// element `first` of the bucket. O(rows): a row is contiguous in the bucket, so it gives at most
+// one piece, cut at the borders of the range.
 void ForEachPiece(const ParameterPlace& place, ShardRange range, std::int64_t first,
                   const std::function<void(const Piece&)>& use) {
   const std::int64_t width = place.col_end - place.col_begin;
@@ -38,12 +39,13 @@ void ForEachPiece(const ParameterPlace& place, ShardRange range, std::int64_t fi
   }
 }
 
-// Buffer of one kind of state of a bucket, and the element of the bucket that it begins with.
+// Buffer with one kind of a bucket's state, and the bucket's element at its start.
 struct StateBuffer {
   std::int32_t buffer = -1;
   std::int64_t first = 0;
 };
-// Whether a buffer holds all of a bucket, in its own format.
+// True if the buffer holds the whole bucket, in its own format. Under ZeRO a buffer may hold only
+// this rank's shard.
 bool HoldsAll(const RankProgram& rank, const Bucket& bucket, std::int32_t buffer) {
   const Buffer& of = rank.buffers[static_cast<std::size_t>(buffer)];
   return of.bytes == BytesIn(of.format, bucket.elements);
@@ -57,18 +59,18 @@ StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind ki
   const bool whole = !moments && HoldsAll(rank, bucket, buffer);
   return {buffer, whole ? 0 : shard * bucket.shard};
 }
-// The shard that updates are made on where parameters are a shorter copy of it.
+// The fp32 master shard, if parameters are stored in a shorter format.
 StateBuffer MasterOf(const Bucket& bucket) {
   return {bucket.master, bucket.elements / bucket.shards * bucket.shard};
 }
 
-// A buffer wherever it lies, by numbers in fp32: what is on a disk is read, and written back when
-// another is opened or by Flush.
+// Access to a buffer as fp32 numbers wherever it is stored. Data on a disk is read on Open and
+// written back when another buffer is opened, or by Flush.
 class StateView {
  public:
   StateView(RankArena& arena, const RankProgram& rank) : arena_(arena), rank_(rank) {}
 
-  // Opens a buffer of fp32, bf16 or fp16.
+  // Opens a buffer in fp32, bf16 or fp16.
   Result<void> Open(std::int32_t buffer) {
     format_ = rank_.buffers[static_cast<std::size_t>(buffer)].format;
     if ((at_ = arena_.BufferAt(buffer)) != nullptr) return {};
@@ -81,7 +83,7 @@ class StateView {
     at_ = bytes_.data();
     return {};
   }
-  // Numbers from `first` on of the open buffer; rounded to its format.
+  // Numbers from `first` on; Write rounds to the buffer's format.
   void Read(std::int64_t first, std::span<float> out) const {
     const std::byte* const from = at_ + BytesIn(format_, first);
     if (format_ == NumberFormat::kFp32) {
@@ -107,7 +109,7 @@ class StateView {
       codes[i] = bf16 ? Bf16OfFloat(numbers[i]) : Fp16OfFloat(numbers[i]);
     }
   }
-  // Bytes of one that is moved whole.
+  // Bytes of a buffer that is moved unchanged.
   void WriteBytes(std::int64_t first, std::span<const std::uint8_t> bytes) {
     std::memcpy(at_ + first, bytes.data(), bytes.size());
     changed_ = true;
@@ -135,7 +137,7 @@ class StateView {
   std::vector<std::byte> bytes_;
 };
 
-// Elements `range` of the bucket in `state`, as far as they are the tensor's.
+// Fills the tensor's part of elements `range` of the bucket.
 Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange range,
                        const StateBuffer& state, const TensorSource& source) {
   FT_TRY(view.Open(state.buffer));
@@ -150,14 +152,14 @@ Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange 
   return result;
 }
 
-// Parts of one tensor in 4 bits: consecutive places.
+// The consecutive places that are parts of one 4-bit tensor.
 std::span<const ParameterPlace> PackedWith(std::span<const ParameterPlace> places) {
   std::size_t count = 1;
   while (count < places.size() && places[count].packed_first > 0) ++count;
   return places.first(count);
 }
 
-// Puts a part's rows where they lie among the numbers of its tensor, or takes them from there.
+// Visits a part's rows at their positions in the tensor's numbers.
 template <class Numbers, class Use>
 Result<void> ForEachPackedRow(const ParameterPlace& place, Numbers& numbers, const Use& use) {
   const std::int64_t width = place.col_end - place.col_begin;
@@ -169,7 +171,8 @@ Result<void> ForEachPackedRow(const ParameterPlace& place, Numbers& numbers, con
   return {};
 }
 
-// Quantizes the tensor that `parts` are, and writes what of it lies in `range` of the bucket.
+// Quantizes the whole tensor made of `parts`, and writes the bytes that fall into `range` of the
+// bucket. Every rank quantizes the whole tensor, because block scales cross shard borders.
 Result<void> FillPacked(StateView& view, std::span<const ParameterPlace> parts, ShardRange range,
                         const StateBuffer& state, const TensorSource& source) {
   const ParameterPlace& first = parts.front();
@@ -193,20 +196,22 @@ Result<void> FillPacked(StateView& view, std::span<const ParameterPlace> parts, 
   return {};
 }
 
-// Buckets in 4 bits, whole: shards of different ranks put together.
+// Whole 4-bit buckets, assembled from the shards of different ranks.
 class PackedBuckets {
  public:
+  // Copies this rank's shard to its place. Replicas write the same bytes again.
   void Add(StateView& view, const RankProgram& rank, int number, const StateBuffer& state) {
     const Bucket& bucket = rank.buckets[static_cast<std::size_t>(number)];
     std::vector<std::uint8_t>& bytes = whole_[Key(rank, number)];
     bytes.resize(static_cast<std::size_t>(bucket.used));
     const ShardRange range = ShardOf(bucket);
     if (range.begin >= range.end) return;
-    FT_CHECK(view.Open(state.buffer).has_value());  // a disk just written to
+    FT_CHECK(view.Open(state.buffer).has_value());  // the disk was just written to
     view.ReadBytes(range.begin - state.first,
                    std::span(bytes).subspan(static_cast<std::size_t>(range.begin),
                                             static_cast<std::size_t>(range.end - range.begin)));
   }
+  // Dequantizes one 4-bit tensor and copies its parts to the model's tensors.
   void Read(const RankProgram& rank, std::span<const ParameterPlace> parts,
             TensorMap& tensors) const {
     const ParameterPlace& first = parts.front();
@@ -229,7 +234,7 @@ class PackedBuckets {
   }
 
  private:
-  using Place = std::array<int, 3>;  // stage, coordinate in tensor parallelism, bucket
+  using Place = std::array<int, 3>;  // pipeline stage, tensor-parallel index, bucket
   static Place Key(const RankProgram& rank, int bucket) { return {rank.pp, rank.tp, bucket}; }
 
   std::map<Place, std::vector<std::uint8_t>> whole_;
@@ -237,7 +242,7 @@ class PackedBuckets {
 
 bool IsPacked(const ParameterPlace& place) { return place.packed_elements > 0; }
 
-// Of all ranks, each tensor whole.
+// Gathers the 4-bit tensors of all ranks.
 void GatherPacked(Executor& executor, TensorMap& tensors) {
   PackedBuckets buckets;
   const std::vector<RankProgram>& ranks = executor.program().ranks;
@@ -259,7 +264,9 @@ void GatherPacked(Executor& executor, TensorMap& tensors) {
   }
 }
 
-// The moments of a bucket's shard, in fp32: in a shorter format they lie on the device.
+// A shard's moments in fp32, decoded from a shorter format, which is always on the device. 8-bit
+// codes have one scale for each block of FT_SCALE_BLOCK, the block's largest absolute value. The
+// second moment is stored as its square root, which needs half the range of exponents.
 std::vector<float> DecodeMoments(RankArena& arena, MomentFormat format, const Bucket& bucket,
                                  bool first) {
   const void* const at = arena.BufferAt(first ? bucket.moment1 : bucket.moment2);
@@ -290,7 +297,7 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
   return [seed, residual](const ParameterPlace& place, std::int64_t row, std::int64_t col,
                           std::span<float> out) -> Result<void> {
     if (EndsWith(place.name, ".lora_A.weight")) {
-      const float deviation = 1.0F / static_cast<float>(place.rows);  // of rank `rows`
+      const float deviation = 1.0F / static_cast<float>(place.rows);  // r is `rows`
       CounterRandom(seed, place.name)
           .FillNormal(static_cast<std::uint64_t>(row * place.cols + col), 0.0F, deviation, out);
     } else if (EndsWith(place.name, ".bias") || EndsWith(place.name, ".lora_B.weight") ||
@@ -309,6 +316,8 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
   };
 }
 
+// Copying a pattern is much faster than drawing numbers, and large models have billions. Vectors
+// keep their real values, as norm weights must be 1.
 TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed) {
   constexpr std::size_t kNumbers = std::size_t{1} << 16;
   std::vector<float> pattern(kNumbers);
@@ -329,6 +338,8 @@ TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed) {
   };
 }
 
+// A rank fills its own shard, or the whole bucket if its buffer holds that: replicas need no
+// message. Master weights get unrounded values.
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.Rank(r);
@@ -342,7 +353,7 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
           state.first == 0 && bucket.shards > 1 && HoldsAll(rank, bucket, state.buffer);
       const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
       if (IsPacked(place)) {
-        if (place.packed_first > 0) continue;  // with the first part
+        if (place.packed_first > 0) continue;  // done with the first part
         FT_TRY(FillPacked(view, PackedWith(places.subspan(i)), range, state, source));
         continue;
       }
@@ -355,6 +366,8 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   return {};
 }
 
+// Every element is taken from the rank that owns its shard; with replicas the last one wins, with
+// equal values.
 TensorMap GatherTensors(Executor& executor, StateKind kind) {
   TensorMap tensors;
   const bool moments = kind == StateKind::kMoment1 || kind == StateKind::kMoment2;
@@ -364,7 +377,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.Rank(r);
     StateView view(executor.Arena(r), rank);
-    std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // encoded moments
+    std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // decoded moments
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       if ((bucket.frozen && kind != StateKind::kParameters) || IsPacked(place)) continue;
@@ -379,7 +392,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
         decoded =
             DecodeMoments(executor.Arena(r), plan.moments, bucket, kind == StateKind::kMoment1);
       }
-      if (!encoded) FT_CHECK(view.Open(state.buffer).has_value());  // a disk just written to
+      if (!encoded) FT_CHECK(view.Open(state.buffer).has_value());  // the disk was just written to
       // Each rank's own shard is the part that it has reduced and updated.
       ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
         const auto to = tensor.values.begin() + piece.row * place.cols + piece.col;

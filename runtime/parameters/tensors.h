@@ -1,5 +1,5 @@
-// Between whole tensors of the model and the pieces that ranks hold: filling parameters from a
-// source and gathering parameters, gradients or moments. Leaves out files: safetensors.h.
+// Converts between whole tensors of the model and the pieces that ranks hold: fills parameters from
+// a source, and gathers parameters, gradients or moments. Files: safetensors.h.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/executor.h"
-#include "sim/program/program.h"
+#include "runtime/executor/executor.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
-// Gives consecutive elements of one row of the whole tensor that `place` is part of, from
+// Fills `out` with consecutive elements of one row of the whole tensor that contains `place`, from
 // (row, col) on.
 using TensorSource = std::function<Result<void>(const ParameterPlace& place, std::int64_t row,
                                                 std::int64_t col, std::span<float> out)>;
 
-// Fresh weights, the same whatever the plan: GPT-2's normal(0, 0.02), 0.02 / sqrt(2 layers) for the
-// projections into the residual, 1 for norm weights, 0 for biases. Radford et al. 2019, s. 2.3. Of
-// adapters of rank r A has normal(0, 1 / r) and B 0, so that at first they change nothing.
+// Initial weights, independent of the plan: GPT-2's normal(0, 0.02), 0.02 / sqrt(2 layers) for
+// projections into the residual, 1 for norm weights, 0 for biases (Radford et al. 2019, s. 2.3).
+// Adapters of rank r: A is normal(0, 1 / r), B is 0, so that they change nothing at first.
 TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed);
 
-// Weights for runs whose time alone counts: matrices repeat 2^16 numbers of normal(0, 0.02),
-// vectors are those of InitialWeights. The same whatever the plan.
+// Weights for runs that only measure time: matrices repeat 2^16 numbers of normal(0, 0.02), vectors
+// are those of InitialWeights. Independent of the plan.
 TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed);
 
-// Writes every rank's parameters. Between runs of the executor.
+// Writes every rank's parameters. Only between runs of the executor.
 Result<void> FillParameters(Executor& executor, const TensorSource& source);
 
-// Whole tensors by name; a vector has one row.
+// A whole tensor; a vector has one row.
 struct Tensor {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -42,9 +42,9 @@ using TensorMap = std::map<std::string, Tensor>;
 
 enum class StateKind { kParameters, kGradients, kMoment1, kMoment2 };
 
-// Puts the ranks' pieces together; moments in fp32, and none of SGD; of what is frozen parameters
-// alone. Gradients are those of the
-// last step run, reduced over replicas.
+// Assembles the ranks' pieces into whole tensors. Moments are in fp32, and absent for SGD. Frozen
+// parameters have no gradients or moments. Gradients are those of the last step, reduced over
+// replicas.
 TensorMap GatherTensors(Executor& executor, StateKind kind);
 
 }  // namespace foretrain

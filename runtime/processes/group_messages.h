@@ -1,5 +1,5 @@
-// The letters and numbers of messages between the processes of a run: runtime/processes/records.h
-// has those of records.
+// Message types and numbers between the processes of a run. Records have their own types:
+// runtime/processes/records.h.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace foretrain {
 
-constexpr int kMessagePatienceMs = 10'000;  // with a process in the middle of one
+constexpr int kMessagePatienceMs = 10'000;  // wait for the rest of a message
 
-// The letters of messages: this, the length of its text in 8 bytes, its text.
+// Message types. A message is its type, the length of its text in 8 bytes, and the text.
 enum GroupMessage : char {
-  kFailure = 'F',  // rank and code in 4 bytes each, text
-  kStop = 'S',     // asked for
-  kGrant = 'G',    // steps that may begin
-  kEnd = 'E',      // steps that will
-  kTime = 'T',     // asked for
-  kTimeIs = 'U',   // ns
+  kFailure = 'F',  // rank and code in 4 bytes each, then text
+  kStop = 'S',     // a process asks to stop
+  kGrant = 'G',    // number of steps that may begin
+  kEnd = 'E',      // final number of steps
+  kTime = 'T',     // asks for the time
+  kTimeIs = 'U',   // the time, in ns
   kSummary = 'D',  // RunSummary
   kOver = 'O',
   kGoodbye = 'B',

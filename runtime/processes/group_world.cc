@@ -1,4 +1,4 @@
-// Worlds of communicators whose run is a group's.
+// Communicators of a run whose processes form a group.
 #include <memory>
 #include <utility>
 
@@ -28,7 +28,7 @@ WorldMaker InGroup(std::shared_ptr<ProcessGroup> group, WorldMaker inner) {
     if (!made.has_value()) {
       group->TellFailure(made.error());
       group->Leave();
-      // Where another process has failed, its error is the run's.
+      // If another process failed first, its error is the run's.
       if (auto first = context.control.FirstError())
         return tl::unexpected<Error>(*std::move(first));
       return made;

@@ -8,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(20);  // how often it asks whether all is over
+constexpr auto kLook = std::chrono::milliseconds(20);  // interval of asking `over`
 
 }  // namespace
 

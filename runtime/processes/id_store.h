@@ -1,5 +1,5 @@
-// How the ranks of a run find each other before they can communicate: values under names, which one
-// rank puts and others wait for. Leaves out what the values are: runtime/nccl/nccl_set.h.
+// How ranks find each other before they can communicate: one rank stores a value under a name, and
+// others wait for it. Used by runtime/nccl/nccl_set.h.
 #pragma once
 
 #include <condition_variable>
@@ -19,14 +19,14 @@ class IdStore {
  public:
   virtual ~IdStore() = default;
 
-  // Both from any thread. A name is put once. `over`, where not null, is asked while one waits.
-  // Errors: kIo, the store cannot be reached; kTimeout, nobody has put the name in time; both name
-  // it; kAborted, `over` has said so.
+  // Safe from any thread. A name is stored once. `over`, if not null, is called while waiting.
+  // Errors: kIo, the store is unreachable; kTimeout, no value in time; both name the name;
+  // kAborted, `over` returned true.
   virtual Result<void> Put(const std::string& name, const std::string& value) = 0;
   virtual Result<std::string> Get(const std::string& name, const std::function<bool()>& over) = 0;
 };
 
-// Of ranks that are threads of one process.
+// For ranks that are threads of one process.
 class ThreadIdStore : public IdStore {
  public:
   explicit ThreadIdStore(std::int64_t timeout_ns) : timeout_ns_(timeout_ns) {}
@@ -40,10 +40,8 @@ class ThreadIdStore : public IdStore {
   std::map<std::string, std::string> values_;  // guarded by mutex_
 };
 
-// Of processes: rank 0 listens at MASTER_ADDR:MASTER_PORT and keeps the values, the others ask it
-// over TCP, and try until it listens.
-//
-// Errors: kIo, the system's own words.
+// For processes: rank 0 listens at MASTER_ADDR:MASTER_PORT and keeps the values. The others connect
+// over TCP and retry until it listens. Errors: kIo, the system's own text.
 Result<std::unique_ptr<IdStore>> MakeTcpIdStore(const LaunchedRank& at, std::int64_t timeout_ns);
 
 }  // namespace foretrain

@@ -15,7 +15,7 @@ struct Launcher {
   const char* rank;
   const char* world;
   const char* local;
-  const char* machine;  // how many of the ranks (or, of srun, machines) are here; null: not told
+  const char* machine;  // ranks on this machine (srun: machines of the step); null: not reported
 };
 constexpr std::array kLaunchers = {
     Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr},
@@ -24,6 +24,8 @@ constexpr std::array kLaunchers = {
     Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES"}};
 
+// The whole text must be a number: "4x" or "" is refused. A variable that is missing next to
+// `beside` is refused too. Training as rank 0 of 1 would hide the wrong launch.
 Result<int> NumberOf(Get get, const char* name, const char* beside, int least, int most) {
   const char* const text = get(name);
   if (text == nullptr) {
@@ -40,18 +42,22 @@ Result<int> NumberOf(Get get, const char* name, const char* beside, int least, i
                                                std::to_string(most));
 }
 
-// srun sets its variables for a script's own shell too, but not the number of a step's tasks.
+// srun also sets its variables in a batch script's own shell, but not the number of tasks of a
+// step.
 bool IsSet(Get get, const Launcher& launcher) {
   const bool slurm = std::strcmp(launcher.rank, "SLURM_PROCID") == 0;
   return get(launcher.rank) != nullptr && (!slurm || get(launcher.world) != nullptr);
 }
 
+// False if the launcher does not say: MASTER_ADDR is then required.
 bool OneMachine(Get get, const Launcher& launcher, int world) {
   if (launcher.machine == nullptr || get(launcher.machine) == nullptr) return false;
   const bool slurm = std::strcmp(launcher.machine, "SLURM_STEP_NUM_NODES") == 0;
   return get(launcher.machine) == std::to_string(slurm ? 1 : world);
 }
 
+// torchrun's agent listens on MASTER_PORT itself, hence the next port. 65534 is the largest port
+// that has a next one.
 Result<void> FindMeeting(Get get, const Launcher& launcher, LaunchedRank& at) {
   const bool one_machine = OneMachine(get, launcher, at.world);
   const char* const address = get("MASTER_ADDR");

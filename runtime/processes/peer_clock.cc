@@ -5,12 +5,12 @@
 namespace foretrain {
 namespace {
 
-constexpr int kExchanges = 5;  // of a reading
+constexpr int kExchanges = 5;  // in each reading
 constexpr std::int64_t kIntervalNs = 1'000'000'000;
-constexpr std::size_t kMostSamples = 256;
-// An exchange of 50 us is off by 25 at most: over two seconds that is a drift of 13 in a million,
-// which until the next reading makes 13 us.
-constexpr std::int64_t kLeastSpreadNs = 2'000'000'000;
+constexpr std::size_t kMaxSamples = 256;
+// An exchange of 50 us has an error of at most 25 us. Over two seconds this allows a drift error of
+// 13 in a million, or 13 us until the next reading.
+constexpr std::int64_t kMinSpreadNs = 2'000'000'000;
 
 }  // namespace
 
@@ -22,6 +22,7 @@ bool PeerClock::Asks(std::int64_t now_ns) {
   return true;
 }
 
+// The shortest exchange of a reading wins: the answer then lies closest to the middle.
 bool PeerClock::Answered(std::int64_t answer_ns, std::int64_t now_ns) {
   if (!asked_ns_) return false;
   const std::int64_t width_ns = now_ns - *asked_ns_;
@@ -32,9 +33,9 @@ bool PeerClock::Answered(std::int64_t answer_ns, std::int64_t now_ns) {
   }
   asked_ns_.reset();
   next_ns_ = now_ns + kIntervalNs;
-  if (samples_.size() == kMostSamples) samples_.erase(samples_.begin());
+  if (samples_.size() == kMaxSamples) samples_.erase(samples_.begin());
   samples_.push_back(best_);
-  fit_ = FitClock(samples_, kLeastSpreadNs);
+  fit_ = FitClock(samples_, kMinSpreadNs);
   return false;
 }
 

@@ -17,14 +17,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Waits wake at least this often to look at the deadline and for an abort of the own run, which do
+// not notify.
 constexpr int kLookMs = 20;
 constexpr auto kLook = std::chrono::milliseconds(kLookMs);
 constexpr std::int64_t kAhead =
-    2;  // steps that others may have begun beyond those rank 0 has ended
+    2;  // steps that others may begin beyond those that rank 0 has ended
 
 }  // namespace
 
-// Puts times on rank 0's clock.
+// Sends records to rank 0, with times on rank 0's clock.
 class ProcessGroup::SenderSink final : public RunSink {
  public:
   explicit SenderSink(ProcessGroup& group) : group_(group) {}
@@ -47,6 +49,8 @@ class ProcessGroup::SenderSink final : public RunSink {
   void OnRouting(const RoutedCounts& counts) override {
     group_.Send(First(), kRouting, PackRouting(counts));
   }
+  // Counters of a monitor may come before the clocks were compared. They are held until then,
+  // because their times could not be converted.
   void OnCounters(std::span<const Counter> counters) override {
     const std::lock_guard<std::mutex> lock(held_mutex_);
     held_.insert(held_.end(), counters.begin(), counters.end());
@@ -54,6 +58,7 @@ class ProcessGroup::SenderSink final : public RunSink {
     group_.Send(First(), kCounters, PackCounters(held_, group_.Fit()));
     held_.clear();
   }
+  // Held counters are sent first: no later call would send them.
   void OnCapture(int rank, const CaptureReport& report) override {
     OnCounters({});
     std::vector<ClockSample> exchanges;
@@ -70,7 +75,8 @@ class ProcessGroup::SenderSink final : public RunSink {
   Peer& First() { return *group_.peers_.at(0); }
   ProcessGroup& group_;
   std::mutex held_mutex_;
-  std::vector<Counter> held_;  // of before the clocks were compared; guarded by held_mutex_
+  // counters from before the clocks were compared; guarded by held_mutex_
+  std::vector<Counter> held_;
 };
 
 RunSink& ProcessGroup::Sender() { return *sender_; }
@@ -78,6 +84,8 @@ RunSink& ProcessGroup::Sender() { return *sender_; }
 ProcessGroup::ProcessGroup(LaunchedRank at, std::int64_t timeout_ns)
     : at_(std::move(at)), timeout_ns_(timeout_ns), sender_(std::make_unique<SenderSink>(*this)) {}
 
+// The listening thread starts last: from then on only it receives, and peers_ does not change any
+// more.
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
                                                          std::int64_t timeout_ns) {
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(at, timeout_ns));
@@ -89,6 +97,8 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
 
 Result<void> ProcessGroup::Connect() { return at_.rank == 0 ? AcceptAll() : JoinFirst(); }
 
+// Connections of other runs (another id) are dropped; a rank that comes twice is an error of the
+// launch.
 Result<void> ProcessGroup::AcceptAll() {
   FT_ASSIGN(const Socket listener, ListenAt(0));
   std::random_device entropy;
@@ -107,7 +117,7 @@ Result<void> ProcessGroup::AcceptAll() {
     std::string id, rank;
     if (!socket.is_open() || !ReceiveText(socket, id, 64, kMessagePatienceMs) || id != run_id_ ||
         !ReceiveText(socket, rank, 16, kMessagePatienceMs)) {
-      continue;  // somebody else's
+      continue;  // not from this run
     }
     const auto number = static_cast<int>(NumberOfBytes(rank));
     if (number < 1 || number >= at_.world || peers_.count(number) != 0) {
@@ -121,6 +131,8 @@ Result<void> ProcessGroup::AcceptAll() {
   return {};
 }
 
+// Rank 0 listens at a free port, which it publishes in the store. Its own end of the connection
+// gives this process's address as other machines reach it.
 Result<void> ProcessGroup::JoinFirst() {
   FT_ASSIGN(run_id_, store_->Get("run", nullptr));
   FT_ASSIGN(const std::string port, store_->Get("group", nullptr));
@@ -135,6 +147,7 @@ Result<void> ProcessGroup::JoinFirst() {
   return {};
 }
 
+// Goodbye is sent before the thread ends, else the others would report a death.
 ProcessGroup::~ProcessGroup() {
   if (thread_.joinable()) {
     LookAtOwnRun();
@@ -159,6 +172,8 @@ std::string ProcessGroup::MissingText() const {
   return text;
 }
 
+// Checked at the start, so that processes with different commands fail at once and not in a
+// collective.
 Result<void> ProcessGroup::Agree(const std::string& what, const std::string& value) {
   if (at_.rank == 0) return store_->Put("agree " + what, value);
   FT_ASSIGN(const std::string first, store_->Get("agree " + what, [this] {
@@ -171,6 +186,8 @@ Result<void> ProcessGroup::Agree(const std::string& what, const std::string& val
                                                "; start all processes with the same command");
 }
 
+// Polls with a short wait: `ready` depends on messages, and a failure or the timeout must end the
+// wait too.
 template <class Ready>
 Result<void> ProcessGroup::Await(Ready ready, const std::string& what) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns_);
@@ -188,6 +205,7 @@ Result<void> ProcessGroup::Await(Ready ready, const std::string& what) {
   return {};
 }
 
+// Questions for the time may have come before this process had a clock: they are answered now.
 Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
   std::vector<Peer*> asked;
   {
@@ -204,6 +222,7 @@ Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
   return at_.rank == 0 ? Result<void>() : AlignClock();
 }
 
+// Rank 0's answers come to the listening thread, which asks again until the reading is complete.
 Result<void> ProcessGroup::AlignClock() {
   AskTime();
   return Await([this] { return peer_clock_.IsKnown(); }, "to begin the run");
@@ -219,6 +238,8 @@ bool ProcessGroup::KnowsTime() const {
   return peer_clock_.IsKnown();
 }
 
+// Errors of the run are spread before control_ is forgotten. mutex_ makes sure that the listening
+// thread no longer uses it afterwards.
 void ProcessGroup::Leave() {
   LookAtOwnRun();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -234,6 +255,9 @@ void ProcessGroup::TellFailure(const Error& error) {
   SpreadFailure(at_.rank, error, -1);
 }
 
+// Rank 0 grants steps ahead of its own. After a request to stop it fixes the last step as the
+// largest one granted, since others may already have begun it. Others wait until their step is
+// granted or the end is known.
 bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
   std::unique_lock<std::mutex> lock(mutex_);
   stop_asked_ = stop_asked_ || stop;
@@ -269,6 +293,7 @@ void ProcessGroup::Collect(RunSink* sink) {
   collected_ = sink;
 }
 
+// Rank 0 collects all summaries before it says that the run is over; others wait for that.
 Result<RunSummary> ProcessGroup::Finish(RunSummary mine) {
   if (at_.rank != 0) {
     Send(*peers_.at(0), kSummary, PackSummary(mine));
@@ -290,12 +315,14 @@ Result<RunSummary> ProcessGroup::Finish(RunSummary mine) {
   return mine;
 }
 
+// A message is its type, its length in 8 bytes and its text. `sending` keeps messages of several
+// threads whole; mutex_ must not be held, since the send may block.
 void ProcessGroup::Send(Peer& peer, char what, std::string_view text) {
   const std::lock_guard<std::mutex> lock(peer.sending);
   std::string message(1, what);
   message += BytesOfNumber(text.size(), 8);
   message += text;
-  // Where the other end has gone the listening thread says so.
+  // If the other end has gone, the listening thread reports it.
   static_cast<void>(foretrain::SendAll(peer.socket, message, kMessagePatienceMs));
 }
 
@@ -305,6 +332,7 @@ void ProcessGroup::SendAll(char what, std::string_view text, int but) {
   }
 }
 
+// Only the first failure is spread. `but` is the process that sent it.
 void ProcessGroup::SpreadFailure(int rank, const Error& error, int but) {
   RunControl* control = nullptr;
   {
@@ -322,6 +350,7 @@ void ProcessGroup::SpreadFailure(int rank, const Error& error, int but) {
           but);
 }
 
+// Reports an error of this process's own run to the others.
 void ProcessGroup::LookAtOwnRun() {
   std::optional<Error> error;
   {

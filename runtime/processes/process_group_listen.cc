@@ -1,4 +1,4 @@
-// What a process hears from the others of its run, and does of it.
+// Handles messages from the other processes of the run.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,11 +10,15 @@
 namespace foretrain {
 namespace {
 
+// How long poll sleeps at most: the delay until closing_ or an error of the own run is noticed.
 constexpr int kLookMs = 20;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+// The longest message that is accepted.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 32;
 
 }  // namespace
 
+// The listening thread: polls all connections, and in between checks its own run and the clock. A
+// connection that closes without a goodbye is a process that died.
 void ProcessGroup::Listen() {
   std::vector<pollfd> waited;
   std::vector<int> ranks;
@@ -52,7 +56,7 @@ void ProcessGroup::Listen() {
   }
 }
 
-// Of others than rank 0, in a run: whether the time is to be read again.
+// Not on rank 0: asks for the time if a reading is due.
 void ProcessGroup::AskTime() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -61,6 +65,8 @@ void ProcessGroup::AskTime() {
   Send(*peers_.at(0), kTime, "");
 }
 
+// A reading takes several questions one after the other: Answered says whether the next one is due.
+// When the reading is complete, AlignClock is woken.
 void ProcessGroup::HearTime(std::int64_t answer_ns) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -72,17 +78,20 @@ void ProcessGroup::HearTime(std::int64_t answer_ns) {
   Send(*peers_.at(0), kTime, "");
 }
 
+// Reads one whole message, with a bounded length, so that a broken peer cannot exhaust memory.
 bool ProcessGroup::Hear(int rank, Peer& peer) {
   std::array<char, 9> head{};
   if (!ReceiveAll(peer.socket, head.data(), head.size(), kMessagePatienceMs)) return false;
   const std::uint64_t bytes = NumberOfBytes({head.data() + 1, 8});
-  if (bytes > kMostBytes) return false;
+  if (bytes > kMaxBytes) return false;
   std::string text(bytes, '\0');
   if (!ReceiveAll(peer.socket, text.data(), text.size(), kMessagePatienceMs)) return false;
   Obey(rank, peer, head[0], text);
   return true;
 }
 
+// mutex_ is released before a message is sent or a sink is called, because both may block. Unknown
+// messages are ignored.
 void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text) {
   if (what == kFailure && text.size() >= 8) {
     const std::string_view all = text;
@@ -112,6 +121,8 @@ void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text
   changed_.notify_all();
 }
 
+// collecting_ is not mutex_: while the sink stores records, the run's own threads can still use the
+// group.
 void ProcessGroup::ObeyRecord(char what, const std::string& text) {
   const std::lock_guard<std::mutex> lock(collecting_);
   if (collected_ != nullptr) Deliver(what, text, *collected_);

@@ -17,6 +17,8 @@ std::string PackAll(std::span<const T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
+// Bytes after the last whole value are dropped. The copy gives the values their alignment, which
+// the bytes of a message do not have.
 template <class T>
 std::vector<T> UnpackAll(std::string_view text) {
   std::vector<T> values(text.size() / sizeof(T));
@@ -24,10 +26,12 @@ std::vector<T> UnpackAll(std::string_view text) {
   return values;
 }
 
+// The heads below have only members of fixed size, so that they can be copied as bytes. Texts of
+// variable length follow them.
 struct RoutingHead {
   std::int64_t step = 0;
   std::int32_t rank = 0, block = 0, micro_batch = 0;
-  std::int32_t router_bytes = 0;  // of the router's name, behind the head and before the counts
+  std::int32_t router_bytes = 0;  // length of the router's name, which follows the head
 };
 
 struct SummaryHead {
@@ -37,11 +41,11 @@ struct SummaryHead {
   std::int64_t recording_ns = 0, thread_ns = 0, spans = 0;
   std::int64_t resident_growth_bytes = 0;
   std::int64_t graphs_made = 0, graph_launches = 0, graph_ops = 0, graphs_refused = 0;
-  std::int64_t why_bytes = 0;  // why graphs were refused, behind the head and before the peaks
+  std::int64_t why_bytes = 0;  // length of the reason for refused graphs, which follows the head
 };
 using Peaks = std::array<std::int64_t, kSpaceCount>;
 
-struct CounterBody {  // behind the name
+struct CounterBody {  // follows the name
   std::int64_t time_ns = 0;
   double value = 0;
   std::int32_t rank = 0, step = 0;
@@ -53,7 +57,7 @@ struct CaptureHead {
   std::int64_t dropped = 0, late = 0, outside = 0, clock_error_ns = 0;
 };
 
-// Texts with their length before them, and plain structs.
+// Appends a text with its length, or a plain struct.
 void Append(std::string& packed, std::string_view text) {
   packed += BytesOfNumber(text.size(), 8);
   packed += text;
@@ -63,7 +67,7 @@ void Append(std::string& packed, const T& value) {
   packed += PackAll<T>(std::span(&value, 1));
 }
 
-// Takes off what Append has put there; false, and nothing further, where there is less.
+// Takes back what Append added. If too little is left, it returns false and takes nothing any more.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}
@@ -95,6 +99,7 @@ class Reader {
   std::string_view rest_;
 };
 
+// A message that ends within a counter delivers none of its counters.
 void DeliverCounters(const std::string& text, RunSink& sink) {
   std::vector<Counter> counters;
   Reader reader(text);
@@ -107,6 +112,8 @@ void DeliverCounters(const std::string& text, RunSink& sink) {
   sink.OnCounters(counters);
 }
 
+// The order of the parts is that of PackCapture: head, problem, clock readings, then name and total
+// of each kernel.
 void DeliverCapture(const std::string& text, RunSink& sink) {
   Reader reader(text);
   CaptureHead head;
@@ -131,6 +138,8 @@ void DeliverCapture(const std::string& text, RunSink& sink) {
 
 }  // namespace
 
+// The sender converts times, since only it knows how its clock relates to rank 0's. Rank 0 then
+// stores records of all processes without change.
 std::string PackSpans(std::span<const Span> spans, const ClockFit& clock) {
   std::vector<Span> moved(spans.begin(), spans.end());
   for (Span& span : moved) {
@@ -177,6 +186,8 @@ std::string PackCounters(std::span<const Counter> counters, const ClockFit& cloc
   return packed;
 }
 
+// The clock readings are moved to rank 0's clock; the error of that conversion is added to their
+// width.
 std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& clock,
                         std::span<const ClockSample> exchanges) {
   std::vector<ClockSample> clocks = report.clocks;
@@ -197,11 +208,13 @@ std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& c
   return packed;
 }
 
+// One letter for each RecordMessage.
 bool IsRecord(char what) {
   constexpr std::string_view kAll("XMWCRNV");
   return kAll.find(what) != std::string_view::npos;
 }
 
+// The length of the router's name comes from the message: substr bounds it by what is left.
 void Deliver(char what, const std::string& text, RunSink& sink) {
   if (what == kSpans) sink.OnSpans(UnpackAll<Span>(text));
   if (what == kMemory) sink.OnMemory(UnpackAll<MemorySample>(text));
@@ -240,6 +253,7 @@ std::string PackSummary(const RunSummary& summary) {
          PackAll<Peaks>(summary.peak_by_space);
 }
 
+// A text shorter than the head gives an empty summary.
 RunSummary UnpackSummary(const std::string& text) {
   RunSummary summary;
   if (text.size() < sizeof(SummaryHead)) return summary;
@@ -263,6 +277,8 @@ RunSummary UnpackSummary(const std::string& text) {
   return summary;
 }
 
+// Processes run at the same time: the run lasts as long as the longest. Work, counts and memory of
+// all add up.
 void AddSummary(const RunSummary& of, RunSummary& to) {
   to.seconds = std::max(to.seconds, of.seconds);
   to.recording.recording_ns += of.recording.recording_ns;

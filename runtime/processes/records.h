@@ -1,4 +1,4 @@
-// What a process records, as bytes on their way to rank 0's. The processes are of one build: plain
+// Records of a process as bytes for sending to rank 0. All processes run the same build, so plain
 // structs are sent as they lie in memory.
 #pragma once
 
@@ -6,12 +6,12 @@
 #include <span>
 #include <string>
 
-#include "runtime/executor.h"
-#include "runtime/run_sink.h"
+#include "runtime/executor/executor.h"
+#include "runtime/run/run_sink.h"
 
 namespace foretrain {
 
-// Letters of the messages that hold them.
+// Message types of records.
 enum RecordMessage : char {
   kSpans = 'X',
   kMemory = 'M',
@@ -22,7 +22,7 @@ enum RecordMessage : char {
   kCapture = 'V',
 };
 
-// `clock` brings all times to rank 0's.
+// `clock` converts all times to rank 0's clock.
 std::string PackSpans(std::span<const Span> spans, const ClockFit& clock);
 std::string PackMemory(std::span<const MemorySample> samples, const ClockFit& clock);
 std::string PackWindow(const StepWindow& window, const ClockFit& clock);
@@ -30,21 +30,20 @@ std::string PackScalars(const StepScalars& scalars, const ClockFit& clock);
 std::string PackRouting(const RoutedCounts& counts);
 std::string PackCounters(std::span<const Counter> counters, const ClockFit& clock);
 
-// Of a process whose first rank is `rank`: its clock readings on rank 0's clock, and the error of
-// both conversions together. `exchanges` are its readings of that clock, which stand where a device
-// has none.
+// For a process whose first rank is `rank`: its clock readings on rank 0's clock, with the error of
+// both conversions. `exchanges` are its readings of that clock, used if the device has none.
 std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& clock,
                         std::span<const ClockSample> exchanges);
 
-// Whether such a message is one of these.
+// True if a message type is a record.
 bool IsRecord(char what);
-// Hands what was packed to the sink; what does not have the size of its kind is left out.
+// Passes packed records to the sink; records of a wrong size are ignored.
 void Deliver(char what, const std::string& text, RunSink& sink);
 
 // Steps, times and peaks.
 std::string PackSummary(const RunSummary& summary);
 RunSummary UnpackSummary(const std::string& text);
-// Adds the ranks of another process, which come behind.
+// Appends the ranks of another process.
 void AddSummary(const RunSummary& of, RunSummary& to);
 
 }  // namespace foretrain

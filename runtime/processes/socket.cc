@@ -14,6 +14,7 @@
 namespace foretrain {
 namespace {
 
+// Disables Nagle's algorithm: messages are small and latency counts.
 void SendAtOnce(int descriptor) {
   const int yes = 1;
   static_cast<void>(setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
@@ -32,6 +33,8 @@ Socket::~Socket() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+// SO_REUSEADDR: a new run can use the port while connections of an ended one are still in
+// TIME_WAIT.
 Result<Socket> ListenAt(int port) {
   Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
@@ -56,6 +59,7 @@ std::string OwnAddress(const Socket& socket) {
   return inet_ntop(AF_INET, &name.sin_addr, text.data(), text.size()) != nullptr ? text.data() : "";
 }
 
+// errno is saved at once, because freeaddrinfo may change it.
 Result<Socket> ConnectTo(const std::string& address, int port) {
   addrinfo hints{};
   hints.ai_family = AF_INET;
@@ -87,6 +91,8 @@ bool IsReady(const Socket& socket, short events, int ms) {
   return poll(&waited, 1, ms) > 0;
 }
 
+// MSG_DONTWAIT with poll: the call can give up after `ms` without progress, which a blocking send
+// cannot.
 bool SendAll(const Socket& socket, std::string_view bytes, int ms) {
   while (!bytes.empty()) {
     if (!IsReady(socket, POLLOUT, ms)) return false;
@@ -99,6 +105,8 @@ bool SendAll(const Socket& socket, std::string_view bytes, int ms) {
   return true;
 }
 
+// `ms` bounds each wait and not the whole transfer: a large message may take longer as long as
+// bytes arrive. recv returns 0 if the other end has closed.
 bool ReceiveAll(const Socket& socket, char* to, std::size_t bytes, int ms) {
   while (bytes > 0) {
     if (!IsReady(socket, POLLIN, ms)) return false;
@@ -111,6 +119,7 @@ bool ReceiveAll(const Socket& socket, char* to, std::size_t bytes, int ms) {
   return true;
 }
 
+// Numbers have the same bytes on every machine, whatever its own byte order.
 std::string BytesOfNumber(std::uint64_t value, int bytes) {
   std::string text;
   for (int byte = 0; byte < bytes; ++byte) {
@@ -129,6 +138,7 @@ std::uint64_t NumberOfBytes(std::string_view bytes) {
 
 std::string Framed(std::string_view text) { return BytesOfNumber(text.size(), 4).append(text); }
 
+// The length comes from the other end, so it is checked before memory is allocated.
 bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t most, int ms) {
   std::array<char, 4> length{};
   if (!ReceiveAll(socket, length.data(), length.size(), ms)) return false;

@@ -1,5 +1,5 @@
-// TCP between the processes of a run: IPv4, unencrypted, as launchers' own stores are: for networks
-// that one trusts. Leaves out what is said.
+// TCP between the processes of a run: IPv4 and unencrypted, like the launchers' own stores. For
+// trusted networks only.
 #pragma once
 
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 namespace foretrain {
 
-// A descriptor, closed with this.
+// Owns a socket descriptor and closes it.
 class Socket {
  public:
   explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
@@ -31,27 +31,27 @@ class Socket {
   int descriptor_;
 };
 
-// Listens at `port`, at any that is free where that is 0. Errors: kIo, the system's own words.
+// Listens at `port`; 0 means any free port. Errors: kIo, the system's own text.
 Result<Socket> ListenAt(int port);
 int PortOf(const Socket& socket);
-// One try. Errors: kIo, the system's own words.
+// Tries once. Errors: kIo, the system's own text.
 Result<Socket> ConnectTo(const std::string& address, int port);
-// Nothing where nobody has come within the time.
+// A closed socket if no one connects within the time.
 Socket AcceptWithin(const Socket& listener, int ms);
-// This end's address, "10.0.0.1", as the other end's machine reaches it.
+// This end's address, "10.0.0.1", as the other machine reaches it.
 std::string OwnAddress(const Socket& socket);
 
 bool IsReady(const Socket& socket, short events, int ms);
 
-// All bytes, or false: the other end has gone, or has not moved for `ms`.
+// Moves all bytes; false if the other end has gone or made no progress for `ms`.
 bool SendAll(const Socket& socket, std::string_view bytes, int ms);
 bool ReceiveAll(const Socket& socket, char* to, std::size_t bytes, int ms);
 
-// A number's bytes, the least first, and back.
+// A number's bytes in little-endian order, and back.
 std::string BytesOfNumber(std::uint64_t value, int bytes);
 std::uint64_t NumberOfBytes(std::string_view bytes);
 
-// A text with its length before it, in 4 bytes; at most `most` bytes are taken.
+// A text preceded by its length in 4 bytes; ReceiveText accepts at most `most` bytes.
 std::string Framed(std::string_view text);
 bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t most, int ms);
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/device_status.h"
+#include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
 #include "runtime/inproc/part_of.h"
@@ -19,14 +19,15 @@
 namespace foretrain {
 namespace {
 
-constexpr int kLookMs = 50;  // how often one that waits asks whether the run has ended
-// What a process says that ends comes over another connection than the end of this one.
+constexpr int kLookMs = 50;  // interval of checking whether the run has ended
+// The reason why a process ends arrives on another connection than its end: this long is waited for
+// it.
 constexpr auto kToldWithin = std::chrono::milliseconds(2000);
-
-bool IsP2p(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
 }  // namespace
 
+// It is sent as it lies in memory, and has no padding: five fields of 8 bytes, then four of 4. `op`
+// and `step` are only for messages.
 struct SocketEndpoint::Signature {
   std::int64_t sequence = 0;
   std::int64_t elements = 0;
@@ -55,6 +56,7 @@ std::string SocketEndpoint::TextOf(OpKind kind, std::int64_t elements) {
   return std::string(Name(kind)) + " of " + std::to_string(elements) + " elements";
 }
 
+// Signatures end the wait for peers: what follows is the transfer.
 Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
   CommTimes times;
   times.arrived_ns = clock_.Now();
@@ -66,6 +68,7 @@ Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
   return times;
 }
 
+// Everything that must agree before bytes are moved.
 SocketEndpoint::Signature SocketEndpoint::SignatureOf(const CommCall& call) const {
   Signature signature;
   signature.sequence = sequence_;
@@ -73,14 +76,16 @@ SocketEndpoint::Signature SocketEndpoint::SignatureOf(const CommCall& call) cons
   signature.tag = call.tag;
   signature.step = call.site.step;
   signature.op = call.site.op;
-  // The two ends of a transfer make two kinds of call.
-  signature.kind = static_cast<std::int32_t>(IsP2p(call.kind) ? OpKind::kSend : call.kind);
+  // The two ends of a transfer make different calls: both count as a send.
+  signature.kind = static_cast<std::int32_t>(IsTransfer(call.kind) ? OpKind::kSend : call.kind);
   signature.dtype = static_cast<std::int32_t>(call.dtype);
   signature.accumulate = call.accumulate ? 1 : 0;
   signature.maximum = call.maximum ? 1 : 0;
   return signature;
 }
 
+// All members exchange signatures first: a mismatch is an error on every member instead of wrong
+// data.
 Result<void> SocketEndpoint::Meet(const CommCall& call) {
   Signature mine = SignatureOf(call);
   std::vector<Signature> theirs(key_.members.size());
@@ -111,6 +116,8 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
   return {};
 }
 
+// All-reduce is a reduce-scatter followed by an all-gather of the parts. Each member then sends 2
+// (n - 1) / n of the tensor.
 Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
   const auto members = static_cast<std::size_t>(Count());
   switch (call.kind) {
@@ -139,7 +146,8 @@ Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
   return Fail(ErrorCode::kIo, TextOf(call.kind, call.elements) + ": no communication");
 }
 
-// Each member gets its part of all others' tensors, and sums it as ranks that are threads do.
+// Each member receives its part of all other members' tensors and sums them in member order, as
+// threads do.
 Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
   const std::int64_t size = BytesOf(call.dtype);
   const bool scatter = call.kind == OpKind::kReduceScatter;
@@ -173,6 +181,8 @@ Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
   return Checked(api_.sum_ranks(queue, &sum), "sum over ranks", api_.queue_error(queue));
 }
 
+// The second half of an all-reduce: each member's part of `out` is final, and all others get it in
+// place.
 Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
   const std::int64_t size = BytesOf(call.dtype);
   const Part mine = PartOf(call.elements, Count(), member_);
@@ -186,6 +196,7 @@ Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
   return Exchange(std::move(pieces), call);
 }
 
+// `in` may already be the member's place in `out`; memmove also allows that they overlap.
 Result<void> SocketEndpoint::Gather(const CommCall& call) {
   const std::int64_t bytes = call.elements / Count() * BytesOf(call.dtype);
   char* const own = At(call.out, bytes * member_);
@@ -199,6 +210,8 @@ Result<void> SocketEndpoint::Gather(const CommCall& call) {
   return Exchange(std::move(pieces), call);
 }
 
+// Parts lie one after the other in both tensors, in member order. `sent` and `came` are their
+// lengths in elements.
 Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
                                            const std::vector<std::int64_t>& sent,
                                            const std::vector<std::int64_t>& came) {
@@ -221,6 +234,7 @@ Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
   return Exchange(std::move(pieces), call);
 }
 
+// With two members, next and before are the same rank, and one socket carries both directions.
 Result<void> SocketEndpoint::Rotate(const CommCall& call) {
   const std::int64_t bytes = call.elements * BytesOf(call.dtype);
   const int next = (member_ + 1) % Count();
@@ -237,6 +251,8 @@ Result<void> SocketEndpoint::Pass(const CommCall& call) {
   return Exchange({{1 - member_, sends, at, call.elements * BytesOf(call.dtype)}}, call);
 }
 
+// Moves all pieces at once without blocking on any: members that send to each other at the same
+// time would otherwise deadlock with full buffers. The deadline restarts with each progress.
 Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall& call) {
   std::int64_t deadline_ns = clock_.Now() + timeout_ns_;
   for (;;) {
@@ -264,6 +280,8 @@ Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall&
   }
 }
 
+// MSG_NOSIGNAL: a closed connection is an error of the call and not a SIGPIPE, which would end the
+// process.
 Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& call) {
   const int socket = sockets_[static_cast<std::size_t>(piece.member)].get();
   while (piece.bytes > 0) {
@@ -280,7 +298,8 @@ Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& 
   return {};
 }
 
-// Where the process has said why it ends, that is the message.
+// If the process has said why it ends, that is the error. The wait is bounded by kToldWithin. The
+// listening thread of the process group reports the reason by aborting the run.
 Error SocketEndpoint::Lost(int member, const CommCall& call) const {
   const auto until = std::chrono::steady_clock::now() + kToldWithin;
   while (!control_.Aborted() && std::chrono::steady_clock::now() < until) {

@@ -1,5 +1,5 @@
-// One rank's end of a communicator over TCP: what its calls send and sum. Leaves out connecting:
-// runtime/processes/socket_world.h.
+// One rank's end of a communicator over TCP: what its calls send and sum.
+// runtime/processes/socket_world.h connects the sockets.
 //
 //   each member ── signature ──► all others     checked by each before anything is moved
 //               ── parts ──────► those that need them, while theirs come
@@ -10,21 +10,21 @@
 #include <vector>
 
 #include "runtime/processes/socket.h"
-#include "runtime/rank_world.h"
+#include "runtime/run/rank_world.h"
 
 namespace foretrain {
 
 class SocketEndpoint : public Communicator {
  public:
-  // What `context` refers to outlives this. `sockets`: by member of the key, none to itself.
+  // Objects referred to by `context` outlive this. `sockets`: by member of the key; none to itself.
   SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
                  std::vector<Socket> sockets);
 
-  // Errors: as Communicator's; kIo, the process of a member has gone.
+  // Errors: as in Communicator; kIo, a member's process has gone.
   Result<CommTimes> Call(const CommCall& call, FtQueue* queue) override;
 
  private:
-  // Bytes on their way to or from a member.
+  // Bytes to send to or receive from a member.
   struct Piece {
     int member = 0;
     bool sends = false;
@@ -46,9 +46,9 @@ class SocketEndpoint : public Communicator {
                              const std::vector<std::int64_t>& came);
   Result<void> Rotate(const CommCall& call);
   Result<void> Pass(const CommCall& call);
-  // All pieces at once. A piece without bytes is none.
+  // Moves all pieces at once; pieces without bytes are skipped.
   Result<void> Exchange(std::vector<Piece> pieces, const CommCall& call);
-  // What can be sent or received of a piece without waiting. Errors: the member has gone.
+  // Sends or receives as much of a piece as possible without waiting. Errors: the member has gone.
   Result<void> Advance(Piece& piece, bool& moved, const CommCall& call);
   Error Lost(int member, const CommCall& call) const;
   static std::string TextOf(OpKind kind, std::int64_t elements);
@@ -63,7 +63,7 @@ class SocketEndpoint : public Communicator {
   const int member_;
   std::vector<Socket> sockets_;
   std::int64_t sequence_ = 0;
-  std::vector<char> room_;  // others' parts of a sum
+  std::vector<char> room_;  // other members' parts of a sum
 };
 
 }  // namespace foretrain

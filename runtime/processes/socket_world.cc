@@ -13,9 +13,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPatienceMs = 10'000;
-constexpr std::uint32_t kMostBytes = 1 << 20;
+// A text of a greeting is at most this long; a key names all its ranks.
+constexpr std::uint32_t kMaxBytes = 1 << 20;
 
-// "10.0.0.1 1234"
+// Connects to an address and port such as "10.0.0.1 1234".
 Result<Socket> ConnectToMesh(const std::string& where) {
   const auto blank = where.find(' ');
   FT_CHECK(blank != std::string::npos);
@@ -33,11 +34,12 @@ class SocketWorld::Set : public CommunicatorSet {
   }
   int rank() const { return rank_; }
 
+  // All sockets were connected in Make; this only finds the endpoint.
   Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
                              OpKind kind) override {
     FT_ASSIGN(const ChannelKey key, KeyOf(rank_, members, group, queue, kind));
     const auto found = endpoints_.find(key);
-    FT_CHECK(found != endpoints_.end());  // KeysOf has found all of the program's
+    FT_CHECK(found != endpoints_.end());  // KeysOf lists all of the program's
     return found->second.get();
   }
 
@@ -54,6 +56,7 @@ CommunicatorSet& SocketWorld::Rank(int rank) {
   return *set_;
 }
 
+// A device with its own memory is refused: sockets read and write host memory.
 Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context,
                                                      ProcessGroup& group) {
   if (context.api.asynchronous != 0) {
@@ -73,25 +76,17 @@ Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context
   return std::unique_ptr<RankWorld>(std::move(world));
 }
 
-// Each connects to the ranks above it, whose systems take the connection before they do, and then
-// takes those of the ranks below.
-Result<SocketWorld::Sockets> SocketWorld::ConnectAll(const WorldContext& context,
-                                                     ProcessGroup& group,
-                                                     const std::vector<ChannelKey>& keys) {
+// Opens the sockets of every key to the ranks above this one and names the key to each.
+Result<void> SocketWorld::ConnectToLater(const WorldContext& context, ProcessGroup& group,
+                                         const std::vector<ChannelKey>& keys, Sockets& sockets) {
   const int rank = group.rank();
   const auto over = [&] { return context.control.Aborted(); };
-  FT_ASSIGN(const Socket listener, ListenAt(0));
-  FT_TRY(group.store()->Put("mesh " + std::to_string(rank),
-                            group.address() + " " + std::to_string(PortOf(listener))));
-  Sockets sockets;
   std::map<int, std::string> addresses;
-  std::size_t expected = 0;
   for (const ChannelKey& key : keys) {
     auto& peers = sockets[key];
     peers.resize(key.members.size());
     for (std::size_t i = 0; i < key.members.size(); ++i) {
       const int other = key.members[i];
-      if (other < rank) ++expected;
       if (other <= rank) continue;
       if (addresses.count(other) == 0) {
         FT_ASSIGN(addresses[other], group.store()->Get("mesh " + std::to_string(other), over));
@@ -107,33 +102,61 @@ Result<SocketWorld::Sockets> SocketWorld::ConnectAll(const WorldContext& context
       }
     }
   }
+  return {};
+}
+
+// Accepts one connection and files it under the key and rank that it names. False if none came or
+// if it belongs to another run. Texts are bounded by kMaxBytes and kPatienceMs, since any program
+// may connect.
+Result<bool> SocketWorld::AcceptOne(const Socket& listener, const ProcessGroup& group,
+                                    Sockets& sockets) {
+  Socket socket = AcceptWithin(listener, /*ms=*/50);
+  std::string id, from, name;
+  if (!socket.is_open() || !ReceiveText(socket, id, kMaxBytes, kPatienceMs) ||
+      id != group.run_id() || !ReceiveText(socket, from, kMaxBytes, kPatienceMs) ||
+      !ReceiveText(socket, name, kMaxBytes, kPatienceMs)) {
+    return false;
+  }
+  const auto found = std::find_if(sockets.begin(), sockets.end(), [&](const auto& entry) {
+    return entry.first.Text("tcp") == name;
+  });
+  const int other = static_cast<int>(NumberOfBytes(from));
+  const int member = found == sockets.end() ? -1 : found->first.MemberOf(other);
+  if (member < 0) {
+    return Fail(ErrorCode::kIo, "rank " + std::to_string(other) + " opens " + name +
+                                    ", which rank " + std::to_string(group.rank()) + " has not");
+  }
+  found->second[static_cast<std::size_t>(member)] = std::move(socket);
+  return true;
+}
+
+// Each rank connects to the ranks above it, then accepts those below it. A listening socket queues
+// connections before they are accepted, so no order of the ranks can deadlock.
+Result<SocketWorld::Sockets> SocketWorld::ConnectAll(const WorldContext& context,
+                                                     ProcessGroup& group,
+                                                     const std::vector<ChannelKey>& keys) {
+  const int rank = group.rank();
+  FT_ASSIGN(const Socket listener, ListenAt(0));
+  FT_TRY(group.store()->Put("mesh " + std::to_string(rank),
+                            group.address() + " " + std::to_string(PortOf(listener))));
+  Sockets sockets;
+  FT_TRY(ConnectToLater(context, group, keys, sockets));
+  std::int64_t expected = 0;
+  for (const ChannelKey& key : keys) {
+    expected += std::count_if(key.members.begin(), key.members.end(),
+                              [&](int member) { return member < rank; });
+  }
   const auto deadline = Clock::now() + std::chrono::nanoseconds(context.timeout_ns);
   while (expected > 0) {
-    if (over()) return tl::unexpected<Error>(context.control.AbortedError());
+    if (context.control.Aborted()) return tl::unexpected<Error>(context.control.AbortedError());
     if (Clock::now() > deadline) {
       return Fail(ErrorCode::kTimeout, "rank " + std::to_string(rank) + ": waited " +
                                            FormatSeconds(SecondsFromNs(context.timeout_ns)) +
                                            " for " + std::to_string(expected) +
                                            " connections of ranks below it");
     }
-    Socket socket = AcceptWithin(listener, /*ms=*/50);
-    std::string id, from, name;
-    if (!socket.is_open() || !ReceiveText(socket, id, kMostBytes, kPatienceMs) ||
-        id != group.run_id() || !ReceiveText(socket, from, kMostBytes, kPatienceMs) ||
-        !ReceiveText(socket, name, kMostBytes, kPatienceMs)) {
-      continue;  // somebody else's
-    }
-    const auto found = std::find_if(sockets.begin(), sockets.end(), [&](const auto& entry) {
-      return entry.first.Text("tcp") == name;
-    });
-    const int other = static_cast<int>(NumberOfBytes(from));
-    const int member = found == sockets.end() ? -1 : found->first.MemberOf(other);
-    if (member < 0) {
-      return Fail(ErrorCode::kIo, "rank " + std::to_string(other) + " opens " + name +
-                                      ", which rank " + std::to_string(rank) + " has not");
-    }
-    found->second[static_cast<std::size_t>(member)] = std::move(socket);
-    --expected;
+    FT_ASSIGN(const bool accepted, AcceptOne(listener, group, sockets));
+    if (accepted) --expected;
   }
   return sockets;
 }

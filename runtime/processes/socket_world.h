@@ -1,6 +1,6 @@
-// Communication among ranks that are processes and compute in the host's memory: over TCP, a
-// connection for each two members of a communicator. Sums are in the order of members, in fp32:
-// equal to the bit to those of ranks that are threads. Leaves out GPUs (runtime/nccl/).
+// Communication over TCP among ranks that are processes and compute in host memory: one connection
+// for each two members of a communicator. Sums are taken in member order in fp32, bit-identical to
+// ranks that are threads. GPUs: runtime/nccl/.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 #include "runtime/processes/process_group.h"
 #include "runtime/processes/socket.h"
-#include "runtime/rank_world.h"
+#include "runtime/run/rank_world.h"
 
 namespace foretrain {
 
 class SocketWorld : public RankWorld {
  public:
-  // Connects the process's one rank with its peers. Errors: kUnsupported, a device that has memory
-  // of its own; kIo; kTimeout, naming a rank that has not come; kAborted.
+  // Connects this process's one rank with its peers. Errors: kUnsupported, a device with its own
+  // memory; kIo; kTimeout, naming a rank that did not come; kAborted.
   static Result<std::unique_ptr<RankWorld>> Make(const WorldContext& context, ProcessGroup& group);
   ~SocketWorld() override;
   CommunicatorSet& Rank(int rank) override;
@@ -29,6 +29,10 @@ class SocketWorld : public RankWorld {
   SocketWorld();
   static Result<Sockets> ConnectAll(const WorldContext& context, ProcessGroup& group,
                                     const std::vector<ChannelKey>& keys);
+  static Result<void> ConnectToLater(const WorldContext& context, ProcessGroup& group,
+                                     const std::vector<ChannelKey>& keys, Sockets& sockets);
+  static Result<bool> AcceptOne(const Socket& listener, const ProcessGroup& group,
+                                Sockets& sockets);
 
   std::unique_ptr<Set> set_;
 };

@@ -1,9 +1,9 @@
-// Ids over TCP. One request a connection:
+// An IdStore over TCP. One request for each connection:
 //
 //   'P' length name length value          answered by 'K'
 //   'G' length name                       answered by 'V' length value, or 'N': not there yet
 //
-// Lengths are 4 bytes, the least first, and at most kMostBytes.
+// Lengths are 4 bytes, little-endian, and at most kMaxBytes.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -17,11 +17,11 @@
 namespace foretrain {
 namespace {
 
-constexpr std::uint32_t kMostBytes = 1 << 16;
+constexpr std::uint32_t kMaxBytes = 1 << 16;
 constexpr auto kRetry = std::chrono::milliseconds(20);
-constexpr int kPatienceMs = 2000;  // with a connection in the middle of a request
+constexpr int kPatienceMs = 2000;  // wait for the rest of a request
 
-// Rank 0's: answers until it goes.
+// The server of rank 0; it answers until it is destroyed.
 class Server {
  public:
   static Result<std::unique_ptr<Server>> Make(int port) {
@@ -42,20 +42,24 @@ class Server {
 
  private:
   Server() = default;
+  // Requests are answered one at a time by one thread, so values_ needs no lock. A request is
+  // short, and kPatienceMs bounds a peer that stops sending.
   void Run() {
     while (!over_) {
       const Socket peer = AcceptWithin(listener_, /*ms=*/50);
       if (peer.is_open()) Answer(peer);
     }
   }
+  // A Get is answered at once, even if the value is not there yet: the other end asks again after
+  // kRetry. No connection waits here.
   void Answer(const Socket& peer) {
     char what = 0;
     std::string name, value;
     if (!ReceiveAll(peer, &what, 1, kPatienceMs) ||
-        !ReceiveText(peer, name, kMostBytes, kPatienceMs)) {
+        !ReceiveText(peer, name, kMaxBytes, kPatienceMs)) {
       return;
     }
-    if (what == 'P' && ReceiveText(peer, value, kMostBytes, kPatienceMs)) {
+    if (what == 'P' && ReceiveText(peer, value, kMaxBytes, kPatienceMs)) {
       values_[name] = value;
       static_cast<void>(SendAll(peer, "K", kPatienceMs));
     } else if (what == 'G') {
@@ -68,7 +72,7 @@ class Server {
 
   Socket listener_;
   std::atomic<bool> over_{false};
-  std::map<std::string, std::string> values_;  // the thread's
+  std::map<std::string, std::string> values_;  // used by the thread only
   std::thread thread_;
 };
 
@@ -86,7 +90,8 @@ class TcpIdStore : public IdStore {
   }
 
  private:
-  // Until the store answers with what was asked for.
+  // Repeats the request until the store has the answer, the deadline passes, or `over` returns
+  // true.
   Result<std::string> Ask(const std::string& request, const std::string& name,
                           const std::function<bool()>& over) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns_);
@@ -106,6 +111,7 @@ class TcpIdStore : public IdStore {
                                          name + " at " + at_.address + ":" +
                                          std::to_string(at_.port) + ": " + why);
   }
+  // Each request has its own connection, so it does not matter which of the ranks starts first.
   bool Exchange(const std::string& request, char& answer, std::string& value,
                 std::string& why) const {
     const auto socket = ConnectTo(at_.address, at_.port);
@@ -114,7 +120,7 @@ class TcpIdStore : public IdStore {
       return false;
     }
     if (SendAll(*socket, request, kPatienceMs) && ReceiveAll(*socket, &answer, 1, kPatienceMs) &&
-        (answer != 'V' || ReceiveText(*socket, value, kMostBytes, kPatienceMs))) {
+        (answer != 'V' || ReceiveText(*socket, value, kMaxBytes, kPatienceMs))) {
       return true;
     }
     why = "rank 0 did not answer";
@@ -123,7 +129,7 @@ class TcpIdStore : public IdStore {
 
   const LaunchedRank at_;
   const std::int64_t timeout_ns_;
-  const std::unique_ptr<Server> server_;  // of rank 0
+  const std::unique_ptr<Server> server_;  // rank 0 only
 };
 
 }  // namespace

@@ -8,21 +8,21 @@
 #include <random>
 
 #include "base/units.h"
-#include "sim/program/link_couplings.h"
-#include "sim/program/link_step.h"
+#include "sim/program/link/couplings.h"
+#include "sim/program/link/step.h"
 #include "sim/simulate/simulate.h"
 #include "traces/metrics/op_totals.h"
 
 namespace foretrain {
 namespace {
 
-constexpr double kTrustedShare = 0.03;
+constexpr double kTrustedShare = 0.03;  // max unexplained share of the measured step
 constexpr int kSampledOrders = 64;
 constexpr std::int64_t kExactOps = 20'000'000;  // op instances that all subsets together may take
 constexpr int kReplaySteps = 4;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// Measured work of each op, by rank index and op number; NaN where none was recorded.
+// Measured work of each op, by rank index and op number. NaN: no measurement was recorded.
 struct MeasuredWork {
   std::vector<std::vector<double>> seconds;
   std::vector<std::vector<double>> launch_s;
@@ -37,6 +37,7 @@ struct Found {
   std::int64_t end_ns = 0;
 };
 
+// Spans of one step: the launches on the host queue, or everything else.
 Timeline StepOf(const Timeline& timeline, int step, bool launches) {
   Timeline part;
   part.world = timeline.world;
@@ -46,6 +47,7 @@ Timeline StepOf(const Timeline& timeline, int step, bool launches) {
   return part;
 }
 
+// An op may have several spans in a step; their total is one entry.
 std::map<std::pair<int, OpId>, Found> FindOps(const Timeline& timeline) {
   std::map<std::pair<int, OpId>, Found> found;
   for (const OpTotal& total : OpTotals(timeline)) {
@@ -54,8 +56,9 @@ std::map<std::pair<int, OpId>, Found> FindOps(const Timeline& timeline) {
   return found;
 }
 
-// Replaces a communication op's span by what remains once its last peer had come. The op ends for
-// all when its slowest member is done: one length for all of them.
+// Replaces the time of a communication op by its wire time: the time from the arrival of its last
+// member to its end. A collective ends on all members when the slowest is done, so all get one
+// length.
 Result<void> UseWireTimes(const Program& program,
                           const std::map<std::pair<int, OpId>, Found>& found,
                           const std::vector<std::vector<OpId>>& ids, MeasuredWork& work) {
@@ -84,6 +87,8 @@ Result<void> UseWireTimes(const Program& program,
   return {};
 }
 
+// Gathers the measured seconds and launch seconds of each op of `step`. A class takes part in the
+// attribution when the program has ops of it; the host class needs recorded launches.
 Result<MeasuredWork> CollectWork(const Program& program, const Timeline& measured, int step) {
   const auto device = FindOps(StepOf(measured, step, false));
   const auto host = FindOps(StepOf(measured, step, true));
@@ -119,7 +124,8 @@ Result<MeasuredWork> CollectWork(const Program& program, const Timeline& measure
   return work;
 }
 
-// T(S): step times of subsets, each played once.
+// Step times T(S) of subsets S of classes. A subset is simulated at most once; bit c of a subset
+// stands for class c.
 class Replayer {
  public:
   Replayer(const Program& program, const ProgramCosts& costs, const MeasuredWork& work)
@@ -157,7 +163,11 @@ class Replayer {
   std::map<unsigned, double> seconds_;
 };
 
-// phi_c = sum over subsets S without c of |S|! (n - |S| - 1)! / n! * (T(S + c) - T(S)).
+// Computes the exact Shapley value of each class:
+//
+//   phi_c = sum over subsets S without c of |S|! (n - |S| - 1)! / n! * (T(S + c) - T(S))
+//
+// The factorials go through lgamma, which does not overflow.
 Result<void> ShareExactly(Replayer& replayer, const std::vector<GapClass>& players,
                           Attribution& out) {
   const std::size_t n = players.size();
@@ -187,7 +197,8 @@ Result<void> ShareExactly(Replayer& replayer, const std::vector<GapClass>& playe
   return {};
 }
 
-// The mean of marginal contributions over seeded orders of the classes.
+// Estimates Shapley values by the mean of marginal contributions over 64 random orders. The seed is
+// fixed, so that two calls give the same shares.
 Result<void> ShareBySampling(Replayer& replayer, std::vector<GapClass> players, Attribution& out) {
   std::mt19937_64 random(1);
   std::array<double, kGapClassCount> sum{}, squares{};
@@ -225,6 +236,8 @@ std::string_view Name(GapClass gap_class) {
   return kNames[static_cast<std::size_t>(gap_class)];
 }
 
+// Three kinds of model-parallel communication share a class, because each class doubles the exact
+// cost.
 GapClass GapClassOf(OpClass op_class) {
   switch (op_class) {
     case OpClass::kGemm:
@@ -253,6 +266,8 @@ bool Attribution::Trusted() const {
   return measured_s > 0 && std::abs(unexplained_s) <= kTrustedShare * measured_s;
 }
 
+// Shares are exact where all subsets together simulate at most kExactOps op instances. Larger
+// programs get sampled shares, whose cost grows linearly with the number of classes.
 Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& costs,
                                  const Timeline& measured, int step) {
   Attribution out;

@@ -1,6 +1,6 @@
-// Explains the gap between a forecast and a measurement: replays the program with measured work
-// substituted class by class and shares the difference out by Shapley value. Leaves out the join of
-// single ops: join.h.
+// Explains the gap between a forecast and a measurement. The program is replayed with measured work
+// substituted class by class, and Shapley values split the difference among the classes. join.h
+// pairs single ops instead.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 #include "base/result.h"
 #include "sim/cost/program_costs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
-// What can be substituted: TP, CP and EP communication count as one.
+// Class of ops whose work can be substituted. TP, CP and EP communication count as one class.
 enum class GapClass : std::uint8_t {
   kGemm,
   kAttention,
@@ -27,40 +27,41 @@ enum class GapClass : std::uint8_t {
   kHost,
 };
 inline constexpr int kGapClassCount = 8;
+// Lower-case name of a class, such as "gemm".
 std::string_view Name(GapClass gap_class);
 GapClass GapClassOf(OpClass op_class);
 
 struct GapShare {
   GapClass gap_class = GapClass::kGemm;
-  double seconds = 0;         // of the gap; positive: measured work takes longer than predicted
-  double standard_error = 0;  // 0 where all orders were played
+  double seconds = 0;  // part of the gap; positive: measured work takes longer than predicted
+  double standard_error = 0;  // 0: all subsets were simulated
 };
 
 struct Attribution {
-  double predicted_s = 0;        // T(none): the step as forecast
+  double predicted_s = 0;        // T(none): the forecast step
   double replayed_s = 0;         // T(all): the step with all measured work
-  double measured_s = 0;         // the step as measured
-  double unexplained_s = 0;      // measured - T(all)
-  std::vector<GapShare> shares;  // classes the step has; they sum to T(all) - T(none)
+  double measured_s = 0;         // the measured step
+  double unexplained_s = 0;      // measured_s - replayed_s
+  std::vector<GapShare> shares;  // one per class of the step; they sum to T(all) - T(none)
   double covered = 0;            // share of the step's ops that have a measured time
   int replays = 0;
-  bool exact = true;  // all subsets played; else 64 seeded orders
-  // Above 3 % of the step unexplained, the shares are not to be trusted.
+  bool exact = true;  // true: all subsets simulated; false: 64 random orders with a fixed seed
+  // False where more than 3 % of the step is unexplained.
   bool Trusted() const;
 };
 
-// Shares the gap of measured step `step` out.
+// Splits the gap between forecast and measured step `step` among classes of ops.
 //
 //   program, costs  those of the forecast; all ranks, linked
-//   measured        sorted; step windows and spans of `step`
+//   measured        sorted; has step windows and spans of `step`
 //
-// Compute and copies are substituted as measured; collectives and transfers by wire time (end minus
-// the latest arrival among peers), so that waiting is computed, not copied; host by the measured
-// time of launches, where they were recorded. T(S) is the step time with the classes of S
-// substituted [Shapley 1953].
+// Compute and copies get their measured times. Collectives and transfers get their wire time (end
+// minus the latest arrival among peers), so that the replay computes waiting itself. The host gets
+// the measured times of launches, where they were recorded. T(S) is the step time with the classes
+// of S substituted [Shapley 1953].
 //
-// Errors: kInvalidArgument, no such step, or a program that does not simulate. O(2^classes)
-// simulations, or 64 * classes for large programs.
+// Errors: kInvalidArgument: no such step, or a program that cannot be simulated. Costs 2^classes
+// simulations, or up to 64 * classes for large programs.
 Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& costs,
                                  const Timeline& measured, int step);
 

@@ -15,6 +15,7 @@
 namespace foretrain {
 namespace {
 
+// The upper median of `ns`, which it reorders.
 double MedianSeconds(std::vector<std::int64_t>& ns) {
   const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
   std::nth_element(ns.begin(), middle, ns.end());
@@ -49,6 +50,7 @@ Result<Emulation> EmulateRanks(const Program& program, const ProgramCosts& costs
                                                  std::to_string(first_step) +
                                                  " on; train more steps, with --capture full");
   }
+  // Compute ops were measured one at a time, so the replay adds no contention to them.
   options.contention = false;
   options.replay = &replay;
   Emulation emulation;

@@ -1,28 +1,30 @@
-// A run of many ranks on one device, one at a time, made into that of ranks with a device each:
-// measured compute, modelled network. Leaves out taking turns (runtime/executor/compute_turns.h).
+// Emulates a cluster from a run in which ranks took turns on one device: compute times are
+// measured, the network is modelled. runtime/executor/compute_turns.h makes ranks take turns.
 #pragma once
 
 #include "base/result.h"
 #include "sim/cost/program_costs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "sim/simulate/simulate.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
 struct Emulation {
-  Simulation simulation;  // its step is emulated: never that of a cluster that was measured
-  double covered = 0;     // share of the compute ops that have a measured time
+  Simulation simulation;  // its step time is emulated, not measured on a cluster
+  double covered = 0;     // share of compute ops with a measured time, in 0..1
 };
 
-// Plays the program with each compute op (GEMM, attention, memory-bound) as long as it was measured
-// in the median of the steps from `first_step` on, and everything else as long as `costs` says.
+// Simulates the program with measured compute times. Each compute op (GEMM, attention,
+// memory-bound) takes the median of its times in the steps from `first_step` on. Every other op
+// takes its time in `costs`.
 //
-//   program, costs  of the plan on the cluster that is emulated; all ranks, linked
-//   measured        in which no two compute ops ran at once
-//   options         but contention, which measured ops do not have, and replay
+//   program, costs  the plan on the cluster to emulate; all ranks, linked
+//   measured        run in which no two compute ops ran at once
+//   options         contention and replay are overwritten
 //
-// Errors: kInvalidArgument, no compute op of these steps, or a program that does not simulate.
+// Errors: kInvalidArgument: no compute op was measured in these steps, or the program cannot be
+// simulated.
 Result<Emulation> EmulateRanks(const Program& program, const ProgramCosts& costs,
                                const Timeline& measured, int first_step,
                                SimulateOptions options = {});

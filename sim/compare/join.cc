@@ -12,6 +12,7 @@
 namespace foretrain {
 namespace {
 
+// Length of each step: the longest window of any rank, in ns.
 std::map<int, std::int64_t> StepLengths(const Timeline& timeline) {
   std::map<int, std::int64_t> longest;
   for (const StepWindow& window : timeline.steps) {
@@ -21,7 +22,7 @@ std::map<int, std::int64_t> StepLengths(const Timeline& timeline) {
   return longest;
 }
 
-// Ops alone: what knows an instruction as a whole has no class of its own.
+// Op totals of a step without spans of whole instructions, which have no op class.
 std::vector<OpTotal> OpsOfStep(const Timeline& timeline, int step) {
   std::vector<OpTotal> totals = OpTotalsOfStep(timeline, step);
   std::erase_if(totals,
@@ -35,6 +36,8 @@ double StepSeconds(const Timeline& timeline, int step) {
   return found == lengths.end() ? 0.0 : SecondsFromNs(found->second);
 }
 
+// Sums the pairs by class, and the error over compute ops. Waiting for peers distorts times of
+// communication ops, so these are not in the error.
 void AddClasses(RunJoin& join) {
   std::array<ClassPair, kOpClassCount> classes{};
   double error = 0, weight = 0;
@@ -56,6 +59,8 @@ void AddClasses(RunJoin& join) {
 
 }  // namespace
 
+// A step that really ran, unlike a mean over steps: its spans can be shown. For an even count it is
+// the shorter of the middle two.
 std::optional<int> MedianStep(const Timeline& timeline, int first) {
   std::vector<std::pair<std::int64_t, int>> lengths;
   for (const auto& [step, length] : StepLengths(timeline)) {
@@ -66,6 +71,7 @@ std::optional<int> MedianStep(const Timeline& timeline, int first) {
   return lengths[(lengths.size() - 1) / 2].second;
 }
 
+// Ops without a counterpart are counted but do not enter the sums, so both sums cover the same ops.
 RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& measured,
                  int measured_step) {
   RunJoin join;
@@ -88,6 +94,7 @@ RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& 
   return join;
 }
 
+// Sums each side alone: ops of different programs have no common ids.
 std::vector<ClassPair> ClassesOfAll(const Timeline& predicted, int predicted_step,
                                     const Timeline& measured, int measured_step) {
   std::array<ClassPair, kOpClassCount> sums{};

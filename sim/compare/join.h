@@ -1,4 +1,4 @@
-// Puts each predicted op beside its measured twin. Leaves out why they differ: attribution.h.
+// Pairs each predicted op with the measured op of the same id. attribution.h says why they differ.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace foretrain {
 
-// One op of one rank in one predicted and one measured step; times are lengths of the union of its
-// spans, waiting for peers included.
+// One op of one rank in a predicted and a measured step. Times are lengths of the union of its
+// spans and include waiting for peers.
 struct OpPair {
   OpId op = kNoOp;
   std::int64_t predicted_ns = 0;
@@ -22,7 +22,7 @@ struct OpPair {
   OpClass op_class = OpClass::kMemoryBound;
 };
 
-// A class of ops over all ranks: sums of op times.
+// Sums of op times of one class over all ranks.
 struct ClassPair {
   OpClass op_class = OpClass::kGemm;
   std::int64_t ops = 0;
@@ -33,29 +33,29 @@ struct ClassPair {
 struct RunJoin {
   int predicted_step = 0;
   int measured_step = 0;
-  double predicted_step_s = 0;  // longest window of any rank
+  double predicted_step_s = 0;  // longest step window of any rank
   double measured_step_s = 0;
   std::vector<OpPair> pairs;        // sorted by (rank, op)
-  std::vector<ClassPair> classes;   // those with ops, in the order of OpClass
-  std::int64_t only_predicted = 0;  // ops without a twin
+  std::vector<ClassPair> classes;   // classes that have ops, in the order of OpClass
+  std::int64_t only_predicted = 0;  // ops without a counterpart
   std::int64_t only_measured = 0;
-  // Sum over pairs of w |measured - predicted| / predicted with w = predicted / sum of predicted,
-  // compute ops alone; nothing without pairs.
+  // Sum over pairs of w * |measured - predicted| / predicted, with w = predicted / sum of
+  // predicted. Compute ops only. Absent: no pairs of compute ops.
   std::optional<double> op_error;
 };
 
-// The step whose longest window is the median over the steps from `first` on (the lower of the
-// middle two); nothing when there is none.
+// The step of median length among the steps from `first` on (the lower of the middle two). A step
+// is as long as its longest window on any rank. Absent: there is no such step.
 std::optional<int> MedianStep(const Timeline& timeline, int first);
 
-// Joins one step of each timeline on (rank, op). Ids say what an op is, so runs of different
-// programs join where they do the same; the caller compares program hashes and says so. Both are
-// sorted. O(n log n).
+// Joins one step of each timeline on (rank, op). Op ids say what an op does, so that different
+// programs join where they do the same work. The caller compares program hashes and reports a
+// difference. Both timelines are sorted. O(n log n).
 RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& measured,
                  int measured_step);
 
-// Sums by class over all ops of the two steps, those without a twin too: what can be said of runs
-// of different programs. `ops` are the measured ones. O(n log n).
+// Sums by class over all ops of the two steps, also those without a counterpart. This is all that
+// runs of different programs can be compared by. ClassPair::ops counts measured ops. O(n log n).
 std::vector<ClassPair> ClassesOfAll(const Timeline& predicted, int predicted_step,
                                     const Timeline& measured, int measured_step);
 

@@ -9,6 +9,7 @@
 namespace foretrain {
 namespace {
 
+// The totals of one rank, which are consecutive because `totals` is sorted by rank.
 std::span<const OpTotal> TotalsOfRank(std::span<const OpTotal> totals, int rank) {
   const auto [begin, end] = std::equal_range(
       totals.begin(), totals.end(), OpTotal{.rank = static_cast<std::int16_t>(rank)},
@@ -16,9 +17,11 @@ std::span<const OpTotal> TotalsOfRank(std::span<const OpTotal> totals, int rank)
   return {begin, end};
 }
 
-// The ops of `whole` among `totals` of one rank, as one; nothing where none ran on its queue.
+// Sums the ops of instruction `whole` among the `totals` of one rank, as one total. Absent: none of
+// them ran on its queue.
 std::optional<OpTotal> SumOfOps(std::span<const OpTotal> totals, const OpTotal& whole) {
   const auto by_op = [](const OpTotal& total, OpId op) { return total.op < op; };
+  // kWholeInstruction is the largest op number, so the instruction's ops are in [first, whole.op).
   const OpId first = whole.op & ~OpId{kWholeInstruction};
   auto at = std::lower_bound(totals.begin(), totals.end(), first, by_op);
   std::optional<OpTotal> sum;
@@ -40,7 +43,7 @@ std::optional<OpTotal> SumOfOps(std::span<const OpTotal> totals, const OpTotal& 
 
 bool IsWhole(const OpTotal& total) { return OpNumber(total.op) == kWholeInstruction; }
 
-// Merges two lists of one rank by op id.
+// Merges two lists of one rank by op id. Both are sorted, so one pass over them is enough.
 std::vector<PairedOp> MergeById(std::span<const OpTotal> predicted,
                                 std::span<const OpTotal> measured, int rank) {
   std::vector<PairedOp> pairs;
@@ -59,7 +62,8 @@ std::vector<PairedOp> MergeById(std::span<const OpTotal> predicted,
   return pairs;
 }
 
-// Gives wholes without a twin the sum of the other side's ops, which then need no pair.
+// Pairs an instruction known only as a whole with the sum of the other side's ops. Those ops then
+// need no pair of their own and are dropped.
 void PairWholes(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
                 std::vector<PairedOp>& pairs) {
   std::set<OpId> summed;
@@ -79,6 +83,7 @@ void PairWholes(std::span<const OpTotal> predicted, std::span<const OpTotal> mea
 
 }  // namespace
 
+// Copies the spans of one step first: totals are built per timeline.
 std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step) {
   Timeline part;
   for (const Span& span : timeline.spans) {
@@ -87,6 +92,8 @@ std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step)
   return OpTotals(part);
 }
 
+// Rank by rank: a measured rank without a forecast of its own is paired with the rank that stands
+// for it. O(ops log ops), and the result is sorted by rank and op.
 std::vector<PairedOp> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
                               std::span<const int> stands_for_rank) {
   int ranks = static_cast<int>(stands_for_rank.size());
@@ -106,10 +113,12 @@ std::vector<PairedOp> PairOps(std::span<const OpTotal> predicted, std::span<cons
       PairWholes(of_predicted, of_measured, of_rank);
     }
     pairs.insert(pairs.end(), of_rank.begin(), of_rank.end());
+    // An op of a side that knows only whole instructions has no pair of its own.
   }
   return pairs;
 }
 
+// Falls back to the instruction as a whole: a side that records instructions has no single ops.
 const PairedOp* FindPair(std::span<const PairedOp> pairs, int rank, OpId op) {
   const auto find = [&](OpId id) -> const PairedOp* {
     const auto at = std::lower_bound(pairs.begin(), pairs.end(), std::pair(rank, id),

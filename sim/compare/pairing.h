@@ -1,5 +1,5 @@
-// The measured twin of each predicted op in one step of each run. Leaves out sums over a step
-// (join.h) and putting the differences down to causes (attribution.h).
+// Pairs each predicted op with its measured counterpart in one step of each run. join.h sums over a
+// step, attribution.h explains differences.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace foretrain {
 
-// One op on one rank of the measured run. At least one side has a value.
+// One op of one rank of the measured run. At least one side has a value.
 struct PairedOp {
   OpId op = kNoOp;
   std::int16_t rank = 0;
@@ -20,24 +20,25 @@ struct PairedOp {
   std::optional<OpTotal> measured{};
 
   bool IsPair() const { return predicted.has_value() && measured.has_value(); }
-  // Of a pair: measured less predicted time.
+  // Measured minus predicted time; both sides must have a value.
   std::int64_t ErrorNs() const { return measured->busy_ns - predicted->busy_ns; }
 };
 
-// The totals of the spans that serve `step`, sorted by (rank, op).
+// Totals of the spans of `step`, sorted by (rank, op).
 std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step);
 
-// Pairs by op id; sorted by (rank, op).
+// Pairs totals by op id; the result is sorted by (rank, op).
 //
-//   predicted, measured  of one step each, sorted by (rank, op)
-//   stands_for_rank      [measured rank]: the predicted rank that stands for it; empty: itself
+//   predicted, measured  one step each, sorted by (rank, op)
+//   stands_for_rank      [measured rank]: the predicted rank that represents it. Empty: each rank
+//                        represents itself
 //
-// Where one side knows an instruction as a whole and the other its ops, the whole is paired with
-// the sum of the ops that ran on its queue. O(n log n).
+// One run may record an instruction as a whole and the other its ops. The whole is then paired with
+// the sum of the ops on its queue. O(n log n).
 std::vector<PairedOp> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
                               std::span<const int> stands_for_rank);
 
-// The pair of `op`, or that of its whole instruction, or nothing. `pairs` as PairOps returns them.
+// The pair of `op`, else the pair of its whole instruction, else null. `pairs` comes from PairOps.
 // O(log n).
 const PairedOp* FindPair(std::span<const PairedOp> pairs, int rank, OpId op);
 

@@ -3,24 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <set>
 
 #include "base/checked.h"
-#include "sim/cost/fused_parts.h"
-#include "sim/cost/op_features.h"
-#include "sim/spec/refuse.h"
+#include "sim/config/rules/refuse.h"
+#include "sim/cost/kernels/fused_parts.h"
+#include "sim/cost/network/communication_model.h"
+#include "sim/program/ops/op_work.h"
 
 namespace foretrain {
 namespace {
 
-// Seconds of attention's products at the rate that fp32 has, in proportion to GEMMs of its format.
+// Seconds of attention's products. The attention rate is for fp32 and scales with the GEMM rate of
+// the op's format.
 double AttentionSeconds(const Op& op, double flop, const Figure& rate, const ProfileRates& rates) {
   const double faster = GemmRate(rates, op.format).value / rates.gemm_flop_per_s.value;
   return flop / (rate.value * faster);
 }
 
-// Between host and device the slower of the two directions counts; a disk has a rate for each. On
-// the device bytes are read and written.
+// Host-device copies take the copy rate of the bus. NVMe has separate rates for reads and writes. A
+// copy on the device reads and writes each byte.
 double CopySeconds(const Op& op, double bytes, const ProfileRates& rates) {
   if (op.to == Space::kNvme) {
     return rates.nvme_base_s.value + bytes / rates.nvme_write_bytes_per_s.value;
@@ -34,42 +35,23 @@ double CopySeconds(const Op& op, double bytes, const ProfileRates& rates) {
   return rates.kernel_s.value + bytes / rates.copy_bytes_per_s.value;
 }
 
-// Whether the op has a time of its own on the host of accelerators, whose points are no guide.
+// True if the op runs on the host of an accelerator. Measured points are from the device, so they
+// do not apply to it.
 bool IsOnHost(const Op& op, const ClusterSpec& cluster) {
   return op.queue == Queue::kCpu && !cluster.is_cpu;
 }
 
 }  // namespace
 
-std::size_t CostModel::ClassOf(OpKind kind) {
-  const bool arithmetic =
-      IsGemm(kind) || kind == OpKind::kGroupedGemm ||
-      (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
-  return arithmetic ? 0 : 1;
-}
-
 Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
   FT_TRY(ValidateCluster(cluster));
   FT_TRY(ValidateProfile(profile));
-  CostModel model(cluster, profile);
-  model.MakeLevels();
-  model.MakeTables();
-  return model;
+  return CostModel(cluster, profile);
 }
 
-void CostModel::MakeLevels() {
-  if (!cluster_.is_cpu) {
-    if (profile_.rates.overlap_slowdown.value > 1) levels_.push_back(2.0);
-    return;
-  }
-  std::set<int> levels{1};
-  for (const ProfilePoint& point : profile_.points) {
-    if (!IsCommunication(point.kind)) levels.insert(point.concurrency);
-  }
-  levels_.assign(levels.begin(), levels.end());
-}
-
-CostModel::Estimate CostModel::FromRates(const Op& op) const {
+// Roofline estimate: fixed cost plus the larger of arithmetic and memory time. Kernel models, if
+// the architecture is known, replace it for compute ops. A few kinds have rates of their own.
+Estimate CostModel::FromRates(const Op& op) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
@@ -82,16 +64,13 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   }
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
-  if (IsGemm(op.kind) || op.kind == OpKind::kGroupedGemm) {
+  if (IsProduct(op.kind)) {
     flop_s = work.flop / GemmRate(rates, op.format).value;
     fixed_s += rates.gemm_fill_s.value;
-  } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kStandardAttentionForward ||
-             op.kind == OpKind::kAttentionPartForward) {
-    flop_s = AttentionSeconds(op, work.flop, rates.attention_forward_flop_per_s, rates);
-  } else if (op.kind == OpKind::kAttentionBackward ||
-             op.kind == OpKind::kStandardAttentionBackward ||
-             op.kind == OpKind::kAttentionPartBackward) {
-    flop_s = AttentionSeconds(op, work.flop, rates.attention_backward_flop_per_s, rates);
+  } else if (IsAttention(op.kind)) {
+    const Figure& rate = IsAttentionForward(op.kind) ? rates.attention_forward_flop_per_s
+                                                     : rates.attention_backward_flop_per_s;
+    flop_s = AttentionSeconds(op, work.flop, rate, rates);
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);
   if (op.kind == OpKind::kLoadBatch) {
@@ -107,11 +86,14 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   return estimate;
 }
 
-CostModel::Estimate CostModel::FromParts(const Op& op) const {
+// Cost of a fused op as the sum of its parts. On an accelerator with a fused kernel, only the extra
+// bytes are added to the product. Errors are averaged by seconds, as if both parts err in the same
+// direction.
+Estimate CostModel::FromParts(const Op& op) const {
   const FusedParts parts = PartsOf(op);
   const bool at_once = !cluster_.is_cpu && IsOneKernel(op);
   bool borrowed = false;
-  if (at_once && FindTable(parts.product, &borrowed) == nullptr) return FromRates(op);
+  if (at_once && measured_.Find(parts.product, &borrowed) == nullptr) return FromRates(op);
   const Estimate product = Base(parts.product, {});
   Estimate then{0, Provenance::kDefault, profile_.error};
   if (at_once) {
@@ -125,41 +107,37 @@ CostModel::Estimate CostModel::FromParts(const Op& op) const {
   return {seconds, Worse(product.provenance, then.provenance), seconds > 0 ? off / seconds : 0};
 }
 
-CostModel::Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
+// Order of sources: given durations, collectives, host ops, measured tables, fused parts, then
+// rates.
+Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
   if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
-  if (IsCommunication(op.kind)) return InSystem(op, place, Communication(op, place));
+  if (IsCommunication(op.kind)) {
+    const CommunicationModel model = Communication();
+    return model.InSystem(op, place, model.EstimateOf(op, place));
+  }
   if (IsOnHost(op, cluster_)) return FromRates(op);
   bool borrowed = false;
-  const Table* table = FindTable(op, &borrowed);
+  const MeasuredTables::Table* table = measured_.Find(op, &borrowed);
   if (table == nullptr) return IsFused(op.kind) ? FromParts(op) : FromRates(op);
-  Estimate estimate = FromTable(*table, op);
-  if (borrowed) {
-    estimate.provenance = Provenance::kExtrapolated;
-    estimate.error = std::max(kSmallestExtrapolatedError, kBorrowedFactor * estimate.error);
-  }
-  // Points that start at a higher concurrency hold its slowdown: take it out again.
+  Estimate estimate = measured_.At(*table, op);
+  if (borrowed) estimate.Borrow();
+  // If a table starts at a higher concurrency, its times include that slowdown; divide it out.
   if (cluster_.is_cpu && table->concurrency > 1) {
-    const auto level = std::find(levels_.begin(), levels_.end(), table->concurrency);
-    estimate.seconds /=
-        class_slowdown_[static_cast<std::size_t>(level - levels_.begin())][ClassOf(op.kind)];
+    estimate.seconds /= measured_.SlowdownWithin(op, *table);
     estimate.provenance = Worse(estimate.provenance, Provenance::kInterpolated);
   }
   return estimate;
 }
 
-// The factor of a level over the op alone.
-double CostModel::Slowdown(const Op& op, const Table* table, std::size_t level) const {
-  if (!cluster_.is_cpu) {
-    return IsCompute(op.op_class) ? profile_.rates.overlap_slowdown.value : 1.0;
-  }
-  if (table != nullptr && table->concurrency == 1 && !table->slowdown[level].empty()) {
-    return std::exp(table->slowdown[level](FeaturesOf(op).at));
-  }
-  return class_slowdown_[level][ClassOf(op.kind)];
+// Factor of a level relative to the op alone. On an accelerator communication slows compute.
+double CostModel::Slowdown(const Op& op, const MeasuredTables::Table* table,
+                           std::size_t level) const {
+  if (cluster_.is_cpu) return measured_.Slowdown(op, table, level);
+  return IsCompute(op.op_class) ? profile_.rates.overlap_slowdown.value : 1.0;
 }
 
-// Threads that the op keeps busy. On one machine the receiver copies while the sender sleeps; the
-// host reads a few bytes, a disk works by itself, and an opaque op is no work.
+// Threads that the op keeps busy. On one machine the receiver copies while the sender sleeps.
+// Reading a few bytes on the host, disk transfers and opaque ops count as no load.
 double CostModel::LoadOf(const Op& op) const {
   if (op.kind == OpKind::kOpaque || op.kind == OpKind::kHostRead || op.kind == OpKind::kReadCounts)
     return 0.0;
@@ -168,6 +146,7 @@ double CostModel::LoadOf(const Op& op) const {
   return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;
 }
 
+// Expected maximum of n normal deviates: about sqrt(2 ln n) (see the header).
 double CostModel::Straggling(int devices) const {
   const NetworkConstants& constants = Networks();
   if (cluster_.is_cpu || devices <= constants.straggler_from) return 1;
@@ -175,13 +154,15 @@ double CostModel::Straggling(int devices) const {
   return 1 + constants.straggler_sigma * (largest(devices) - largest(constants.straggler_from));
 }
 
+// A scattered transfer sends 1 / tp of the tensor per rank, then gathers it on the receiving side.
+// The gather's time is added to the transfer, because the next op waits for both.
 OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace* scattered) const {
   if (scattered != nullptr && (op.kind == OpKind::kSend || op.kind == OpKind::kRecv)) {
     Op part = op, whole = op;
     part.shape.elements = CeilDiv(op.shape.elements, scattered->members);
     whole.kind = OpKind::kAllGather;
     OpCost cost = CostOf(part, place);
-    const double gather_s = Communication(whole, *scattered).seconds;
+    const double gather_s = Communication().EstimateOf(whole, *scattered).seconds;
     for (double& seconds : cost.seconds) seconds += gather_s;
     return cost;
   }
@@ -190,18 +171,18 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace
   cost.provenance = base.provenance;
   cost.error = base.error;
   cost.load = LoadOf(op);
-  cost.demand = DemandOf(op, place, base.seconds);
+  cost.demand = Communication().DemandOf(op, place, base.seconds);
   cost.launch_s = Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
-  // A gradient that is added up behind its kernel is one op more to the host.
+  // A gradient that a separate kernel accumulates costs the host a second launch.
   if (op.accumulate && !profile_.system.fused_accumulation) cost.launch_s *= 2;
   const bool communicates = IsCommunication(op.kind);
-  if (communicates) cost.launch_s += SkewOf(place);
-  cost.measured_threads = levels_.back();
-  if (communicates) cost.measured_threads = std::max(levels_.back(), 1.0 * place.members);
+  if (communicates) cost.launch_s += Communication().SkewOf(place);
+  cost.measured_threads = levels().back();
+  if (communicates) cost.measured_threads = std::max(levels().back(), 1.0 * place.members);
   bool borrowed = false;
-  const Table* table = communicates ? nullptr : FindTable(op, &borrowed);
+  const MeasuredTables::Table* table = communicates ? nullptr : measured_.Find(op, &borrowed);
   const bool steady = op.kind == OpKind::kOpaque || communicates;
-  for (std::size_t level = 0; level < levels_.size(); ++level) {
+  for (std::size_t level = 0; level < levels().size(); ++level) {
     cost.seconds.push_back(base.seconds *
                            (level == 0 || steady ? 1.0 : Slowdown(op, table, level)));
   }
@@ -213,6 +194,7 @@ const Figure& CostModel::OverheadFigure(OverheadKind kind) const {
   return kind == OverheadKind::kGap ? profile_.rates.gap_s : profile_.rates.wake_s;
 }
 
+// Linear interpolation between the nearest measured concurrencies; constant beyond them.
 double CostModel::Overhead(OverheadKind kind, double concurrency) const {
   const OverheadPoint* below = nullptr;
   const OverheadPoint* above = nullptr;

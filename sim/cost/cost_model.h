@@ -1,27 +1,25 @@
-// Seconds of an op on a device: from measured points where there are any near, else from rates.
-// Leaves out order, waiting and contention (sim/simulate).
+// Seconds of an op on a device: from nearby measured points if there are any, else from rates. The
+// simulator (sim/simulate) adds order, waiting and contention.
 #pragma once
 
-#include <map>
-#include <tuple>
 #include <vector>
 
 #include "base/result.h"
-#include "sim/cost/communication_cost.h"
-#include "sim/cost/device_profile.h"
-#include "sim/cost/interpolate.h"
+#include "sim/cost/measured_tables.h"
+#include "sim/cost/network/communication_model.h"
+#include "sim/cost/profile/device_profile.h"
 #include "sim/cost/program_costs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
-// What one op costs.
+// Cost of one op.
 struct OpCost {
-  std::vector<double> seconds;  // at each of CostModel::levels(); the first is alone
-  double launch_s = 0;          // host
+  std::vector<double> seconds;  // at each of CostModel::levels(); the first is without contention
+  double launch_s = 0;          // host time to issue the op
   double load = 1;              // threads it keeps busy
   double measured_threads = 1;  // busy threads at the last level
-  WireDemand demand{};          // of the device's connections; all 0 on a CPU
+  WireDemand demand{};          // use of the device's connections; all 0 on a CPU
   Provenance provenance = Provenance::kDefault;
   double error = 0;  // relative, one standard deviation
 
@@ -30,36 +28,35 @@ struct OpCost {
 
 class CostModel {
  public:
-  // Errors: kInvalidArgument, an invalid cluster, or a profile that ValidateProfile refuses.
+  // Errors: kInvalidArgument for an invalid cluster, or a profile that ValidateProfile refuses.
   // O(points^2).
   static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile);
 
-  // Concurrencies at which ops have a cost. On a CPU: busy threads of the machine, as measured. On
-  // an accelerator: busy queues of the device, {1, 2}, where compute slows down beside
-  // communication, else {1}.
-  const std::vector<double>& levels() const { return levels_; }
+  // Concurrencies for which ops have a cost. On a CPU these are the measured numbers of busy
+  // threads. On an accelerator they are busy queues: {1, 2} if communication slows overlapping
+  // compute, else {1}.
+  const std::vector<double>& levels() const { return measured_.levels(); }
 
-  // The cost of `op`; `place` where its group lies, for communication. Of a kind with points at
-  // concurrency 1:
-  //   GEMM       time law of {m n k, 1, n k, m k, m n} over (log m, log n, log k), by layout and
-  //              accumulation
-  //   attention  law of {flop, 1, bytes} over (log sequence, log batch * heads, log head_dim)
-  //   all else   law of {bytes, 1} over log bytes (WorkOf); collectives by kind and group size,
-  //              straight in log group size between two, beyond them in the ratio of
-  //              TimeOfCommunication
-  // as TimeSurface makes of it. Higher concurrencies multiply that by the slowdown measured there,
-  // interpolated alike, or where the kind has none by the mean one of its class. A layout or
-  // accumulation without points borrows another's. A kind without points costs what KernelSeconds
-  // says where the profile has kernels, else kernel_s + max(flop / rate, bytes / memory rate), a
-  // GEMM gemm_fill_s more; a GEMM with what follows it costs what both do apart, or on an
-  // accelerator that has them in one kernel (IsOneKernel) the GEMM and the bytes beside it. kOpaque
-  // costs what it says, at every level.
+  // The cost of `op`. For communication, `place` gives the position of its group. Kinds with points
+  // at concurrency 1 use a law fitted by TimeSurface:
+  //   GEMM       terms {m n k, 1, n k, m k, m n} over (log m, log n, log k); one law per layout
+  //              and accumulation.
+  //   attention  terms {flop, 1, bytes} over (log sequence, log batch * heads, log head_dim).
+  //   all else   terms {bytes, 1} over log bytes (WorkOf).
+  // Collectives have a table per kind and group size. Between two sizes they are linear in log
+  // group size; beyond them they scale as TimeOfCommunication. Higher concurrencies multiply by the
+  // measured slowdown, interpolated alike; if the kind has none, by the mean of its class. A layout
+  // or accumulation without points borrows another's.
   //
-  // Of the profile's system: tp_overlap hides a share of the collectives of tensor parallelism,
-  // adapters_used slows those of data parallelism between nodes, node_dispatch makes exchanges of
-  // experts smaller. `scattered`, where the tensor-parallel
-  // group lies: what a send carries goes in parts, one of each of its members, and is gathered
-  // among them behind it; null: no send is cut.
+  // A kind without points costs KernelSeconds if the profile has kernels. Otherwise it costs
+  // kernel_s + max(flop / rate, bytes / memory rate), plus gemm_fill_s for a GEMM. A fused GEMM
+  // costs the sum of both parts. If an accelerator has them in one kernel (IsOneKernel), it costs
+  // the GEMM plus the extra bytes. kOpaque costs its given duration at every level.
+  //
+  // The profile's system modifies collectives: tp_overlap hides a share of tensor parallelism's.
+  // adapters_used slows data parallelism's between nodes. node_dispatch shrinks exchanges of
+  // experts. `scattered` is the place of the tensor-parallel group if transfers are scattered: each
+  // member sends a part, and the receivers gather them. NULL: transfers are whole.
   //
   // O(points of the kind); safe from any thread.
   OpCost CostOf(const Op& op, const GroupPlace& place = {},
@@ -70,26 +67,26 @@ class CostModel {
     return profile_.rates.graph_launch_s.value + ops * profile_.rates.graph_op_s.value;
   }
 
-  // Whether the plan's sends between stages are scattered: the system's scatter_gather, where
-  // tensor-parallel ranks hold the same.
+  // True if transfers between stages are scattered: the system has scatter_gather and
+  // tensor-parallel ranks hold the same tensor.
   bool Scatters(const Plan& plan) const {
     return profile_.system.scatter_gather && plan.tp > 1 && !plan.sequence_parallel;
   }
 
-  // By how much the slowest of `devices` devices, for which all wait, is slower than the slowest of
-  // as many as the rates hold for (networks.csv, straggler_from and straggler_sigma): the expected
-  // largest of n normal deviates is about sqrt(2 ln n). 1 on a CPU.
+  // Slowdown of the slowest of `devices` devices, for which all wait. It is relative to the slowest
+  // of straggler_from devices, for which the rates hold. The expected maximum of n normal deviates
+  // is about sqrt(2 ln n); straggler_sigma scales it (networks.csv). 1 on a CPU.
   double Straggling(int devices) const;
 
-  // Seconds of an overhead with `concurrency` busy ranks: straight between measured ones.
+  // Seconds of an overhead with `concurrency` busy ranks, linear between measured values.
   double Overhead(OverheadKind kind, double concurrency) const;
 
-  // The costs of all ops of a linked program on this cluster. Ranks are placed by PlaceOf; on a CPU
-  // those of one node share it, on an accelerator each has its own, and compute is Straggling.
-  // Where the system has graphs (SystemOptions::cuda_graphs), the first op of each costs the host
-  // the launch of all of it, the others nothing (GraphStretches); what the device does between two
-  // kernels is left as it is without.
-  // Errors: kInvalidArgument, more ranks than devices. O(ops + rows * points).
+  // The costs of all ops of a linked program on this cluster. PlaceOf places the ranks. On a CPU
+  // the ranks of a node share it; on an accelerator each has its own device, and compute is
+  // multiplied by Straggling. If the system has graphs (SystemOptions::cuda_graphs), the first op
+  // of a graph carries the host cost of its launch, the others none (GraphStretches). Gaps between
+  // kernels on the device are unchanged.
+  // Errors: kInvalidArgument for more ranks than devices. O(ops + rows * points).
   Result<ProgramCosts> CostsOf(const Program& program) const;
 
   const ClusterSpec& cluster() const { return cluster_; }
@@ -97,59 +94,24 @@ class CostModel {
   const Fabric& fabric() const { return fabric_; }
 
  private:
-  // kind and what else has a table of its own: layout bits, or group and nodes.
-  using Key = std::tuple<OpKind, int, int>;
-  struct Table {
-    std::size_t dimensions = 1;
-    int concurrency = 1;             // of the surface's points
-    TimeSurface surface;             // at concurrency 1
-    std::vector<LogField> slowdown;  // [level]: log of the factor; empty: not measured
-  };
-  // A borrowed layout, and sizes outside of what was measured, are trusted half as far.
-  static constexpr double kBorrowedFactor = 2.0;
-  static constexpr double kSmallestExtrapolatedError = 0.1;
-  // 0: arithmetic, 1: memory; kinds of one class slow down alike.
-  static std::size_t ClassOf(OpKind kind);
-
-  struct Estimate {
-    double seconds = 0;
-    Provenance provenance = Provenance::kDefault;
-    double error = 0;
-  };
-
   CostModel(const ClusterSpec& cluster, const DeviceProfile& profile)
-      : cluster_(cluster), profile_(profile), fabric_(MakeFabric(cluster, profile.rates)) {}
+      : cluster_(cluster),
+        profile_(profile),
+        fabric_(MakeFabric(cluster, profile.rates)),
+        measured_(cluster, profile) {}
 
-  void MakeLevels();
-  void MakeTables();
-  void MakeSlowdowns(const std::map<Key, std::vector<const ProfilePoint*>>& points);
-  Table MakeTable(const std::vector<const ProfilePoint*>& points) const;
-  const Table* FindTable(const Op& op, bool* borrowed) const;
-  const Table* FindGroup(OpKind kind, int group, bool many_nodes) const;
-  Estimate FromTable(const Table& table, const Op& op) const;
+  CommunicationModel Communication() const { return {cluster_, profile_, fabric_, measured_}; }
   Estimate FromRates(const Op& op) const;
   Estimate FromParts(const Op& op) const;
-  Estimate Communication(const Op& op, const GroupPlace& place) const;
-  double SkewOf(const GroupPlace& place) const {
-    return (place.members - 1) * profile_.rates.member_skew_s.value;
-  }
-  Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate) const;
-  double MovedBytes(const Op& op, const GroupPlace& place) const;
-  double NetworkShare() const;
-  // Without measurements.
-  CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;
-  double Slowdown(const Op& op, const Table* table, std::size_t level) const;
+  double Slowdown(const Op& op, const MeasuredTables::Table* table, std::size_t level) const;
   double LoadOf(const Op& op) const;
-  WireDemand DemandOf(const Op& op, const GroupPlace& place, double seconds) const;
   const Figure& OverheadFigure(OverheadKind kind) const;
 
   ClusterSpec cluster_;
   DeviceProfile profile_;
   Fabric fabric_;
-  std::vector<double> levels_{1.0};
-  std::map<Key, Table> tables_;
-  std::vector<std::vector<double>> class_slowdown_;  // [level][0 arithmetic, 1 memory]
+  MeasuredTables measured_;
 };
 
 }  // namespace foretrain

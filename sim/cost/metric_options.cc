@@ -1,8 +1,8 @@
 #include "sim/cost/metric_options.h"
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "sim/cost/step_flops.h"
-#include "sim/program/precision.h"
+#include "sim/program/ir/precision.h"
 
 namespace foretrain {
 

@@ -1,19 +1,18 @@
-// What the timeline of a plan needs beside its spans for its figures. Leaves out the figures:
-// traces/metrics.
+// Inputs of a timeline's metrics, apart from its spans. traces/metrics computes the metrics.
 #pragma once
 
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 #include "sim/cost/cost_model.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
 #include "traces/metrics/metrics.h"
 
 namespace foretrain {
 
-// FLOP/s of all devices of a plan together that MFU is held against: the device's published peak
-// in the format of the plan's products or, where none is published, the profile's best GEMM.
+// FLOP/s of all devices of a plan, the denominator of MFU. It uses the device's published peak in
+// the format of the plan's products. If none is published, it uses the profile's best GEMM.
 double PeakOf(const CostModel& costs, const Plan& plan);
 
-// For a timeline of a valid plan whose first `warmup_steps` are left out of medians. O(ranks).
+// Options for the timeline of a valid plan; medians skip the first `warmup_steps`. O(ranks).
 MetricOptions MetricOptionsFor(const ModelSpec& model, const CostModel& costs, const Plan& plan,
                                int warmup_steps);
 

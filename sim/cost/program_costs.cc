@@ -9,17 +9,18 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/config/rules/refuse.h"
 #include "sim/cost/cost_model.h"
-#include "sim/cost/plan_place.h"
-#include "sim/program/graph_stretches.h"
-#include "sim/spec/refuse.h"
+#include "sim/cost/network/plan_place.h"
+#include "sim/program/graphs/graph_stretches.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Rows of a program, each made once.
+// The rows of a program's costs. Ops with the same key share a row, so memory grows with distinct
+// ops and not with steps or ranks.
 class Rows {
  public:
   Rows(const CostModel& model, const Program& program, ProgramCosts& costs)
@@ -29,7 +30,7 @@ class Rows {
                               GroupMembers(program.plan, {}, GroupKind::kTp));
   }
 
-  // `together`: as GraphStretches has it; 1 without graphs.
+  // `together` is from GraphStretches; 1 without graphs.
   std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place,
                   int together = 1) {
     const auto key = std::tuple(block, number, place, together);
@@ -60,7 +61,7 @@ class Rows {
   std::map<std::tuple<std::int32_t, std::int32_t, GroupPlace, int>, std::int32_t> rows_;
 };
 
-// Rows of the ops of one rank, block by block.
+// Rows of one rank's ops, block by block. A block that repeats is priced once.
 class RankRows {
  public:
   RankRows(const Program& program, const RankProgram& rank, const ClusterSpec& cluster, Rows& rows)
@@ -83,14 +84,14 @@ class RankRows {
     return *known;
   }
 
-  // Gives ops in graphs rows of their own.
+  // Gives ops in graphs rows of their own, because only their launch cost differs.
   void LaunchAsGraphs(std::vector<std::int32_t>& row_of) {
     const std::vector<std::int16_t> together = GraphStretches(program_, rank_);
     for (const Instruction& instruction : rank_.step) {
       const std::vector<Op>& ops = program_.blocks[At(instruction.block)].ops;
       for (std::size_t i = 0; i < ops.size(); ++i) {
         const std::size_t op = At(instruction.first_op) + i;
-        if (together[op] == 1) continue;  // no communication: of no place
+        if (together[op] == 1) continue;  // no communication, so it has no place
         row_of[op] =
             rows_.Of(instruction.block, static_cast<std::int32_t>(i), ops[i], {}, together[op]);
       }
@@ -98,6 +99,7 @@ class RankRows {
   }
 
  private:
+  // Looked up once per kind of group: a rank is in at most one group of each kind.
   GroupPlace PlaceOf(GroupKind kind) {
     std::optional<GroupPlace>& place = places_[static_cast<std::size_t>(kind)];
     if (!place.has_value()) {
@@ -117,13 +119,12 @@ class RankRows {
   std::array<std::optional<GroupPlace>, kGroupKindCount> places_;
 };
 
-// What the system runs again though no backward reads it: the ops of a layer's forward that its
-// recomputation leaves out. They are charged to the last op that recomputes; `charged` has the rows
-// that were.
+// Adds forward ops that full recomputation repeats although no backward reads them. Their time is
+// charged to the last recomputed op of the layer; `charged` holds the rows that already have it.
 void ChargeWholeForward(const Program& program, const RankProgram& rank,
                         const std::vector<std::int32_t>& row_of, std::set<std::int32_t>& charged,
                         ProgramCosts& costs) {
-  std::map<std::int32_t, const Instruction*> forward;  // by block of the model
+  std::map<std::int32_t, const Instruction*> forward;  // by model block
   for (const Instruction& instruction : rank.step) {
     if (instruction.key.kind != InstructionKind::kBlock) continue;
     if (instruction.key.pass == Pass::kForward) {
@@ -149,7 +150,8 @@ void ChargeWholeForward(const Program& program, const RankProgram& rank,
   }
 }
 
-// How many ranks of its node the rank stands for: where ranks are left out, all of its stage.
+// Number of ranks of its node that the rank represents. If ranks are left out of the program, it
+// represents its whole stage.
 double WeightOf(const Program& program, const RankProgram& rank, int devices_per_node) {
   const int world = program.plan.World();
   if (static_cast<int>(program.ranks.size()) >= world) return 1.0;
@@ -164,13 +166,16 @@ double WeightOf(const Program& program, const RankProgram& rank, int devices_per
 
 }  // namespace
 
+// Prices each rank's ops. A GPU is its own domain; CPU ranks of one node share one, so their
+// threads slow one another down. Without demand for connections the table is dropped, and the
+// simulator skips wires.
 Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   if (program.plan.World() > cluster_.Devices()) {
     return Refuse("the plan has {} ranks, cluster {} has {} devices", program.plan.World(),
                   cluster_.name, cluster_.Devices());
   }
   ProgramCosts costs;
-  costs.levels = levels_;
+  costs.levels = levels();
   Rows rows(*this, program, costs);
   std::set<std::int32_t> charged;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -203,6 +208,7 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   return costs;
 }
 
+// Weights each row by its number of uses and its time without contention.
 CostQuality QualityOf(const ProgramCosts& costs) {
   std::vector<std::int64_t> uses(costs.launch_s.size(), 0);
   for (const std::vector<std::int32_t>& rank : costs.row_of) {

@@ -4,11 +4,13 @@
 #include <tuple>
 
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/lower/recompute.h"
+#include "sim/program/lower/model/recompute.h"
+#include "sim/program/ops/op_work.h"
 
 namespace foretrain {
 namespace {
 
+// FLOP of products and attention only; elementwise work is not counted, as is usual for MFU.
 double FlopsOf(const Block& block) {
   double sum = 0;
   for (const Op& op : block.ops) {
@@ -17,6 +19,7 @@ double FlopsOf(const Block& block) {
   return sum;
 }
 
+// FLOP of all passes of one block over one micro-batch, including full recomputation.
 double FlopsOf(const BlockContext& context, BlockRequest request) {
   double sum = 0;
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
@@ -30,8 +33,7 @@ double FlopsOf(const BlockContext& context, BlockRequest request) {
   return sum;
 }
 
-// Layers, by whether they have experts, what they compute again and whether they see past the
-// model's window.
+// FLOP of layers, cached by kind, recomputation and whether they attend beyond the model's window.
 class LayerFlops {
  public:
   explicit LayerFlops(const BlockContext& context) : context_(context) {}
@@ -49,20 +51,21 @@ class LayerFlops {
   std::map<std::tuple<BlockKind, RecomputeKind, bool>, double> known_;
 };
 
-// The plan's batches on one rank that does everything once.
+// The plan's batches on one rank that computes everything once.
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
   whole.tp = whole.cp = 1;
   whole.ep = whole.moe_pieces = 1;
   whole.expert_tp = 0;
   whole.expert_headroom = 0;
-  whole.capacity_factor = 0;  // no row of an expert is padding
+  whole.capacity_factor = 0;  // expert rows contain no padding
   whole.sequence_parallel = whole.vocab_parallel = false;
   return whole;
 }
 
 }  // namespace
 
+// Model FLOP are independent of the split; hardware FLOP add recomputation and repeated work.
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   const Plan whole = Undivided(plan);
   const BlockContext once{model, whole, false}, rank{model, plan, false};
@@ -83,8 +86,8 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
       flops.hardware += layers_here.Of(kind, block, RecomputeOf(plan, stage, block));
     }
   }
-  // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or
-  // repeats.
+  // Micro-batches of all replicas. Every context- or tensor-parallel rank does its part, or repeats
+  // the work.
   const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;
   flops.model *= passes;
   flops.hardware *= passes * plan.cp * plan.tp;

@@ -1,19 +1,19 @@
-// Arithmetic of one training step: what MFU and HFU are shares of. Leaves out memory-bound ops.
+// Arithmetic of one training step, the numerator of MFU and HFU. Leaves out memory-bound ops.
 #pragma once
 
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 
-// FLOP of one step over all ranks, GEMMs and attention of the ops that run: causal attention counts
+// FLOP of one step over all ranks: GEMMs and attention of the ops that run. Causal attention counts
 // half, logits count, embedding look-ups do not.
 struct StepFlops {
-  double model = 0;     // forward and backward: of the model once, however it is split
-  double hardware = 0;  // with recomputation, and with what tensor-parallel ranks repeat
+  double model = 0;     // forward and backward of the model once, however it is split
+  double hardware = 0;  // plus recomputation and work repeated on tensor-parallel ranks
 };
 
-// Of a valid plan of a valid model. O(blocks of a layer).
+// For a valid plan of a valid model. O(blocks of a layer).
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan);
 
 }  // namespace foretrain

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::int64_t kMiB = kGiB / 1024;
 constexpr std::int64_t kUnit = 512;
-constexpr std::int64_t kSmall = kMiB;               // largest request of a small segment
+constexpr std::int64_t kSmall = kMiB;  // largest request that a small segment serves
 constexpr std::int64_t kSmallSegment = 2 * kMiB;
-constexpr std::int64_t kSharedSegment = 20 * kMiB;  // of large requests below
-constexpr std::int64_t kOwnSegment = 10 * kMiB;     // requests from here on have their own
+constexpr std::int64_t kSharedSegment = 20 * kMiB;  // for large requests below kOwnSegment
+constexpr std::int64_t kOwnSegment = 10 * kMiB;     // smallest request with a segment of its own
 constexpr std::int64_t kSegmentUnit = 2 * kMiB;
 
 std::int64_t RoundUp(std::int64_t bytes, std::int64_t unit) {
@@ -27,6 +27,7 @@ std::int64_t SegmentFor(std::int64_t bytes) {
 
 }  // namespace
 
+// Numbers of dead blocks are used again, so memory is bounded by the blocks that live at once.
 int CachingAllocatorModel::NewBlock() {
   if (unused_.empty()) {
     blocks_.emplace_back();
@@ -38,7 +39,8 @@ int CachingAllocatorModel::NewBlock() {
   return block;
 }
 
-// Gives back all segments that are free as a whole.
+// Gives back every segment that is one free block. O(free blocks), and rare: only when the device
+// is full.
 void CachingAllocatorModel::ReleaseWholeSegments() {
   for (FreeBlocks& blocks : free_) {
     for (auto it = blocks.begin(); it != blocks.end();) {
@@ -54,6 +56,7 @@ void CachingAllocatorModel::ReleaseWholeSegments() {
   }
 }
 
+// Exceeding the capacity is no error here: the model reports the peak, and the caller compares.
 int CachingAllocatorModel::NewSegment(std::int64_t bytes, bool small) {
   if (capacity_ > 0 && reserved_ + bytes > capacity_) ReleaseWholeSegments();
   const int block = NewBlock();
@@ -64,7 +67,8 @@ int CachingAllocatorModel::NewSegment(std::int64_t bytes, bool small) {
   return block;
 }
 
-// The first `bytes` of a block that is not among the free ones; what is left of it is.
+// Takes the first `bytes` of a block that is in no free list. A remainder that is large enough
+// becomes a free block; else it stays with the block as rounding.
 void CachingAllocatorModel::Take(int block, std::int64_t bytes) {
   const std::int64_t left = At(block).bytes - bytes;
   const bool small = At(block).small;
@@ -82,6 +86,7 @@ void CachingAllocatorModel::Take(int block, std::int64_t bytes) {
   peak_allocated_ = std::max(peak_allocated_, allocated_);
 }
 
+// Best fit: the free lists are ordered by size, then by number, so the choice is deterministic.
 int CachingAllocatorModel::Allocate(std::int64_t bytes) {
   FT_CHECK(bytes > 0);
   bytes = RoundUp(bytes, kUnit);
@@ -113,6 +118,7 @@ void CachingAllocatorModel::Join(int block, int other) {
   unused_.push_back(other);
 }
 
+// Both neighbours join, so no two free blocks of a segment are ever adjacent.
 void CachingAllocatorModel::Free(int block) {
   FT_CHECK(block >= 0 && block < static_cast<int>(blocks_.size()) && !At(block).free);
   allocated_ -= At(block).bytes;

@@ -1,12 +1,13 @@
-// What a caching allocator holds of a device's memory while it serves requests: PyTorch's, by its
-// rules [1]. Leaves out streams (a block is free once it is freed; who frees late says so) and
-// expandable segments.
+// Models the device memory that PyTorch's caching allocator holds while it serves requests, by the
+// allocator's own rules [1]. Leaves out expandable segments and streams: a block is free once it is
+// freed, so callers free late what another stream still uses.
 //
-// [1] pytorch/c10/cuda/CUDACachingAllocator.cpp, 1.8 to 2.6: sizes are multiples of 512 bytes; up
-// to 1 MiB come from segments of 2 MiB, up to 10 MiB from segments of 20 MiB, larger ones from
-// segments of their own, multiples of 2 MiB; the smallest free block that is large enough is taken,
-// and split where more than 512 bytes, or of large ones more than 1 MiB, are left; free neighbours
-// of a segment join. Where the device has no room, segments that are free as a whole are given back.
+// [1] pytorch/c10/cuda/CUDACachingAllocator.cpp, 1.8 to 2.6. Sizes are multiples of 512 bytes.
+// Requests up to 1 MiB come from segments of 2 MiB, up to 10 MiB from segments of 20 MiB. Larger
+// ones get a segment of their own, a multiple of 2 MiB. The smallest free block that is large
+// enough is taken. It is split if more than 512 bytes remain (large blocks: more than 1 MiB). Free
+// neighbours in a segment join. If the device has no room, segments that are wholly free are given
+// back.
 #pragma once
 
 #include <array>
@@ -19,10 +20,10 @@ namespace foretrain {
 
 class CachingAllocatorModel {
  public:
-  // `capacity`: of the device for segments; 0: any.
+  // `capacity`: bytes of the device for segments; 0: no limit.
   explicit CachingAllocatorModel(std::int64_t capacity = 0) : capacity_(capacity) {}
 
-  // A block of at least `bytes` > 0; its number, for Free. O(log blocks).
+  // Takes a block of at least `bytes` > 0 and returns its number, for Free. O(log blocks).
   int Allocate(std::int64_t bytes);
   void Free(int block);
 
@@ -34,7 +35,7 @@ class CachingAllocatorModel {
  private:
   struct Block {
     std::int64_t bytes = 0;
-    int before = -1, after = -1;  // in its segment
+    int before = -1, after = -1;  // neighbours in its segment; -1: none
     bool small = false, free = false;
   };
   using FreeBlocks = std::set<std::pair<std::int64_t, int>>;  // by bytes, then number
@@ -43,7 +44,7 @@ class CachingAllocatorModel {
   int NewSegment(std::int64_t bytes, bool small);
   void ReleaseWholeSegments();
   void Take(int block, std::int64_t bytes);
-  // Joins the free block `other`, a neighbour, to `block`.
+  // Joins `other`, a neighbour of `block`, to it if `other` is free.
   void Join(int block, int other);
   FreeBlocks& FreeOf(bool small) { return free_[small ? 0 : 1]; }
   Block& At(int block) { return blocks_[static_cast<std::size_t>(block)]; }
@@ -51,7 +52,7 @@ class CachingAllocatorModel {
   std::int64_t capacity_;
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
   std::vector<Block> blocks_;
-  std::vector<int> unused_;  // numbers of blocks that are no more
+  std::vector<int> unused_;  // numbers of joined or returned blocks, to be used again
   std::array<FreeBlocks, 2> free_;
 };
 

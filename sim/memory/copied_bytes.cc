@@ -2,6 +2,7 @@
 
 namespace foretrain {
 
+// Only kCopy ops count. A copy between host and NVMe adds to the disk alone.
 CopiedBytes CopiedBytesOf(const Program& program, const RankProgram& rank) {
   CopiedBytes sum;
   for (const OpRef ref : OpRefs(program, rank)) {

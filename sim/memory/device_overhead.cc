@@ -4,32 +4,32 @@
 #include <vector>
 
 #include "base/units.h"
-#include "sim/program/graph_stretches.h"
-#include "sim/program/groups.h"
-#include "sim/program/rank_order.h"
+#include "sim/program/graphs/graph_stretches.h"
+#include "sim/program/ir/groups.h"
+#include "sim/program/ir/rank_order.h"
 
 namespace foretrain {
 namespace {
 
 // 1271 MiB on a V100 (BigScience, chronicles-prequel of tr11-176B: "the cuda kernels").
 constexpr std::int64_t kContextBytes = std::int64_t{1271} << 20;
-// NCCL within a node: 16 channels, of which each has 4 MiB of buffers a direction and peer, and the
-// LL and LL128 protocols as much again: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB a group as
-// measured in https://github.com/NVIDIA/nccl/issues/964 (688 MB with other settings; 864 there
-// has 1.6 GB).
+// NCCL within a node: 16 channels, each with 4 MiB of buffers per direction and peer, and as much
+// again for the LL and LL128 protocols: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB per group,
+// measured in https://github.com/NVIDIA/nccl/issues/964 (688 MB with other settings; issue 864
+// reports 1.6 GB).
 constexpr std::int64_t kNodeCommunicatorBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kNetworkCommunicatorBytes = 544'000'000;
-// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB a handle and stream on Hopper; fewer
-// before.
+// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB per handle and stream on Hopper, less on
+// earlier devices.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-// CUPTI, cupti_activity.h: three buffers of 3,200,000 bytes made beforehand in each context.
+// CUPTI, cupti_activity.h: three buffers of 3,200,000 bytes allocated per context in advance.
 constexpr std::int64_t kProfilerBytes = 3 * 3'200'000;
-// "CUDA graph consumes around 10KB per kernel node" (github.com/NVIDIA/cccl/pull/3768); an op that
-// is several kernels counts as one.
+// "CUDA graph consumes around 10KB per kernel node" (github.com/NVIDIA/cccl/pull/3768). An op of
+// several kernels counts once.
 constexpr std::int64_t kGraphOpBytes = 10'000;
 // Messages of PyTorch's allocator give 79.14 to 79.33 GiB of 80 as a device's capacity, 39.50 of
 // 40, 31.75 of 32: about a hundredth is missing.
-constexpr std::int64_t kOfDriver = 100;
+constexpr std::int64_t kOfDriver = 100;  // divides the device's memory
 
 constexpr std::array<OverheadEntry, kOverheadEntries> kEntries = {{
     {"device context", &DeviceOverhead::context,
@@ -50,7 +50,7 @@ constexpr std::array kGroups = {GroupKind::kTp,       GroupKind::kCp,    GroupKi
                                 GroupKind::kDp,       GroupKind::kShard, GroupKind::kReplica,
                                 GroupKind::kExpertDp, GroupKind::kNext,  GroupKind::kPrev};
 
-// Groups that are another one under a second name have no communicator of their own.
+// False if the group equals another group and shares its communicator.
 bool IsOwn(const Plan& plan, GroupKind kind) {
   if (kind == GroupKind::kShard || kind == GroupKind::kReplica) return plan.replicas > 1;
   if (kind == GroupKind::kExpertDp) return plan.ep > 1;
@@ -61,16 +61,20 @@ bool IsOwn(const Plan& plan, GroupKind kind) {
 
 const std::array<OverheadEntry, kOverheadEntries>& OverheadEntries() { return kEntries; }
 
+// Counts for rank 0 stand for all ranks: they differ only at the ends of the pipeline, where the
+// first rank is given the previous neighbour of the others. NCCL allocates buffers per
+// communicator, so groups are counted and not their sizes.
 Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan) {
   Communicators out;
   const auto node = [&](int rank) { return DeviceOf(plan, rank) / cluster.devices_per_node; };
   for (const GroupKind kind : kGroups) {
     if (!IsOwn(plan, kind)) continue;
     const std::vector<int> members = GroupMembers(plan, {}, kind);
-    const bool ring_end = kind == GroupKind::kPrev && plan.pp > 1;  // others have one
+    const bool ring_end =
+        kind == GroupKind::kPrev && plan.pp > 1;  // ranks inside the pipeline have one
     if (members.size() < 2 && !ring_end) continue;
     ++out.all;
-    // Groups are boxes of degrees: their ends lie farthest apart.
+    // Members are ascending in each parallel dimension, so the first and last lie farthest apart.
     if (!members.empty() && node(members.front()) != node(members.back())) ++out.between_nodes;
   }
   if (plan.World() > 1) ++out.all;
@@ -78,6 +82,7 @@ Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan) {
   return out;
 }
 
+// A system's own communicators span the world. They count as between nodes if the world does.
 DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
                                 const SystemOptions& system) {
   if (cluster.is_cpu) return {};

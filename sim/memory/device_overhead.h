@@ -1,29 +1,28 @@
-// What a rank holds of its device outside the program and its allocator: the context, buffers of
-// communicators, workspaces of libraries, a profiler's buffers, and what the driver keeps of every
-// device. Estimates of published behaviour until a device is measured; OverheadEntries() says
-// whose.
+// Device memory that a rank holds outside the program and its allocator: context, communicator
+// buffers, library workspaces, profiler buffers, and the driver's share. The values are published
+// estimates unless a preset measured them; OverheadEntries() names their sources.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "sim/program/program.h"
-#include "sim/spec/cluster_spec.h"
-#include "sim/spec/plan.h"
-#include "sim/spec/system_options.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/plan/plan.h"
+#include "sim/config/plan/system_options.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
 struct DeviceOverhead {
-  std::int64_t context = 0;        // of the driver for a process: code, stacks, queues
-  std::int64_t communicators = 0;  // NCCL's buffers, of all groups that a rank is in
-  std::int64_t workspaces = 0;     // cuBLAS, one a queue that computes
+  std::int64_t context = 0;        // CUDA context of the process: code, stacks, queues
+  std::int64_t communicators = 0;  // NCCL's buffers, for all groups of the rank
+  std::int64_t workspaces = 0;     // cuBLAS, one per queue that computes
   std::int64_t profiler = 0;       // CUPTI's buffers on the device
-  std::int64_t graphs = 0;         // CUDA graphs that are kept to be launched (GraphBytesOf)
-  std::int64_t driver = 0;         // of the device's memory, that no process gets
+  std::int64_t graphs = 0;         // instantiated CUDA graphs (GraphBytesOf)
+  std::int64_t driver = 0;         // reserved by the driver; no process gets it
 
-  // Of the process: what nvidia-smi shows beside the allocator's segments.
+  // Bytes that nvidia-smi shows for the process besides the allocator's segments.
   std::int64_t OfProcess() const {
     return context + communicators + workspaces + profiler + graphs;
   }
@@ -31,7 +30,7 @@ struct DeviceOverhead {
   bool operator==(const DeviceOverhead&) const = default;
 };
 
-// The members of DeviceOverhead as they are shown, each with where its figure comes from.
+// A member of DeviceOverhead with its label and the source of its value.
 struct OverheadEntry {
   std::string_view name;  // "device context"
   std::int64_t DeviceOverhead::*bytes = nullptr;
@@ -40,24 +39,26 @@ struct OverheadEntry {
 inline constexpr int kOverheadEntries = 6;
 const std::array<OverheadEntry, kOverheadEntries>& OverheadEntries();
 
-// Groups that rank 0 has a communicator for: tensor, context, expert and data parallelism (with
-// HSDP its two halves, with experts those that hold the same ones), either neighbour in the
-// pipeline, and the world; and those of them that have ranks on several nodes.
+// Counts of communicators that rank 0 has: one per group of tensor, context, expert and data
+// parallelism. HSDP adds its two halves and experts their holders. Each pipeline neighbour and the
+// world have one as well.
 struct Communicators {
   int all = 0;
-  int between_nodes = 0;
+  int between_nodes = 0;  // of them, groups with ranks on several nodes
 };
 Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan);
 
-//   cluster  none of it on CPUs, whose memory the host's allocator gives
-//   system   its own communicators, as large as the world, its context where it is known, and
+// Overhead of a rank, without graphs, which depend on the program.
+//
+//   cluster  all values are 0 on CPUs, whose memory comes from the host's allocator
+//   system   number of its own communicators over the world, its measured context (0: unknown), and
 //            whether it is profiled
 //
-// Without graphs, which are of a program. O(ranks of the largest group); safe from any thread.
+// O(ranks of the largest group); safe from any thread.
 DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
                                 const SystemOptions& system);
 
-// What a rank's CUDA graphs hold where the system has them: 10 KB for each op in one. O(ops log
+// Bytes of a rank's CUDA graphs, at 10 KB per op in a graph; 0 if the system uses none. O(ops log
 // edges).
 std::int64_t GraphBytesOf(const ClusterSpec& cluster, const Program& program,
                           const RankProgram& rank, const SystemOptions& system);

@@ -9,14 +9,15 @@
 namespace foretrain {
 namespace {
 
-constexpr int kAllStages = 4;  // pipelines of more are looked at in part
+constexpr int kAllStages = 4;  // longer pipelines examine three ranks
 
-// Whether the system keeps other tensors than the program.
+// True if the system's allocator or eager kernels make the need differ from the program's arena.
 bool IsReplayed(const SystemOptions& system) {
   return system.caching_allocator || system.logit_bytes > 0;
 }
 
-// Numbers of the peaks whose devices may be the fullest.
+// Numbers of the ranks to examine. A replay costs O(ops) per rank, so long pipelines examine only
+// the likely maxima: ends and the largest tensors.
 std::vector<std::size_t> ToLookAt(std::span<const PeakMemory> tensors, int pp,
                                   const SystemOptions& system) {
   const auto most =
@@ -41,6 +42,8 @@ bool Fits(const DeviceUse& use, const ClusterSpec& cluster) {
   return use.Needed() <= cluster.device.memory_bytes;
 }
 
+// Without a replay the arena is exact: its gaps are the difference to the peak. With one, the
+// replay decides both what is held and what is cached, for a device of the size that is left.
 DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                       std::int64_t tensors, std::int64_t arena, const ClusterSpec& cluster,
                       const SystemOptions& system) {
@@ -68,6 +71,7 @@ DeviceUse DeviceUseOf(const ModelSpec& model, const Program& program, const Rank
   return out;
 }
 
+// Compares needs, not totals: cached segments never make a plan fail.
 FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
                               std::span<const PeakMemory> tensors, const ClusterSpec& cluster,
                               const SystemOptions& system) {
@@ -81,6 +85,7 @@ FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
   return out;
 }
 
+// The closed form gives the tensors of all stages; only the likely fullest are replayed.
 StageUse FullestStageOf(const ModelSpec& model, const Plan& plan, const ClusterSpec& cluster,
                         const SystemOptions& system) {
   std::vector<PeakMemory> tensors;

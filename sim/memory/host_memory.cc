@@ -6,19 +6,18 @@
 #include "base/checked.h"
 #include "sim/memory/linked_peak.h"
 #include "sim/program/blocks/parameters.h"
-#include "sim/program/precision.h"
+#include "sim/program/ir/precision.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// Resident memory of one process
-// (github.com/pytorch/pytorch/issues/106511): 1068 MiB with Python and PyTorch's
-// libraries, 1204 MiB more with the first use of a device.
+// Resident memory of one process (github.com/pytorch/pytorch/issues/106511): 1068 MiB with Python
+// and PyTorch's libraries, 1204 MiB more after the first use of a device.
 constexpr std::int64_t kInterpreterBytes = std::int64_t{1068} << 20;
 constexpr std::int64_t kDriverBytes = std::int64_t{1204} << 20;
-constexpr std::int64_t kSpanCopies = 2;  // of the queue's thread, and of who writes them
+constexpr std::int64_t kSpanCopies = 2;  // one recorded, one being written
 
 constexpr std::array<HostEntry, kHostEntries> kEntries = {{
     {"pinned buffers", "pinned_gib", &HostMemory::pinned, true, "the program"},
@@ -34,12 +33,14 @@ constexpr std::array<HostEntry, kHostEntries> kEntries = {{
     {"disk", "nvme_gib", &HostMemory::disk, false, "the program"},
 }};
 
+// PyTorch's CachingHostAllocator rounds each pinned request up to a power of two.
 std::int64_t PowerOfTwo(std::int64_t bytes) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
 }
 
 std::int64_t Pages(std::int64_t bytes) { return CeilDiv(bytes, kPageBytes) * kPageBytes; }
 
+// Persistent buffers are state; they are there before the first step.
 std::int64_t StateOf(const RankProgram& rank, Space space) {
   std::int64_t sum = 0;
   for (const Buffer& buffer : rank.buffers) {
@@ -53,6 +54,8 @@ std::int64_t ProcessBytes(const ClusterSpec& cluster, const SystemOptions& syste
   return kDriverBytes + (system.caching_allocator ? kInterpreterBytes : 0);
 }
 
+// Gradients are not loaded, and state on NVMe is written there directly. Without shards each
+// process builds the whole model before it cuts out its part.
 std::int64_t LoadedBytes(const ModelSpec& model, const Program& program, const RankProgram& rank,
                          const SystemOptions& system) {
   if (system.load != LoadOrder::kShard) {
@@ -70,6 +73,8 @@ std::int64_t LoadedBytes(const ModelSpec& model, const Program& program, const R
 
 const std::array<HostEntry, kHostEntries>& HostEntries() { return kEntries; }
 
+// `rounding` compares the allocator's bytes with the live peak. Systems that round each buffer are
+// summed buffer by buffer; the others take one arena in whole pages.
 HostMemory HostMemoryOf(const ModelSpec& model, const Program& program, const RankProgram& rank,
                         const ClusterSpec& cluster, const SystemOptions& system) {
   const auto arena = [&](Space space) { return rank.arena_bytes[static_cast<std::size_t>(space)]; };

@@ -1,60 +1,59 @@
-// What a rank takes of its host's memory and disk: pinned and pageable buffers of the program, what
-// their allocator adds, the process, and weights on their way to the device. Leaves out page caches
-// and workers that read data.
+// Host memory and disk that a rank takes: pinned and pageable buffers of the program, allocator
+// rounding, the process, and weights during loading. Leaves out page caches and data-loader
+// workers.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "sim/program/program.h"
-#include "sim/spec/cluster_spec.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/system_options.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/system_options.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
-// Of one rank, in bytes.
+// Bytes of one rank.
 struct HostMemory {
-  std::int64_t pinned = 0;    // buffers of the program, live at their peak
-  std::int64_t rounding = 0;  // what their allocator holds beside them
-  std::int64_t pageable = 0;  // likewise, with its gaps
-  std::int64_t process = 0;   // interpreter, libraries and what the driver maps
-  std::int64_t profiler = 0;  // spans of a step that are not written yet
-  std::int64_t state = 0;     // of pinned and pageable what lives for the whole run
-  std::int64_t loading = 0;   // beside process and state while weights or a checkpoint load
+  std::int64_t pinned = 0;    // peak of the program's live pinned buffers
+  std::int64_t rounding = 0;  // taken by their allocator in addition
+  std::int64_t pageable = 0;  // arena of pageable buffers, gaps included
+  std::int64_t process = 0;   // interpreter, libraries and the driver's mappings
+  std::int64_t profiler = 0;  // spans of one step that are not written yet
+  std::int64_t state = 0;     // part of pinned and pageable that lives for the whole run
+  std::int64_t loading = 0;   // in addition to process and state while weights are loaded
   std::int64_t disk = 0;      // NVMe
-  bool loads_once = false;    // `loading` is of one process of a node, not of each rank
+  bool loads_once = false;    // one process per node holds `loading`, not each rank
 
-  // Of memory: in a step, and while weights load.
+  // Host memory during a step, and while weights are loaded.
   std::int64_t InStep() const { return pinned + rounding + pageable + process + profiler; }
   std::int64_t WhileLoading() const { return process + state + loading; }
 };
 
-// The members of HostMemory as they are shown, each with where its figure comes from. `in_step`:
-// part of InStep.
+// A member of HostMemory with its label, JSON key and the source of its value.
 struct HostEntry {
   std::string_view name;  // "pinned buffers"
   std::string_view key;   // "pinned_gib"
   std::int64_t HostMemory::*bytes = nullptr;
-  bool in_step = true;
+  bool in_step = true;  // part of InStep
   std::string_view source;
 };
 inline constexpr int kHostEntries = 7;
 const std::array<HostEntry, kHostEntries>& HostEntries();
 
-// Of a rank of a linked program.
+// Host memory of a rank of a linked program.
 //
-//   cluster  on CPUs the ranks are threads of one process, which is not counted, and a file of
-//            weights is read as a whole
-//   system   how pinned memory is served, how weights are loaded, whether spans are recorded
+//   cluster  on CPUs, ranks are threads of one process, which is not counted; the file of weights
+//            is read as a whole.
+//   system   allocator of pinned memory, order of loading, whether spans are recorded.
 //
-// Loading is the rank's own state but gradients (LoadOrder::kShard) or the whole model in the format
-// of its weights. O(buffers + ops); safe from any thread.
+// Loading takes the rank's own state without gradients (LoadOrder::kShard), or else the whole model
+// in the activation format. O(buffers + ops); safe from any thread.
 HostMemory HostMemoryOf(const ModelSpec& model, const Program& program, const RankProgram& rank,
                         const ClusterSpec& cluster, const SystemOptions& system);
 
-// What `ranks` >= 1 ranks of one node take together, each as much as `rank`.
+// Memory of `ranks` >= 1 equal ranks of one node.
 struct NodeMemory {
   std::int64_t in_step = 0;
   std::int64_t while_loading = 0;
@@ -63,8 +62,8 @@ struct NodeMemory {
 };
 NodeMemory NodeMemoryOf(const HostMemory& rank, int ranks);
 
-// Bytes that one rank may have of its node's memory for state and activations off its device: its
-// share, less its process; 0: unknown, or CPUs, whose devices lie in that memory.
+// Bytes of host memory that one rank may use for offloaded state and activations: its share of the
+// node less its process. 0: unknown, or CPUs, whose devices use that memory themselves.
 std::int64_t HostShareOf(const ClusterSpec& cluster, const SystemOptions& system);
 
 }  // namespace foretrain

@@ -6,7 +6,7 @@
 namespace foretrain {
 namespace {
 
-// Buffers by the op at which they begin, and by the op after which they end.
+// Buffers by the op at which they begin to live, and by the op after which they end.
 struct Lives {
   std::vector<std::vector<const Buffer*>> begin;
   std::vector<std::vector<const Buffer*>> end;
@@ -14,6 +14,8 @@ struct Lives {
 
 }  // namespace
 
+// One sweep over the ops. Buffers of an op begin before and end after it is compared, so all
+// operands of an op count as live together. The first op with the maximum is kept.
 LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space,
                             std::int64_t (*taken)(std::int64_t bytes)) {
   const auto add = [taken](const Buffer& buffer, int sign, PeakMemory& live) {

@@ -20,10 +20,10 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 struct BufferName {
   std::string text;  // "first moment"
-  int bucket = -1;   // of the rank, that it holds state of; -1: none
+  int bucket = -1;   // number of the bucket whose state it holds; -1: none
 };
 
-// What each buffer is called.
+// Names each buffer after its kind of state, or after the first slot that is bound to it.
 class Names {
  public:
   Names(const Program& program, const RankProgram& rank) : names_(rank.buffers.size()) {
@@ -46,6 +46,7 @@ class Names {
   }
 
  private:
+  // Keeps the first name: state is named before slots of blocks that read it.
   void Set(std::int32_t buffer, std::string_view name, int bucket) {
     if (buffer >= 0 && names_[At(buffer)].text.empty()) {
       names_[At(buffer)] = {std::string(name), bucket};
@@ -67,12 +68,13 @@ class Names {
   std::vector<BufferName> names_;
 };
 
-// Which part of the model buckets hold: "embedding, layers 2-5".
+// Describes the part of the model that buckets hold: "embedding, layers 2-5".
 class BucketContents {
  public:
   BucketContents(const RankProgram& rank, int layers) : rank_(rank), layers_(layers) {}
 
-  // Blocks as in ids: 0 the embedding, then layers, then the head and what lies beyond it.
+  // Blocks are numbered as in ids: 0 the embedding, then layers, then the head and everything after
+  // it.
   std::string Of(const std::set<int>& buckets) const {
     std::set<int> blocks;
     bool table = false;
@@ -96,6 +98,7 @@ class BucketContents {
   }
 
  private:
+  // Number of the block of a parameter, told by its name.
   int BlockOf(std::string_view name) const {
     constexpr std::string_view kLayers = "layers.";
     if (name.starts_with("embedding.")) return 0;
@@ -126,14 +129,15 @@ class BucketContents {
   const int layers_;
 };
 
-// Buffers of one line while they are counted.
+// The buffers of one line, while they are counted.
 struct Alike {
   LiveTensors tensors;
-  std::set<int> buckets;  // whose state they hold
+  std::set<int> buckets;  // buckets whose state they hold
   std::int32_t first_op = -1;
   std::int32_t last_op = -1;
 };
 
+// Same rule as LinkedPeak, so that the lines sum to its total.
 bool IsLive(const Buffer& buffer, Space space, std::int32_t op, std::int32_t op_count) {
   if (buffer.space != space) return false;
   if (buffer.persistent) return true;
@@ -141,9 +145,10 @@ bool IsLive(const Buffer& buffer, Space space, std::int32_t op, std::int32_t op_
          op <= buffer.last_op;
 }
 
-// By name, bytes and category: what differs in either is a line of its own.
+// Lines by name, bytes and category. Buffers that differ in any of these get lines of their own.
 using Lines = std::map<std::tuple<std::string, std::int64_t, Category>, Alike>;
 
+// Names are built for all buffers first, since state and slots name them from different tables.
 Lines LinesAt(const Program& program, const RankProgram& of, Space space, std::int32_t op) {
   const Names names(program, of);
   Lines lines;
@@ -165,6 +170,8 @@ Lines LinesAt(const Program& program, const RankProgram& of, Space space, std::i
 
 }  // namespace
 
+// A rank has thousands of buffers, so equal ones share a line that says which layers they are of.
+// The peak's op comes from LinkedPeak; everything that lives at it is listed.
 LiveAtPeak FindLiveAtPeak(const Program& program, std::size_t rank, Space space) {
   const RankProgram& of = program.ranks[rank];
   const LinkedPeakMemory peak = LinkedPeak(of, space);

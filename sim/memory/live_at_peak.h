@@ -1,37 +1,36 @@
-// What a rank of a linked program holds at its fullest moment, tensor by tensor: the forecast's
-// side of "what is live at the peak". Leaves out when that is in seconds, and what lies outside the
-// program.
+// Lists the tensors that a rank of a linked program holds at its peak. This is the forecast's side
+// of "what is live at the peak". Leaves out seconds and memory outside the program.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
-// Buffers alike: of the same tensor of the same block, or of the same state, and as large.
+// Equal buffers: the same size, and the same tensor of a block or the same kind of state.
 struct LiveTensors {
   std::string name;  // "mlp.gate of layer.forward", "gradients of embedding, layers 1-3"
   Category category = Category::kWorkspace;
   std::int64_t count = 0;
   std::int64_t bytes = 0;  // of all of them
-  // First and last op that touches any of them, "mlp.up of forward layer 3 mb 0"; both empty:
-  // they live for the whole run.
+  // First and last op that touches any of them, as in "mlp.up of forward layer 3 mb 0". Both are
+  // empty if they live for the whole run.
   std::string since;
   std::string until;
 };
 
 struct LiveAtPeak {
   int rank = 0;
-  std::int64_t total_bytes = 0;  // LinkedPeak's
-  std::string at;                // the op at which the peak is first reached; empty: state alone
-  std::vector<LiveTensors> tensors;  // by falling bytes
+  std::int64_t total_bytes = 0;      // LinkedPeak's
+  std::string at;                    // op that first reaches the peak; empty: state alone
+  std::vector<LiveTensors> tensors;  // in order of falling bytes
 };
 
-// Of rank index `rank` of the program. The bytes of all `tensors` sum to `total_bytes`.
-// O(ops + bindings + buffers * log); safe from any thread.
+// Tensors of rank number `rank` of the program. Their bytes sum to `total_bytes`. O(ops + bindings
+// + buffers * log); safe from any thread.
 LiveAtPeak FindLiveAtPeak(const Program& program, std::size_t rank, Space space = Space::kDevice);
 
 }  // namespace foretrain

@@ -5,34 +5,39 @@
 
 #include "sim/memory/memory_walk.h"
 
-#include "sim/program/lower/block_registry.h"
-#include "sim/program/lower/lowerings.h"
-#include "sim/program/lower/offload_state.h"
-#include "sim/program/lower/rank_builder.h"
-#include "sim/program/lower/recompute.h"
-#include "sim/program/lower/sharding.h"
+#include "sim/program/lower/layout/sharding.h"
+#include "sim/program/lower/model/recompute.h"
+#include "sim/program/lower/offload/offload_state.h"
+#include "sim/program/lower/rank/block_registry.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/rank_builder.h"
+#include "sim/program/lower/rank/step_memory.h"
 
 namespace foretrain {
 
-CategoryBytes StateBytes(const LowerContext& context, Space space) {
+// Runs the lowerings' own make_state on an empty rank and adds up its buffers. So state is counted
+// as it is allocated, and no formula can drift.
+std::array<CategoryBytes, kSpaceCount> StateBytes(const LowerContext& context) {
   BlockRegistry blocks;
   RankProgram rank;
   RankBuilder builder(context, blocks, rank);
   for (const Lowering& lowering : Lowerings()) {
     if (lowering.make_state != nullptr) lowering.make_state(builder);
   }
-  CategoryBytes bytes{};
+  std::array<CategoryBytes, kSpaceCount> bytes{};
   for (const Buffer& buffer : rank.buffers) {
-    if (buffer.space == space) At(bytes, buffer.category) += buffer.bytes;
+    At(bytes[static_cast<std::size_t>(buffer.space)], buffer.category) += buffer.bytes;
   }
   return bytes;
 }
 
 namespace {
 
-// The first layer's backward may leave a gradient that nobody reads.
+// Added to the key of the first layer: its backward may leave a gradient that nobody reads.
 constexpr int kFirstLayer = 64;
 
+// Adds up the bytes of a rank's instructions in issue order. Invariant: between two instructions,
+// `live_` holds all live bytes, so the peak of an instruction is `live_` plus its own peak.
 class Walker {
  public:
   Walker(const LowerContext& context, Space space)
@@ -41,21 +46,19 @@ class Walker {
         buckets_differ_(ShardingOf(context.plan).each_micro_batch ||
                         ParameterSpace(context.plan) != Space::kDevice ||
                         context.plan.StepsOverlap()),
-        live_(StateBytes(context, space)),
+        live_(StateBytes(context)[static_cast<std::size_t>(space)]),
         peak_{live_, Total(live_)} {}
 
   PeakMemory Run(const Skeleton& skeleton) {
-    for (const SkeletonStep& step : skeleton) {
-      if (Counts(*step.rule)) Walk(MemoryOf(step));
-    }
+    for (const SkeletonStep& step : skeleton) Walk(MemoryOf(step));
     return peak_;
   }
 
   MemoryWalk Follow(const Skeleton& skeleton) {
     MemoryWalk out{live_, {}};
     for (const SkeletonStep& step : skeleton) {
-      if (!Counts(*step.rule)) continue;
       const StepMemory memory = MemoryOf(step);
+      if (memory == StepMemory()) continue;
       MemoryMoment moment{step.key, live_, {}};
       for (std::size_t c = 0; c < live_.size(); ++c) moment.fullest[c] += memory.at_peak[c];
       Walk(memory);
@@ -66,12 +69,13 @@ class Walker {
   }
 
  private:
-  bool Counts(const StepRule& rule) const {
-    return space_ == Space::kDevice ? rule.memory != nullptr : rule.memory_in != nullptr;
-  }
-  StepMemory Ask(const SkeletonStep& step) const {
-    if (space_ == Space::kDevice) return step.rule->memory(context_, step.key);
-    return step.rule->memory_in(context_, step.key, space_);
+  // Model blocks have rules of their own, which count device memory only: they use no other space.
+  StepMemory Ask(const SkeletonStep& step) {
+    if (step.rule->memory != nullptr) {
+      return space_ == Space::kDevice ? step.rule->memory(context_, step.key) : StepMemory();
+    }
+    return foretrain::MemoryOf(context_, step.rule->describe(context_, step.key), space_,
+                               registry_);
   }
 
   void Walk(const StepMemory& memory) {
@@ -87,8 +91,8 @@ class Walker {
     const InstructionKey& key = step.key;
     const bool block = key.kind == InstructionKind::kBlock;
     if (!block && !step.rule->alike) return Ask(step);
-    // Blocks of one kind and pass are alike, but for buckets that come and go with them and, where
-    // steps overlap, for what the ends of a stage send on.
+    // Passes of blocks of one kind take the same bytes, so each is asked for once. Two things tell
+    // blocks apart: buckets that come and go with them, and rings if steps overlap.
     const int distinct =
         block && buckets_differ_
             ? key.block
@@ -102,6 +106,7 @@ class Walker {
 
   const LowerContext& context_;
   Space space_;
+  BlockRegistry registry_;
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
@@ -127,6 +132,8 @@ MemoryWalk WalkMemory(const ModelSpec& model, const Plan& plan, const RankCoordi
   return Walker(context, space).Follow(LowerStep(context));
 }
 
+// Ranks of a stage differ only in padding and in tp pieces, so the first of each stage stands for
+// it.
 FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan) {
   FullestRank fullest;
   for (int pp = 0; pp < plan.pp; ++pp) {

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "sim/memory/caching_allocator_model.h"
-#include "sim/program/lower/emit.h"
-#include "sim/program/lower/lowerings.h"
-#include "sim/program/precision.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/precision.h"
+#include "sim/program/ir/program.h"
+#include "sim/program/lower/rank/emit.h"
+#include "sim/program/lower/rank/lowerings.h"
 
 namespace foretrain {
 namespace {
 
-// A rank's step without addresses and edges.
+// A rank's step without addresses and edges, which the allocator does not need.
 struct Emitted {
   RankProgram rank;
   std::vector<Block> blocks;
@@ -35,11 +35,14 @@ Emitted EmitAlone(const ModelSpec& model, const Plan& plan, const RankCoordinate
   return out;
 }
 
-// What happens at one op.
+// Tensors that begin to live at one op, and those that end after it.
 struct Moment {
   std::vector<int> begin, end;  // tensors
 };
 
+// Serves the requests of two steps, because the second one starts from the fragmented cache that
+// the first one left. Tensors are the buffers of the program, followed by those that the system
+// holds in addition.
 class Replay {
  public:
   Replay(const Plan& plan, const SystemOptions& system, const Emitted& emitted)
@@ -59,18 +62,18 @@ class Replay {
  private:
   struct Tensor {
     std::int64_t bytes = 0;
-    int first = -1, last = -1;  // ops
-    int with = -1;              // a tensor at whose end it ends too
-    bool moved = false;         // by another queue than the one that frees it
-    bool shared = false;        // lies in the buffer of all gathers
-    bool sharded = false;       // gathered from shards, or summed into them
+    int first = -1, last = -1;  // first and last op that touches it
+    int with = -1;              // number of a tensor whose end is its end too; -1: none
+    bool moved = false;         // another queue than compute sends or receives it
+    bool shared = false;        // lies in the one buffer of all gathers
+    bool sharded = false;       // gathered from shards, or reduced into them
   };
   static std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
-  // Lives of buffers, and of what the system holds beside them.
+  // Finds the lives of buffers and adds the tensors that the system holds besides them.
   void Visit() {
     int number = 0;
-    std::map<int, int> ends;  // of each micro-batch's backward on this rank
+    std::map<int, int> ends;  // last op of the backward, by micro-batch
     for (const Instruction& instruction : emitted_.rank.step) {
       const Block& block = emitted_.blocks[Index(instruction.block)];
       for (const Op& op : block.ops) {
@@ -120,7 +123,7 @@ class Replay {
     }
   }
 
-  // A system's logits may take less than the program's: fp32, and a gradient of fewer bits beside.
+  // A system's logits and their gradient may take fewer bytes than the program's.
   void Shorten(const TensorSlot& slot, Tensor& tensor) const {
     constexpr std::int64_t kShort = 2;  // bytes of 16 bits
     if (system_.logit_bytes == 0 || slot.category != Category::kLogits) return;
@@ -135,7 +138,8 @@ class Replay {
            operand.access != Access::kRead;
   }
 
-  // A gradient that a product makes and an addition to the sum takes.
+  // The gradient of a product, which an eager system holds until it is added to the accumulated
+  // one.
   void HoldGradient(const Instruction& instruction, const TensorSlot& slot, const Operand& operand,
                     int number) {
     const bool made = slot.role == SlotRole::kGradient && operand.access != Access::kRead;
@@ -145,7 +149,7 @@ class Replay {
     tensors_.push_back({BytesIn(ActivationFormat(plan_), elements), number, number});
   }
 
-  // `bytes` that live as long as operand `i` of the op.
+  // Adds `bytes` that live as long as operand `i` of the op.
   void AddBeside(const Instruction& instruction, const Block& block, const Op& op, std::size_t i,
                  std::int64_t bytes, int number) {
     const std::int16_t slot = OperandsOf(block, op)[i].slot;
@@ -156,17 +160,18 @@ class Replay {
   void AddEager(const Instruction& instruction, const Block& block, const Op& op, int number) {
     const std::int64_t all = op.shape.rows * op.shape.cols;
     switch (op.kind) {
-      case OpKind::kSwigluForward:  // the gate's function, which its product reads again
+      // The activated gate, which the backward of the product reads again.
+      case OpKind::kSwigluForward:
         if (!system_.fused_elementwise) {
           AddBeside(instruction, block, op, 1, BytesIn(op.formats[1], all), number);
         }
         break;
-      // The input in fp32, in whose place nothing keeps 16 bits, and the normalized numbers before
-      // they are weighted: 4 - 2 + 2.
+      // An fp32 copy of the input replaces the one of 16 bits; the normalized values before the
+      // weights are kept too: 4 - 2 + 2 bytes per element.
       case OpKind::kNormForward:
         if (!system_.fused_norm && op.rms) AddBeside(instruction, block, op, 5, 4 * all, number);
         break;
-      // Logits as the head made them, and their exponentials beside their fp32 copy.
+      // The head's logits and their exponentials, besides the fp32 copy.
       case OpKind::kCrossEntropyForward:
       case OpKind::kVocabSums:
         if (!system_.fused_loss) AddEagerLoss(instruction, block, op, number);
@@ -183,12 +188,12 @@ class Replay {
       AddBeside(instruction, block, op, 0, made + 4 * logits, number);
       return;
     }
-    // Logits as they were, in fp32, and their log-softmax.
+    // The head's logits, an fp32 copy and their log-softmax.
     metrics_.emplace_back(static_cast<int>(tensors_.size()), instruction.key.micro_batch);
     tensors_.push_back({made + 8 * logits, number, number});
   }
 
-  // Those behind the buffers are held beside the program.
+  // Tensors numbered after the buffers belong to the system, not to the program.
   bool IsBuffer(int tensor) const { return Index(tensor) < emitted_.rank.buffers.size(); }
   bool IsState(int tensor) const {
     return IsBuffer(tensor) && emitted_.rank.buffers[Index(tensor)].persistent;
@@ -197,6 +202,7 @@ class Replay {
     return IsBuffer(tensor) && emitted_.rank.buffers[Index(tensor)].space != Space::kDevice;
   }
 
+  // Sorts lives by op. State and shared gathers are allocated once in HoldState instead.
   void Schedule() {
     places_.resize(tensors_.size(), -1);
     moments_.resize(Index(ops_));
@@ -210,14 +216,17 @@ class Replay {
     }
   }
 
-  // The op after which the tensor's memory is free.
+  // The op after which the tensor's memory is free. Systems with late_free_ops free tensors of
+  // other queues later. With late_gathers, shards stay until that many further gathers were issued.
   std::int64_t FreedAt(const Tensor& tensor) const {
     const std::int64_t late = tensor.moved ? system_.late_free_ops : 0;
     std::int64_t end = tensor.last + late;
     if (tensor.sharded && system_.late_gathers > 0) {
       const auto next = std::upper_bound(gathers_.begin(), gathers_.end(), tensor.last);
       const std::int64_t left = gathers_.end() - next;
-      end = left < system_.late_gathers ? ops_ - 1 : std::max<std::int64_t>(end, next[system_.late_gathers - 1]);
+      end = left < system_.late_gathers
+                ? ops_ - 1
+                : std::max<std::int64_t>(end, next[system_.late_gathers - 1]);
     }
     return std::min<std::int64_t>(ops_ - 1, end);
   }
@@ -228,6 +237,8 @@ class Replay {
     return elements;
   }
 
+  // Memory that is taken before the first step and never freed: state, flat buckets of DDP, and
+  // communication buffers of the system.
   void HoldState(CachingAllocatorModel& allocator) const {
     const std::vector<Buffer>& buffers = emitted_.rank.buffers;
     for (const Buffer& buffer : buffers) {
@@ -243,6 +254,7 @@ class Replay {
     if (system_.reduce_bucket_bytes > 0) allocator.Allocate(system_.reduce_bucket_bytes);
   }
 
+  // At each op, new tensors are allocated before old ones are freed: an op needs all its operands.
   void Step(CachingAllocatorModel& allocator) {
     for (const Moment& moment : moments_) {
       for (const int t : moment.begin) {
@@ -259,7 +271,8 @@ class Replay {
     allocator.Free(allocator.Allocate(std::max<std::int64_t>(1, bytes)));
   }
 
-  // The fullest flat copy that gradients are summed in: it is closed by the largest of them.
+  // The largest flat copy in which gradients are reduced. A copy is closed by the gradient that
+  // passes the limit, so it exceeds the limit by at most the largest one.
   void CopyForSums(CachingAllocatorModel& allocator) const {
     if (system_.flat_reduce_elements == 0 || plan_.DataParallel() == 1) return;
     const std::int64_t elements =
@@ -267,7 +280,7 @@ class Replay {
     TakeOnce(allocator, BytesIn(SumFormat(plan_), elements));
   }
 
-  // Gradients of the part that the rank updates, in one tensor, and of that in fp32.
+  // Gradients of the part that the rank updates, flattened into one tensor, and an fp32 copy of it.
   void CopyForUpdate(CachingAllocatorModel& allocator) const {
     if (!system_.flat_update || SumFormat(plan_) == NumberFormat::kFp32) return;
     const int shards = plan_.zero_stage > 0 ? plan_.Shards() : 1;
@@ -280,7 +293,7 @@ class Replay {
     allocator.Free(wide);
   }
 
-  // Updated parameters come as a list of parts, which the library gathers in one tensor.
+  // Updated parameters are gathered as a list of parts, which the library copies into one tensor.
   void Gather(CachingAllocatorModel& allocator) const {
     const bool gathers = plan_.zero_stage == 1 || plan_.zero_stage == 2;
     if (!system_.flat_gather || !gathers || plan_.Shards() == 1) return;
@@ -296,19 +309,21 @@ class Replay {
   const Plan& plan_;
   const SystemOptions& system_;
   const Emitted& emitted_;
-  std::vector<int> places_;  // blocks, by tensor
+  std::vector<int> places_;  // block of the allocator, by tensor
   std::vector<Tensor> tensors_;
   std::vector<std::pair<int, int>> held_gradients_;  // tensor, micro-batch
-  std::vector<std::pair<int, int>> metrics_;         // likewise
+  std::vector<std::pair<int, int>> metrics_;         // tensor, micro-batch
   std::vector<Moment> moments_;
-  std::int64_t gathered_bytes_ = 0;  // the largest of those that share a buffer
-  std::int64_t largest_gradient_ = 0;  // elements of a parameter's
-  std::vector<int> gathers_;           // ops, ascending
+  std::int64_t gathered_bytes_ = 0;    // size of the shared buffer: its largest gather
+  std::int64_t largest_gradient_ = 0;  // in elements
+  std::vector<int> gathers_;           // ops that gather parameters, ascending
   int ops_ = 0;
 };
 
 }  // namespace
 
+// Few micro-batches are enough: after 2 pp per chunk the pipeline repeats itself, and so do
+// requests.
 ReservedMemory PredictReserved(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                                const SystemOptions& system, std::int64_t capacity) {
   Plan played = plan;

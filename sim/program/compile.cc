@@ -2,17 +2,17 @@
 #include <vector>
 
 #include "sim/program/compile_unverified.h"
-#include "sim/program/groups.h"
-#include "sim/program/lower/emit.h"
-#include "sim/program/lower/lowerings.h"
-#include "sim/program/lower/rank_class.h"
-#include "sim/program/lower/stage.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/groups.h"
+#include "sim/program/ir/program.h"
+#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/rank/emit.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/rank_class.h"
 
 namespace foretrain {
 namespace {
 
-// Groups of all ranks, each made once.
+// The groups of all ranks; ranks of one group share its entry.
 class GroupTable {
  public:
   explicit GroupTable(Program& program) : program_(program) {}
@@ -38,8 +38,8 @@ class GroupTable {
   std::map<std::vector<int>, std::int32_t> numbers_;
 };
 
-// Writes down the ranks that `options` choose, in order; `written` is called behind each, and says
-// whether to go on.
+// Emits the ranks that `options` choose, in ascending order. `written` is called after each and
+// returns whether to go on.
 template <class Written>
 Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
                        BlockRegistry& registry, Program& program, const Written& written) {
@@ -53,6 +53,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
     const Stage stage = StageOf(model, plan, pp);
     for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
       const int number = RankOf(plan, at);
+      // Ranks with a representative are left out.
       if (!program.stands_for.empty() &&
           program.stands_for[static_cast<std::size_t>(number)] != number)
         continue;
@@ -74,6 +75,8 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
 
 }  // namespace
 
+// All ranks are emitted before Link, which needs them together to couple communication and to
+// detect deadlocks.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options, int threads) {
   Program program;
@@ -85,6 +88,8 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
   return program;
 }
 
+// Link reads the blocks from the program, but the registry still adds to them. So they are swapped
+// in for LinkAlone and back afterwards, which copies nothing.
 Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const CompileOptions& options,
                                const std::function<bool(const RankProgram&)>& see) {

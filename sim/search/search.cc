@@ -8,25 +8,24 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/forecast/forecast.h"
 #include "sim/memory/host_memory.h"
-#include "sim/search/advice.h"
-#include "sim/search/bets.h"
-#include "sim/search/enumerate.h"
-#include "sim/search/forecast_interval.h"
-#include "sim/search/outline_forecast.h"
-#include "sim/search/return_memory.h"
-#include "sim/search/tune_gathers.h"
+#include "sim/memory/return_memory.h"
+#include "sim/search/advice/advice.h"
+#include "sim/search/advice/dependencies.h"
+#include "sim/search/space/enumerate.h"
+#include "sim/search/space/tune_gathers.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kFront = 4;      // plans of the front that are simulated for their memory
-constexpr std::size_t kBalanced = 16;  // fastest plans whose layers may be dealt otherwise
+constexpr std::size_t kFront = 4;      // plans of the front that are simulated to show their memory
+constexpr std::size_t kBalanced = 16;  // fastest plans for which layers are also balanced by time
 constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers are tuned
-constexpr double kEnumerating = 0.5;   // share of the work, for the progress bar
-// Passes of blocks that are simulated in all: what a few seconds are enough for.
-constexpr double kMostPasses = 100'000;
-constexpr double kMostFrontPasses = kMostPasses / 8;  // of one that is simulated for its memory
+constexpr double kEnumerating = 0.5;   // share of the progress bar for the enumeration
+// Maximum block passes that are simulated in total: a few seconds of work.
+constexpr double kMaxPasses = 100'000;
+constexpr double kMaxFrontPasses = kMaxPasses / 8;  // of a plan simulated for its memory
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
@@ -45,6 +44,8 @@ class Searcher {
         capacity_(options.memory_bytes > 0 ? options.memory_bytes
                                            : costs.cluster().device.memory_bytes) {}
 
+  // Enumerates in closed form, simulates the best, tunes their gathers, then marks the front and
+  // the ties. Simulations happen in rounds, so that a result can end the search early.
   Result<SearchResult> Run() {
     FT_TRY(Enumerate());
     if (found_.fastest.empty()) return Nothing();
@@ -59,7 +60,7 @@ class Searcher {
     const std::vector<Rejection>& stuck = stuck_.list();
     result_.rejected.insert(result_.rejected.end(), stuck.begin(), stuck.end());
     MarkFront();
-    MarkBets(result_.plans, capacity_);
+    MarkDependencies(result_.plans, capacity_);
     result_.bound_s = found_.bound_s;
     result_.gap = std::max(0.0, 1 - found_.bound_s / result_.plans.front().step_s);
     return std::move(result_);
@@ -67,7 +68,7 @@ class Searcher {
 
  private:
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
-  // Rounds are not known beforehand: each takes half of what is left.
+  // The number of rounds is not known beforehand, so each round gets half of the remaining share.
   void Report(std::size_t done, std::size_t of) {
     const double left = 1 - share_;
     const double share = static_cast<double>(done) / static_cast<double>(of);
@@ -81,7 +82,7 @@ class Searcher {
     options.host_bytes = HostShareOf(costs_.cluster(), costs_.profile().system);
     options.threads = std::max(1, options_.threads);
     options.may_be_on_front = [this](const Plan& plan) {
-      return PassesOf(model_, plan) <= kMostFrontPasses;
+      return PassesOf(model_, plan) <= kMaxFrontPasses;
     };
     options.cancelled = options_.cancelled;
     if (options_.progress) {
@@ -90,7 +91,7 @@ class Searcher {
       };
     }
     FT_ASSIGN(found_, EnumeratePlans(model_, costs_, space_, options_.ranks, options));
-    ReturnFreeMemory();  // else it lies beside the programs that follow
+    ReturnFreeMemory();  // otherwise it stays allocated while programs are compiled
     result_.evaluated = found_.evaluated;
     result_.pruned = found_.rejected.count();
     result_.rejected = found_.rejected.list();
@@ -104,7 +105,7 @@ class Searcher {
                                               " ranks; allow other values or change --ranks");
     }
     if (!found_.smallest) {
-      // Of some reasons there is nothing to say.
+      // Some reasons have no example.
       const auto told =
           std::find_if(result_.rejected.begin(), result_.rejected.end(),
                        [](const Rejection& rejection) { return !rejection.example.empty(); });
@@ -122,7 +123,8 @@ class Searcher {
     return Fail(ErrorCode::kInfeasible, text);
   }
 
-  // The fastest, with layers dealt by time where that is faster, and some of the front.
+  // The fastest plans of the enumeration and, if faster, their variants with layers balanced by
+  // time.
   std::vector<Candidate> Chosen() {
     std::vector<Candidate> chosen = found_.fastest;
     Evaluator evaluator(model_, costs_, AllPlanFields());
@@ -140,6 +142,7 @@ class Searcher {
     });
     return chosen;
   }
+  // Up to kFront plans spread evenly over the useful part of the front of time and memory.
   std::vector<Candidate> Front() const {
     std::vector<Candidate> front;
     const double slowest_s = kSlowFront * found_.fastest.front().estimate.step_s;
@@ -153,8 +156,8 @@ class Searcher {
     return front;
   }
 
-  // By all threads; in the order of `candidates`, less those that turn out not to fit, or whose
-  // ranks wait for one another for ever.
+  // Simulates on all threads. Keeps plans in the order of `candidates`, except those that turn out
+  // not to fit or whose ranks deadlock, then sorts by time.
   Result<void> SimulateAll(const std::vector<Candidate>& candidates) {
     std::vector<Result<RankedPlan>> ranked(candidates.size(),
                                            Fail(ErrorCode::kAborted, "the search was cancelled"));
@@ -172,7 +175,8 @@ class Searcher {
     {
       std::vector<std::jthread> threads;
       for (int i = 1; i < options_.threads; ++i) threads.emplace_back(work);
-      // This thread asks and tells between simulations of its own.
+      // The calling thread simulates too, and polls for cancellation and reports progress in
+      // between.
       for (std::size_t i = next++; i < candidates.size(); i = next++) {
         if (Cancelled()) {
           stop = true;
@@ -184,7 +188,8 @@ class Searcher {
     }
     for (Result<RankedPlan>& plan : ranked) {
       if (!plan && plan.error().code == ErrorCode::kInfeasible) {
-        // A program whose ranks wait in a circle is a fault of the compiler's: one plan less.
+        // A deadlock is an error of the compiler and not of the search: the plan is left out and
+        // counted.
         stuck_.Add(kDeadlocks, 1, plan.error().message);
         continue;
       }
@@ -196,27 +201,30 @@ class Searcher {
     return {};
   }
 
-  // Rounds of the next ones until the closed form says that none comes near the best.
+  // Simulates rounds of the next best plans until the closed form says that none of the rest comes
+  // near the best. The first round adds plans of the front.
   Result<void> SimulateBest() {
     const std::vector<Candidate> chosen = Chosen();
     const auto round = static_cast<std::size_t>(std::max(1, options_.simulated));
     double passes = 0;
-    for (std::size_t done = 0; done < chosen.size() && done < kMostSimulated;) {
+    for (std::size_t done = 0; done < chosen.size() && done < kMaxSimulated;) {
       std::vector<Candidate> some;
       while (some.size() < round && done < chosen.size()) {
         const Candidate& candidate = chosen[done];
         const bool near =
             result_.plans.empty() ||
             candidate.estimate.step_s <= result_.plans.front().step_s * (1 + kSimulatedMargin);
+        // Whatever the limit on passes, each round simulates at least one plan until one fits.
         const bool first = done == 0 || (result_.plans.empty() && some.empty());
+        // After the first round only plans near the best one are worth a simulation.
         if (done >= round && !near) break;
-        if (!first && passes > kMostPasses) break;
+        if (!first && passes > kMaxPasses) break;
         passes += PassesOf(model_, candidate.plan);
         some.push_back(candidate);
         ++done;
       }
       if (some.empty()) break;
-      if (done <= round && passes <= kMostPasses) {
+      if (done <= round && passes <= kMaxPasses) {
         for (Candidate& candidate : Front()) {
           const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
           if (std::none_of(some.begin(), some.end(), same)) some.push_back(std::move(candidate));
@@ -228,6 +236,8 @@ class Searcher {
     return {};
   }
 
+  // Plans of the front and of later rounds may repeat plans simulated before; the first occurrence
+  // stays.
   void RemoveRepeated() {
     std::vector<RankedPlan> kept;
     for (RankedPlan& plan : result_.plans) {
@@ -240,26 +250,32 @@ class Searcher {
   RankChoice Ranks() const {
     return costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst;
   }
-  Result<Forecast> Simulated(const Plan& plan) const {
-    return ForecastOutline(model_, plan, costs_, Ranks());
+  ForecastOptions Outline() const {
+    return {.ranks = Ranks(), .simulate = {.timeline = false}, .outline = true};
   }
-  // Nothing where a rank needs more than a device has, with the gaps of its arena: `device` is what
-  // it needs. Where another allocator is replayed, ranks are not asked one by one.
-  Result<std::optional<Forecast>> SimulatedIfItFits(const Plan& plan, DeviceUse& device) const {
+  Result<Forecast> Simulated(const Plan& plan) const {
+    return MakeForecast(model_, plan, costs_, Outline());
+  }
+  // Forecast::fits is false if a rank needs more than a device has, with the gaps of its arena;
+  // `device` is then its need. If another allocator is replayed, its memory is known only at the
+  // end, and no rank is refused early.
+  Result<Forecast> SimulatedIfItFits(const Plan& plan, DeviceUse& device) const {
     const SystemOptions& system = costs_.profile().system;
     const bool is_replayed = system.caching_allocator || system.logit_bytes > 0;
-    return ForecastOutline(
-        model_, plan, costs_, Ranks(), [&](const RankProgram& rank, const PeakMemory& peak) {
-          if (is_replayed) return true;
-          const DeviceUse use = DeviceUseOf(
-              model_, plan, rank.Coordinates(), peak.total,
-              rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)], costs_.cluster(), system);
-          if (use.Needed() > capacity_) device = use;
-          return use.Needed() <= capacity_;
-        });
+    ForecastOptions options = Outline();
+    options.fits = [&](const RankProgram& rank, const PeakMemory& peak) {
+      if (is_replayed) return true;
+      const DeviceUse use = DeviceUseOf(model_, plan, rank.Coordinates(), peak.total,
+                                        rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)],
+                                        costs_.cluster(), system);
+      if (use.Needed() > capacity_) device = use;
+      return use.Needed() <= capacity_;
+    };
+    return MakeForecast(model_, plan, costs_, options);
   }
 
-  // What does not fit is not simulated: the closed form of memory comes near, this is exact.
+  // Plans that do not fit are not simulated. The enumeration's closed form of memory is close; here
+  // the exact peak counts.
   Result<RankedPlan> Rank(const Candidate& candidate) const {
     const SystemOptions& system = costs_.profile().system;
     RankedPlan out;
@@ -268,11 +284,10 @@ class Searcher {
     out.memory = PredictFullestRank(model_, candidate.plan);
     out.device.tensors = out.memory.peak.total;
     out.device.outside = DeviceOverheadOf(costs_.cluster(), candidate.plan, system);
+    // Tensors alone exceed the device: no need to compile.
     if (out.device.Needed() > capacity_) return out;
-    FT_ASSIGN(const std::optional<Forecast> simulated,
-              SimulatedIfItFits(candidate.plan, out.device));
-    if (!simulated) return out;
-    const Forecast& forecast = *simulated;
+    FT_ASSIGN(const Forecast forecast, SimulatedIfItFits(candidate.plan, out.device));
+    if (!forecast.fits) return out;
     const double step = forecast.simulation.step_s;
     const FullestDevice fullest =
         FullestDeviceOf(model_, forecast.program, forecast.memory, costs_.cluster(), system);
@@ -281,18 +296,19 @@ class Searcher {
     out.device = fullest.memory;
     out.host_bytes = candidate.estimate.host_bytes;
     out.step_s = step;
-    const ForecastInterval interval = ForecastIntervalOf(step, forecast.relative_error);
+    const ForecastInterval interval = forecast.Interval();
     out.low_s = interval.low_s;
     out.high_s = interval.high_s;
     return out;
   }
 
-  // What a compiler would make of the gathers of the fastest plans.
+  // Tunes the gathers of the fastest plans as a compiler would, and simulates the tuned plans with
+  // the others.
   Result<void> TuneBest() {
     std::vector<Candidate> tuned;
     for (std::size_t i = 0; i < std::min(kTuned, result_.plans.size()); ++i) {
       const RankedPlan& plan = result_.plans[i];
-      if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMostPasses / 20) continue;
+      if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMaxPasses / 20) continue;
       const std::int64_t room = capacity_ - plan.device.outside.Total();
       Plan better =
           TuneGathers(model_, plan.plan, room, [&](const Plan& other) -> std::optional<double> {
@@ -308,7 +324,8 @@ class Searcher {
     return SimulateAll(tuned);
   }
 
-  // From fastest to slowest: on the front while each needs less memory than all before.
+  // Walks from fastest to slowest: a plan is on the front if it needs less memory than all before
+  // it.
   void MarkFront() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
@@ -325,8 +342,8 @@ class Searcher {
   SpaceWalk walk_;
   std::int64_t capacity_;
   Enumeration found_;
-  Rejections stuck_;             // of those that were simulated
-  double share_ = kEnumerating;  // of the work, done
+  Rejections stuck_;             // plans that deadlock in simulation
+  double share_ = kEnumerating;  // share of the work that is done
   SearchResult result_;
 };
 

@@ -1,5 +1,5 @@
-// Chooses a plan: enumerates what a space allows, drops what cannot be or cannot fit, ranks the
-// rest in closed form and simulates the best. Leaves out where costs come from (sim/cost).
+// Searches for the best plan: enumerates a space, drops plans that are invalid or do not fit, ranks
+// the rest in closed form and simulates the best. Costs come from sim/cost.
 #pragma once
 
 #include <cstdint>
@@ -9,91 +9,76 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 #include "sim/cost/cost_model.h"
 #include "sim/memory/device_use.h"
 #include "sim/memory/peak_memory.h"
-#include "sim/program/program.h"
-#include "sim/search/evaluator.h"
-#include "sim/search/space.h"
+#include "sim/program/ir/program.h"
+#include "sim/search/evaluate/evaluator.h"
+#include "sim/search/space/space.h"
 #include "sim/simulate/simulate.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
 
 namespace foretrain {
 
 struct SearchOptions {
-  int ranks = 1;                  // that each plan uses, all of them
-  std::int64_t memory_bytes = 0;  // of a device; 0: the cluster's
-  int simulated = 8;              // plans that are simulated at least, best first by closed form
-  int threads = 1;                // >= 1; the result does not depend on it
-  // Asked by one thread, often; true ends the search with kAborted.
+  int ranks = 1;                  // ranks that each plan uses
+  std::int64_t memory_bytes = 0;  // of a device; 0: that of the cluster's devices
+  int simulated = 8;              // plans of a round of simulations, best first in closed form
+  int threads = 1;                // >= 1; the result does not depend on the number
+  // Polled on the calling thread; if it returns true, the search ends with kAborted.
   std::function<bool()> cancelled;
-  // By one thread: what share of the work is done, 0 to 1, and the plans compared so far.
+  // Called on the calling thread with the share of the work done, 0 to 1, and the number of plans
+  // compared.
   std::function<void(double share, std::int64_t evaluated)> progress;
 };
 
-// One plan that fits. `low` and `high`: step_s times 1 -+ the relative error of its costs.
+// A simulated plan that fits. [low_s, high_s] contains 90 % of its measurements
+// (sim/forecast/forecast.h).
 struct RankedPlan {
   Plan plan;
-  FullestRank memory;           // tensors of the program
-  DeviceUse device;             // all of the fullest device
-  std::int64_t host_bytes = 0;  // of a rank, of its host's memory
+  FullestRank memory;           // peak of the tensors on the fullest rank
+  DeviceUse device;             // all memory of the fullest device
+  std::int64_t host_bytes = 0;  // of one rank, in its host's memory
   Evaluation estimate;          // closed form
-  double step_s = 0;            // simulated
+  double step_s = 0;            // simulated step time
   double low_s = 0;
   double high_s = 0;
-  bool tied = false;    // with the best: its interval reaches the best plan's step_s
-  bool pareto = false;  // no simulated plan is both faster and smaller
-  std::string bet;      // of the best and those tied with it: what it would be wrong about
+  bool tied = false;            // with the fastest: low_s is at most the fastest plan's step_s
+  bool pareto = false;          // no simulated plan is both as fast and as small
+  std::string depends_most_on;  // for tied plans: part it depends most on (advice/dependencies.h);
+                                // may be empty
 };
 
 struct SearchResult {
-  std::int64_t evaluated = 0;     // ranked in closed form; with `pruned` the size of the space
-  std::int64_t pruned = 0;        // dropped before: invalid, the same as others, too large
+  std::int64_t evaluated = 0;     // compared in closed form; with `pruned` the size of the space
+  std::int64_t pruned = 0;        // dropped earlier: invalid, same as others, too large or too slow
   std::vector<RankedPlan> plans;  // simulated ones, fastest first
-  // By reason, `pruned` in all, and behind them those of the simulated that deadlock.
+  // Reasons: those of `pruned` first, then those of simulated plans that deadlock.
   std::vector<Rejection> rejected;
-  // No plan of the space that fits takes less than this, in the cost model: computing alone, and
-  // filling the pipeline. `gap`: the share of the best plan's step that lies above it.
+  // No plan of the space that fits takes less than `bound_s` in the cost model: compute, and
+  // filling the pipeline. `gap` is the share of the best plan's step above that bound.
   double bound_s = 0;
   double gap = 0;
 };
 
-// The plans of `space` for `model` on the model's cluster, fastest first.
+// Returns the best plans of `space` for `model` on the machine of `costs`, fastest first.
 //
-// Every plan that passes the rules is evaluated in closed form (evaluator.h). The best of them by
-// that are simulated: `simulated` of them and all others that the closed form puts within
-// kSimulatedMargin of the best simulated one, up to kMostSimulated; beside each its variants
-// with layers dealt by time and gathers tuned.
+// Every valid plan is compared in closed form (evaluator.h), unless a lower bound rules it out. The
+// best options.simulated plans are simulated. Further rounds follow while the closed form puts a
+// plan within kSimulatedMargin of the best simulated one. Rounds end at kMaxSimulated plans, or
+// earlier for long pipelines. The candidates include variants with layers balanced by time, some
+// plans of the front of time and memory, and the two fastest with tuned gathers.
 //
-// Errors: kInvalidArgument, an invalid model; kInfeasible, no plan makes the ranks or keeps the
-// rules, by the first rule that is broken, or nothing fits: names what the smallest plan needs and
-// has, and the smallest changes that would do (advice.h); kAborted. O(plans) evaluations and
-// `simulated` simulations; same input, same output.
+// Errors: kInvalidArgument for an invalid model. kInfeasible if no plan makes up the ranks or is
+// valid; the message names the first broken rule. kInfeasible if nothing fits; it names the
+// smallest plan's need and the smallest changes that help (advice.h). kInfeasible if all simulated
+// plans deadlock. kAborted if cancelled; kResourceExhausted if memory runs out. O(plans)
+// evaluations and up to about kMaxSimulated simulations. Deterministic.
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options);
 
 inline constexpr double kSimulatedMargin = 0.05;
-inline constexpr int kMostSimulated = 32;
-
-// One plan compiled, costed and simulated: what `predict` shows and what a run is held against.
-struct Forecast {
-  Program program;
-  ProgramCosts costs;
-  Simulation simulation;
-  std::vector<PeakMemory> memory;  // of each rank of the program, its tensors
-  double relative_error = 0;       // of step_s: mean of the ops' errors, weighted by their time
-};
-
-// Forecasts `plan` by these of its ranks; attribution needs all. With options.threads > 1 the
-// program is verified while it is simulated.
-// Errors: those of Compile, CostsOf and Simulate.
-Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
-                              RankChoice ranks, bool timeline);
-Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
-                              RankChoice ranks, const SimulateOptions& options);
-// The same of a program that is compiled already.
-Result<Forecast> ForecastOf(Program program, const CostModel& costs,
-                            const SimulateOptions& options);
+inline constexpr int kMaxSimulated = 32;
 
 }  // namespace foretrain

@@ -6,6 +6,8 @@
 
 namespace foretrain {
 
+// Interpolates between the measured levels of concurrency, then adds the cost of sharing cores. The
+// highest level already contains part of that cost, which is divided out.
 double SecondsAt(const ProgramCosts& costs, std::int32_t row, double threads) {
   const std::vector<double>& levels = costs.levels;
   const double* seconds = costs.seconds.data() + static_cast<std::size_t>(row) * levels.size();
@@ -42,6 +44,8 @@ void SharedMachine::AddThreads(double threads) {
   changed_ = true;
 }
 
+// Progress is counted lazily: each op's remaining work is brought up to `now` at the old rate, then
+// gets its new rate. Costs O(running ops) per call, so the engine flushes once per point in time.
 double SharedMachine::Flush(double now) {
   double next = std::numeric_limits<double>::infinity();
   const bool has_wires = !costs_->demand.empty();
@@ -56,7 +60,7 @@ double SharedMachine::Flush(double now) {
     double seconds = SecondsAt(*costs_, op.row, threads_);
     if (has_wires) seconds *= Crowding(costs_->demand[static_cast<std::size_t>(op.row)], total);
     const double rate = 1.0 / seconds;
-    // An op whose rate stays keeps its end to the last bit.
+    // An op with an unchanged rate keeps its end time exactly, without rounding.
     if (rate != op.rate) {
       op.rate = rate;
       op.end_s = now + op.remaining / rate;
@@ -69,6 +73,8 @@ double SharedMachine::Flush(double now) {
   return next;
 }
 
+// Ended ops leave together, which keeps the order in which they started and makes results
+// repeatable.
 void SharedMachine::TakeEnded(double now, std::vector<std::int32_t>& slots) {
   for (const Running& op : running_) {
     if (op.end_s > now) continue;

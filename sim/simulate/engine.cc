@@ -15,6 +15,8 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+// Memory for records is reserved once, because a step has up to millions of ops. The ring of issue
+// times has a power of two entries, so that an instance is mapped to its entry by a mask.
 Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options)
     : graph_(graph),
       costs_(costs),
@@ -43,6 +45,9 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
   }
 }
 
+// Repeats until nothing can go on: play all that needs no clock, update the rates of shared
+// machines, then advance the clock to the next event. Ops left over when the heap is empty wait for
+// one another.
 bool Engine::Run(const std::function<bool()>& cancelled) {
   cancelled_ = &cancelled;
   for (std::size_t s = 0; s < slots_.size(); ++s) {
@@ -61,7 +66,7 @@ bool Engine::Run(const std::function<bool()>& cancelled) {
   for (;;) {
     Drain();
     if (stopped_) break;
-    // Rates change once for all that happens at one time.
+    // Rates change once for all events of one point in time.
     if (!changed_machines_.empty() && (heap_.empty() || heap_.front().time_s > now_s_)) {
       FlushMachines();
     }
@@ -80,6 +85,7 @@ void Engine::Push(double time_s, Kind kind, std::int32_t index, std::int32_t ver
   std::push_heap(heap_.begin(), heap_.end(), Later{});
 }
 
+// Machine events of an older flush are ignored: the set of running ops has changed since.
 void Engine::Handle(const Event& event) {
   if (event.kind == Kind::kMachine) {
     SharedMachine& machine = machines_[At(event.index)];
@@ -105,6 +111,7 @@ void Engine::Handle(const Event& event) {
   End(event.index, now_s_);
 }
 
+// Lists a machine at most once per flush. Call this before the call that changes the machine.
 void Engine::TouchMachine(std::int32_t domain) {
   if (!machines_[At(domain)].changed()) changed_machines_.push_back(domain);
 }
@@ -119,6 +126,7 @@ void Engine::FlushMachines() {
   changed_machines_.clear();
 }
 
+// Marks a queue whose next op may be tried, and lists its rank once.
 void Engine::MarkIdle(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   slot.state = State::kIdle;
@@ -129,6 +137,7 @@ void Engine::MarkIdle(std::int32_t slot_number) {
   listed_ranks_.push_back(slot.rank);
 }
 
+// Plays listed ranks until no queue can go on without the clock.
 void Engine::Drain() {
   while (!listed_ranks_.empty() && !stopped_) {
     const int rank = listed_ranks_.back();
@@ -138,7 +147,9 @@ void Engine::Drain() {
   }
 }
 
-// Goes along the rank's order of issue from each op that may be tried.
+// Plays ops of a rank in its order of issue, starting at each idle queue. The inner loop follows
+// that order from queue to queue as long as the next op's queue is idle at it. Whole instructions
+// are played at once where possible (PlayPart).
 void Engine::Advance(int rank) {
   Pending& pending = pending_[At(rank)];
   const std::int32_t end = graph_.first_op[At(rank) + 1];
@@ -167,7 +178,9 @@ void Engine::Advance(int rank) {
   }
 }
 
-// Plays the next op of an idle slot as far as is known; true where its end is.
+// Plays the next op of an idle queue as far as its times are known. Returns true where its end is
+// known. An op of a later round with a start in the future waits for the clock, because the run may
+// stop before.
 bool Engine::Play(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const std::int64_t instance = slot.first + slot.op;
@@ -182,10 +195,10 @@ bool Engine::Play(std::int32_t slot_number) {
   }
   const double inputs_s = std::max(slot.inputs_s, IssuedSeconds(slot_number));
   double start_s = std::max(inputs_s, slot.free_s);
-  // A queue that had to wait has gone to sleep.
+  // A queue that had to wait for inputs is asleep and needs wake_s to go on.
   if (!IsHostQueue(slot) && inputs_s > slot.free_s) start_s += costs_.wake_s;
   start_s = std::max(start_s, slot.passed_s);
-  // Without what the host adds: an op that is issued late was ready before.
+  // ready_s excludes delay by the host: an op issued late was ready before.
   slot.ready_s = std::max(slot.inputs_s, slot.ended_s);
   if (start_s > now_s_ && slot.round > rounds_done_) {
     slot.state = State::kTimer;
@@ -195,8 +208,9 @@ bool Engine::Play(std::int32_t slot_number) {
   return Arrive(slot_number, start_s);
 }
 
-// Whether all predecessors of the slot's next op have ended; else it waits for the first that has
-// not. Of one that is rounds ahead the end does not matter: it lies before that of another.
+// Checks that all predecessors of the queue's next op have ended. Otherwise the queue waits for the
+// first that has not. The end of a predecessor that its queue has passed by two rounds is not
+// looked up: another input ends later, and its entry in the table is overwritten.
 bool Engine::LookAtInputs(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const std::int32_t first_slot = slot_number - slot.queue;
@@ -224,7 +238,8 @@ bool Engine::LookAtInputs(std::int32_t slot_number) {
   return true;
 }
 
-// The slot's next op is ready for its peers, the last of whom begins for all.
+// Arrives at the rendezvous of a communication op. The last member to arrive starts the op for all
+// of them, at the latest time of arrival.
 bool Engine::Arrive(std::int32_t slot_number, double time_s) {
   Slot& slot = slots_[At(slot_number)];
   const std::int32_t number = graph_.nodes[At(slot.op)].channel;
@@ -249,6 +264,8 @@ bool Engine::Arrive(std::int32_t slot_number, double time_s) {
   return ended;
 }
 
+// Starts an op. Without contention its end is known at once; otherwise the clock must reach its
+// start first.
 bool Engine::Begin(std::int32_t slot_number, double start_s) {
   Slot& slot = slots_[At(slot_number)];
   const StepGraph::Node& node = graph_.nodes[At(slot.op)];
@@ -272,6 +289,8 @@ bool Engine::Begin(std::int32_t slot_number, double start_s) {
   return true;
 }
 
+// Starts an op on a shared machine. An op with a model time is a fluid whose end depends on others.
+// A replayed op has a fixed length, but its threads still slow others down.
 void Engine::BeginContending(std::int32_t slot_number) {
   const Slot& slot = slots_[At(slot_number)];
   const int rank = slot.rank;
@@ -297,6 +316,7 @@ void Engine::BeginContending(std::int32_t slot_number) {
   Push(now_s_ + seconds, Kind::kEnd, slot_number);
 }
 
+// The next op of a device queue can start gap_s after this end; the host queue has no gap.
 void Engine::End(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
   Record(slot, end_s);
@@ -307,7 +327,8 @@ void Engine::End(std::int32_t slot_number, double end_s) {
   GoOn(slot_number, end_s);
 }
 
-// An op of the first round that works for no step: it takes no time, but its place.
+// Skips an op of the first round that serves no step. It takes no time but keeps its place in the
+// order: a negative end in the table marks it.
 void Engine::LeaveOut(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const double passed_s = std::max({slot.passed_s, slot.inputs_s, slot.ended_s});
@@ -327,7 +348,8 @@ void Engine::Record(const Slot& slot, double end_s) {
   records_.push_back({slot.op, StepOf(slot.op, slot.round), slot.ready_s, slot.start_s, end_s});
 }
 
-// The slot has done with an op at `end_s`.
+// Advances the queue to its next op after the end of one at `end_s`. Everything that waits for the
+// ended op is woken here.
 void Engine::GoOn(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
   const int rank = slot.rank;
@@ -360,7 +382,8 @@ void Engine::GoOn(std::int32_t slot_number, double end_s) {
   if (--left_of_round_[At(round)] == 0) EndOfRound(round);
 }
 
-// Those who waited for what has ended look on; the others wait on.
+// Wakes the queues and hosts that waited for the op that has just ended. Those waiting for a later
+// op of the same queue are put back in the list. Numbers from slots_.size() on stand for hosts.
 void Engine::Wake(Slot& slot) {
   const auto slots = static_cast<std::int32_t>(slots_.size());
   std::int32_t waiter = slot.waiter;

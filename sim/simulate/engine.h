@@ -1,5 +1,5 @@
-// The simulator's engine: hosts, queues, rendezvous and shared machines over a StepGraph. Leaves
-// out what is made of the result (simulate.cc, timeline.cc).
+// Event engine of the simulator: hosts, queues, rendezvous and shared machines over a StepGraph.
+// simulate.cc and timeline.cc turn its result into a summary and a timeline.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "sim/cost/program_costs.h"
-#include "sim/program/transfer_queues.h"
+#include "sim/program/ir/transfer_queues.h"
 #include "sim/simulate/contention.h"
 #include "sim/simulate/simulate.h"
 #include "sim/simulate/step_graph.h"
 
 namespace foretrain {
 
-// One op that ended.
+// One op that has ended.
 struct OpRecord {
   std::int32_t op = 0;    // StepGraph number
-  std::int32_t step = 0;  // that it serves
-  double ready_s = 0;     // inputs and queue there; communication: arrived at the rendezvous
+  std::int32_t step = 0;  // step that the op serves
+  double ready_s = 0;     // inputs and queue ready; communication: arrival at the rendezvous
   double start_s = 0;
   double end_s = 0;
 };
@@ -33,32 +33,35 @@ struct LaunchRecord {
   double end_s = 0;
 };
 
-inline constexpr int kPlaysBetweenAsking = 4096;  // about a millisecond
+// Ops played between two calls of `cancelled`, which takes about a millisecond.
+inline constexpr int kPlaysBetweenAsking = 4096;
 
-// Plays every rank's list round after round. Where steps overlap the first round fills the
-// pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
+// Simulates all ranks round by round. A round plays each op of a step once. Where steps overlap,
+// the first round fills the pipeline: it plays only the ops that work ahead, for step 0, and round
+// r + 1 plays step r.
 //
-// An op's times follow from those of the ops before it, whatever order they are worked out in. So
-// each rank goes along its order of issue as far as times are known, and the clock, with its heap
-// of events, is left to what depends on it: ops that contend for a machine, and ops of a round
-// before which another has not ended, so that none is played that may not be needed.
+// Times of an op follow from those of its predecessors, in whatever order they are computed. So
+// each rank is played along its order of issue as far as times are known. The clock and its heap of
+// events are needed for two kinds of ops only. One kind contends for a machine. The other belongs
+// to a round after an unfinished one: it waits, so that no op is played that the result may not
+// need.
 class Engine {
  public:
   Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options);
 
-  // Plays until the period is stable, the last step has ended, or nothing can go on. `cancelled`,
-  // where it is not empty, is asked first and about every kPlaysBetweenAsking ops; true ends it and
-  // is returned.
+  // Plays until the period is stable, the last step has ended, or no op can go on. `cancelled` may
+  // be empty; else it is called first and then every kPlaysBetweenAsking ops or so. When it returns
+  // true, the run ends and Run returns true.
   bool Run(const std::function<bool()>& cancelled = {});
 
   bool deadlocked() const { return deadlocked_; }
   int steps() const { return rounds_done_ - fill_; }
   bool stable() const { return stable_; }
-  // Steps after which periods repeat, where they are stable: 1, or 2 that take turns.
+  // Number of steps after which a stable period repeats: 1, or 2 where two step lengths alternate.
   int cycle() const { return cycle_; }
   double StepEnd(int step) const { return round_end_s_[static_cast<std::size_t>(step + fill_)]; }
 
-  // Of rank index `rank` in `step` (complete on all ranks).
+  // Totals of rank index `rank` in `step`, which must be complete on all ranks.
   struct RankTotals {
     double end_s = 0;
     double launch_s = 0;
@@ -71,61 +74,61 @@ class Engine {
                    static_cast<std::size_t>(rank)];
   }
 
-  // In no order; only with options.timeline. With options.last_step those of the last step and of
-  // what was played beyond it.
+  // Records in no particular order; empty without options.timeline. With options.last_step, only
+  // records of the last step and of ops played beyond it.
   const std::vector<OpRecord>& records() const { return records_; }
   const std::vector<LaunchRecord>& launches() const { return launches_; }
 
-  // What a slot's next op waits for, after a deadlock.
+  // Reason for which a queue's next op waits after a deadlock.
   enum class Wait : std::uint8_t { kNothing, kIssue, kInput, kPeers };
   struct Blocked {
     Wait wait = Wait::kNothing;
     std::int32_t op = 0;     // StepGraph number
-    std::int32_t step = 0;   // that it serves
+    std::int32_t step = 0;   // step that the op serves
     std::int32_t input = 0;  // kInput: the op that has not ended
   };
   Blocked BlockedAt(std::int32_t slot) const;
-  // The op whose end the host of rank index `rank` waits for, or -1.
+  // Op whose end the host of rank index `rank` waits for; -1: none.
   std::int32_t HostWaitsFor(int rank) const;
 
  private:
   enum class State : std::uint8_t { kDone, kIdle, kIssue, kInput, kTimer, kPeers, kRunning };
-  // One queue of one rank. Ops before `op` of `round` have ended.
+  // One queue of one rank. All its ops before `op` of `round` have ended.
   struct Slot {
-    std::int32_t op = 0;        // the next one, by its StepGraph number
-    std::int32_t position = 0;  // of it, in queue_ops
+    std::int32_t op = 0;        // StepGraph number of the next op
+    std::int32_t position = 0;  // index of that op in queue_ops
     std::int32_t round = 0;
     std::int32_t rank = 0;
     std::int32_t queue = 0;
-    std::int32_t pred = -1;    // next predecessor to look at; -1: the op's first
-    std::int32_t next = -1;    // in the list of waiters or arrivals that it stands in
-    std::int32_t waiter = -1;  // first of those who wait for one of its ops: slots and hosts
+    std::int32_t pred = -1;    // next predecessor to check; -1: the first one
+    std::int32_t next = -1;    // next entry in the list of waiters or arrivals
+    std::int32_t waiter = -1;  // head of the list of slots and hosts that wait for this queue
     State state = State::kIdle;
-    std::int64_t first = 0;  // instance of the rank's first op in `round`, less that op's number
-    double ended_s = 0;      // of the op before
-    double free_s = 0;       // since when it may start another op
-    double inputs_s = 0;     // latest end of the predecessors looked at
-    double passed_s = 0;     // latest time of ops left out: of them, and of the slot
+    std::int64_t first = 0;  // instance of the rank's first op in `round`, minus that op's number
+    double ended_s = 0;      // end of the previous op
+    double free_s = 0;       // earliest start of the next op
+    double inputs_s = 0;     // latest end of the predecessors checked so far
+    double passed_s = 0;     // latest time of skipped ops, of this queue and of predecessors
     double ready_s = 0;
     double start_s = 0;
   };
   struct Host {
-    std::int64_t next = 0;  // instance (round * ops + op) to issue
-    std::int32_t op = 0;    // of it
+    std::int64_t next = 0;  // instance (round * ops + op) of the next op to issue
+    std::int32_t op = 0;    // number of that op within the step
     std::int32_t round = 0;
     std::int32_t waits_for = -1;
     std::int32_t waits_in = 0;  // round of waits_for
     std::int32_t next_waiter = -1;
-    bool working = false;  // runs an op of the host queue
+    bool working = false;  // true: runs an op of the host queue
     double free_s = 0;
   };
   struct Issued {
     double issued_s = 0;
-    double ended_s = 0;  // NaN before the end; of a transfer, for which no host waits, issued_s
+    double ended_s = 0;  // NaN: not ended; a transfer, for which no host waits, has issued_s
   };
-  // What a rank has to look at.
+  // Queues of a rank whose next op has to be tried.
   struct Pending {
-    std::uint32_t idle = 0;  // a bit a queue whose next op is to be tried
+    std::uint32_t idle = 0;  // one bit per queue
     bool listed = false;
   };
   enum class Kind : std::int32_t { kTimer, kBegin, kEnd, kMachine };
@@ -137,7 +140,7 @@ class Engine {
   };
   struct Channel {
     std::int32_t arrived = 0;
-    std::int32_t first = -1;  // slot
+    std::int32_t first = -1;  // slot that arrived last, head of the list
     double latest_s = 0;
   };
 
@@ -147,7 +150,8 @@ class Engine {
   }
   std::int64_t OpsOf(int rank) const;
 
-  // Orders the heap: earliest first, and of equal times always the same one.
+  // Order of the heap: earliest first. Ties are broken by kind and index, so that runs are
+  // repeatable.
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
       if (a.time_s != b.time_s) return a.time_s > b.time_s;
@@ -189,7 +193,7 @@ class Engine {
   void Issue(int rank, Host& host);
   void WaitForRunAhead(int rank, Host& host);
   void WakeIssue(int rank);
-  // When the slot's next op, which the host has issued, was.
+  // Time at which the host issued the slot's next op, which must have been issued.
   double IssuedSeconds(std::int32_t slot_number) {
     const Slot& slot = slots_[static_cast<std::size_t>(slot_number)];
     if (IsTransfer(slot)) return transfers_[static_cast<std::size_t>(slot_number)].front();
@@ -204,7 +208,7 @@ class Engine {
   bool IsLeftOut(std::int32_t op, std::int32_t round) const {
     return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].ahead;
   }
-  // The step that an op of a round serves.
+  // Step served by an op of a round. Ops that work ahead serve the next step.
   std::int32_t StepOf(std::int32_t op, std::int32_t round) const {
     return round - fill_ + (graph_.nodes[static_cast<std::size_t>(op)].ahead ? 1 : 0);
   }
@@ -217,9 +221,9 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
-  const bool in_parts_;        // plays instructions in one go where it can
-  const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
-  const std::int32_t rounds_;  // that are played at most
+  const bool in_parts_;        // plays whole instructions where possible
+  const std::int32_t fill_;    // number of rounds that fill the pipeline: 0 or 1
+  const std::int32_t rounds_;  // most rounds to play
 
   double now_s_ = 0;
   bool stopped_ = false;
@@ -234,19 +238,20 @@ class Engine {
   std::vector<Slot> slots_;
   std::vector<Host> hosts_;
   std::vector<Pending> pending_;            // [rank]
-  std::vector<std::int32_t> listed_ranks_;  // those with something pending
+  std::vector<std::int32_t> listed_ranks_;  // ranks with something pending
   std::vector<Channel> channels_;
   std::vector<SharedMachine> machines_;
   std::vector<std::int32_t> changed_machines_;
   std::vector<Event> heap_;
   std::vector<std::int32_t> scratch_;
-  std::vector<double> part_ends_s_;  // of the ops of the part that is played
+  std::vector<double> part_ends_s_;  // ends of the ops of the part in PlayOps
 
-  // [round of even or odd number][number of an awaited op]: its end. Negative: left out then.
+  // Ends of awaited ops: [parity of the round][number of the awaited op]. Negative: the op was
+  // skipped.
   std::array<std::vector<double>, 2> ended_s_;
   std::vector<Issued> issued_;  // [rank * issue_ring_ + instance % issue_ring_]
   std::int64_t issue_ring_ = 1;
-  // [slot]: when its sends or receives that have not ended were issued, the next one's first.
+  // [slot]: issue times of its sends or receives that have not ended, the next one first.
   std::vector<std::deque<double>> transfers_;
 
   std::vector<std::int64_t> left_of_round_;  // [round]: ops that have not ended

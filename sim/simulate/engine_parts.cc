@@ -1,4 +1,4 @@
-// Of the engine: instructions that are played in one go.
+// Part of Engine: plays whole instructions at once.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,8 +13,9 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
-// Plays the instruction as Play would its ops one by one, where all that it waits for is known;
-// false: nothing is done.
+// Plays an instruction with the same result as Play op by op, where all that it waits for is known.
+// Returns false where it is not; then nothing has changed. Playing ops in one loop saves the lists
+// of waiters and the search for the next idle queue.
 bool Engine::PlayPart(std::int32_t round, std::int32_t number) {
   const StepGraph::Part& part = graph_.parts[At(number)];
   const int rank = graph_.nodes[At(part.first_op)].slot / kQueueCount;
@@ -30,7 +31,8 @@ bool Engine::PlayPart(std::int32_t round, std::int32_t number) {
   return true;
 }
 
-// Whether all its queues stand before it, and what they wait for is over or in it.
+// Checks that all queues of the part stand at it, and that its inputs have ended or are in the
+// part.
 bool Engine::IsReady(int rank, std::int32_t round, const StepGraph::Part& part,
                      std::span<const StepGraph::Outer> outer) const {
   const StepGraph::Run& run = graph_.runs[At(part.run)];
@@ -51,7 +53,8 @@ bool Engine::IsReady(int rank, std::int32_t round, const StepGraph::Part& part,
   return true;
 }
 
-// Whether the host stands in or behind instances [first, end), and nothing holds it up in them.
+// Checks that the host has reached instances [first, end) and that no op holds it up there. The op
+// run_ahead before each instance must have ended.
 bool Engine::MayIssue(int rank, std::int64_t first, std::int64_t end) {
   const Host& host = hosts_[At(rank)];
   if (host.next >= end) return true;
@@ -62,7 +65,8 @@ bool Engine::MayIssue(int rank, std::int64_t first, std::int64_t end) {
   return true;
 }
 
-// Returns the latest end.
+// Computes the times of all ops of a part in order; returns the latest end. The rules are those of
+// Play and Issue: the host's issue, then inputs, then the queue with its wake-up time.
 double Engine::PlayOps(int rank, std::int32_t round, const StepGraph::Part& part,
                        std::span<const StepGraph::Outer> outer) {
   const StepGraph::Run& run = graph_.runs[At(part.run)];
@@ -115,7 +119,7 @@ double Engine::PlayOps(int rank, std::int32_t round, const StepGraph::Part& part
   return end_s;
 }
 
-// Its queues go on behind it.
+// Moves the queues of the part behind it, adds its totals, and wakes those that waited for its ops.
 void Engine::EndPart(int rank, std::int32_t round, const StepGraph::Part& part, double end_s) {
   const StepGraph::Run& run = graph_.runs[At(part.run)];
   const std::int32_t first_slot = rank * kQueueCount;
@@ -157,7 +161,7 @@ void Engine::EndPart(int rank, std::int32_t round, const StepGraph::Part& part, 
   if (left_of_round_[At(round)] == 0) EndOfRound(round);
 }
 
-// The slot no longer waits for the op that it stands before.
+// Takes the slot out of the list of waiters in which it stands.
 void Engine::LeaveWaiters(Slot& slot, std::int32_t slot_number) {
   const StepGraph::Pred& pred = graph_.preds[At(slot.pred)];
   std::int32_t* link = &slots_[At(slot_number - slot.queue + pred.queue)].waiter;

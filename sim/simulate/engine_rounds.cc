@@ -1,5 +1,5 @@
-// Of the engine: what hosts issue, what is replayed, where rounds and the whole play end, and what
-// an end of all progress waits for.
+// Part of Engine: issue of ops by hosts, replayed times, the end of rounds and of the run, and
+// deadlocks.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,8 +18,9 @@ std::int64_t Engine::OpsOf(int rank) const {
   return graph_.first_op[At(rank) + 1] - graph_.first_op[At(rank)];
 }
 
-// Whether the host has issued an op of the rank (by instance, as Host has it), or can: it issues
-// only what is asked for, and when it does depends on nothing else.
+// Whether the host has issued op `instance` of the rank, or can issue it now. The host issues ops
+// only on demand: the time of issue depends on nothing else, so that lazy issue gives the same
+// times.
 bool Engine::IssueUpTo(int rank, std::int64_t instance) {
   Host& host = hosts_[At(rank)];
   while (host.next <= instance) {
@@ -37,6 +38,8 @@ bool Engine::IssueUpTo(int rank, std::int64_t instance) {
   return true;
 }
 
+// Adds the host to the waiters of the op issued run_ahead ops before. In these lists, hosts have
+// numbers after those of the slots.
 void Engine::WaitForRunAhead(int rank, Host& host) {
   const std::int64_t ops = OpsOf(rank);
   const std::int64_t oldest = host.next - options_.run_ahead;
@@ -47,7 +50,8 @@ void Engine::WaitForRunAhead(int rank, Host& host) {
   slot.waiter = static_cast<std::int32_t>(slots_.size()) + rank;
 }
 
-// Issues the host's next op.
+// Issues the next op of the host, which takes launch_s of its time. An op of the host queue
+// occupies the host until it ends.
 void Engine::Issue(int rank, Host& host) {
   const std::int32_t op = graph_.first_op[At(rank)] + host.op;
   const std::int32_t slot_number = graph_.nodes[At(op)].slot;
@@ -80,7 +84,7 @@ void Engine::Issue(int rank, Host& host) {
   }
 }
 
-// Slots whose next op was not issued look again.
+// Lets queues whose next op had not been issued try again.
 void Engine::WakeIssue(int rank) {
   for (std::int32_t queue = 0; queue < kQueueCount; ++queue) {
     const std::int32_t slot = rank * kQueueCount + queue;
@@ -88,6 +92,7 @@ void Engine::WakeIssue(int rank) {
   }
 }
 
+// Replayed value of an op in `step`; NaN: use the cost model. Values of k steps repeat.
 double Engine::Replayed(const std::vector<std::vector<double>>& values, int rank, std::int32_t op,
                         std::int32_t step) const {
   if (values.empty() || values[At(rank)].empty()) return std::nan("");
@@ -97,6 +102,7 @@ double Engine::Replayed(const std::vector<std::vector<double>>& values, int rank
   return of_rank[At((step % steps) * ops + (op - graph_.first_op[At(rank)]))];
 }
 
+// Rounds end in order, so records of earlier steps are no longer needed with last_step.
 void Engine::EndOfRound(std::int32_t round) {
   rounds_done_ = round + 1;
   const int step = round - fill_;
@@ -106,6 +112,8 @@ void Engine::EndOfRound(std::int32_t round) {
   std::erase_if(records_, [step](const OpRecord& record) { return record.step <= step; });
 }
 
+// Stops the run once the last two periods agree within the tolerance. Steps can also alternate
+// between two lengths; then each of the last two must agree with the one two steps before.
 void Engine::JudgePeriod(int step) {
   if (step < 1) return;
   const double period = StepEnd(step) - StepEnd(step - 1);
@@ -115,7 +123,7 @@ void Engine::JudgePeriod(int step) {
     return std::abs(a - b) > options_.tolerance * std::max(a, b);
   };
   if (differ(period, before)) {
-    // What one step leaves for the next may make two periods take turns.
+    // State left over by a step can make two lengths alternate.
     if (step < 4) return;
     const double earlier = StepEnd(step - 2) - StepEnd(step - 3);
     const double earliest = StepEnd(step - 3) - StepEnd(step - 4);
@@ -126,7 +134,7 @@ void Engine::JudgePeriod(int step) {
   if (steps() >= options_.min_steps) stopped_ = true;
 }
 
-// Ends the play where nobody wants it any more.
+// Stops the run when `cancelled` returns true.
 void Engine::AskWhetherCancelled() {
   until_asking_ = kPlaysBetweenAsking;
   if (*cancelled_ && (*cancelled_)()) stopped_ = was_cancelled_ = true;

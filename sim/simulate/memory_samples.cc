@@ -12,23 +12,27 @@ namespace {
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 constexpr std::size_t kKinds = std::size_t{kCategoryCount} * kSpaceCount;
+// Index of a buffer's (space, category).
 std::size_t KindOf(const Buffer& buffer) {
   return static_cast<std::size_t>(buffer.space) * kCategoryCount +
          static_cast<std::size_t>(buffer.category);
 }
 
+// A change of live bytes. Negative bytes free memory.
 struct Change {
   std::int64_t time_ns = 0;
   std::int64_t bytes = 0;
   std::size_t kind = 0;
 };
 
-// Buffers that each op of a rank touches, without the persistent ones: a run an op.
+// Buffers touched by each op of a rank, without persistent buffers: op i has buffers[begin[i],
+// begin[i + 1]).
 struct Touches {
   std::vector<std::int32_t> begin{0};
   std::vector<std::int32_t> buffers;
 };
 
+// Collects them in issue order, which is the numbering of the rank's ops.
 Touches TouchesOf(const Program& program, const RankProgram& rank) {
   Touches touches;
   for (const Instruction& instruction : rank.step) {
@@ -46,7 +50,8 @@ Touches TouchesOf(const Program& program, const RankProgram& rank) {
   return touches;
 }
 
-// Samples of one rank from its changes: one a kind and moment, of which only the sum counts.
+// Samples of one rank from its changes. Changes of one kind at one time make one sample, because
+// only their sum counts: a free and an allocation at the same time show no peak.
 void Accumulate(std::vector<Change>& changes, std::array<std::int64_t, kKinds> live,
                 std::int16_t rank, std::vector<MemorySample>& samples) {
   std::sort(changes.begin(), changes.end(),
@@ -68,13 +73,14 @@ void Accumulate(std::vector<Change>& changes, std::array<std::int64_t, kKinds> l
   }
 }
 
-// Start of the first and end of the last op that touches a buffer in a step.
+// Start of the first and end of the last op that touch a buffer in a step; end_ns -1: none does.
 struct Life {
   std::int64_t start_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns = -1;
 };
 
-// Of each step's buffers in turn.
+// Lifetimes of buffers: [step - first step][buffer]. `spans` holds all steps of a queue before the
+// next queue, so the span of each op is found by counting.
 std::vector<Life> LivesOf(const Program& program, const StepGraph& graph, std::size_t r,
                           std::span<const Span> spans, const StepRange& steps) {
   const RankProgram& rank = program.ranks[r];
@@ -100,6 +106,7 @@ std::vector<Life> LivesOf(const Program& program, const StepGraph& graph, std::s
   return lives;
 }
 
+// Persistent buffers are live from time 0 on. Others are allocated and freed once per step.
 void AddRank(const RankProgram& rank, const std::vector<Life>& lives, const StepRange& steps,
              std::vector<MemorySample>& samples) {
   std::array<std::int64_t, kKinds> live{};

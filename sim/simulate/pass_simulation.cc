@@ -6,34 +6,34 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/cost/plan_place.h"
+#include "sim/config/rules/refuse.h"
+#include "sim/cost/network/plan_place.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/lower/recompute.h"
-#include "sim/program/lower/stage.h"
-#include "sim/program/lower/transfer_blocks.h"
-#include "sim/program/precision.h"
+#include "sim/program/ir/precision.h"
+#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/model/recompute.h"
+#include "sim/program/lower/transfers/transfer_blocks.h"
 #include "sim/program/schedules/placement.h"
-#include "sim/spec/refuse.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// A block with the seconds of its ops.
+// A block with the duration of each op in seconds.
 struct TimedBlock {
   Block block;
   std::vector<double> seconds;
-  double error_s = 0;  // the ops' relative errors times their seconds
+  double error_s = 0;  // sum over ops of relative error * seconds
 };
 
-// The blocks of a plan, each built and costed once.
+// The blocks of a plan. Each distinct block is built and costed once.
 class TimedBlocks {
  public:
   TimedBlocks(const ModelSpec& model, const Plan& plan, const CostModel& costs)
       : model_(model), plan_(plan), costs_(costs), straggling_(costs.Straggling(plan.World())) {}
 
-  // Of a middle micro-batch, which adds to what the ones before it left.
+  // The block of a middle micro-batch, which adds to the gradients of those before it.
   const TimedBlock& Of(const Stage& stage, int block, Pass pass) {
     const BlockRequest request{
         .kind = stage.KindOf(block),
@@ -51,7 +51,7 @@ class TimedBlocks {
     return found->second;
   }
 
-  // Of a boundary tensor between neighbours.
+  // Seconds to send a boundary tensor to a neighbour stage; 0 with one stage.
   double SendSeconds() {
     if (plan_.pp == 1) return 0;
     const TimedBlock send =
@@ -60,6 +60,8 @@ class TimedBlocks {
   }
 
  private:
+  // Costs each op alone, without contention. Compute ops are slower by the expected straggling of
+  // ranks.
   TimedBlock Timed(Block block) {
     TimedBlock out{std::move(block), {}, 0};
     for (const Op& op : out.block.ops) {
@@ -89,13 +91,13 @@ class TimedBlocks {
   std::map<GroupKind, GroupPlace> places_;
 };
 
-// The ops of consecutive blocks over the queues of a rank.
+// Plays the ops of consecutive blocks on the queues of one rank, in order and without a host.
 class OpPlayer {
  public:
   OpPlayer(double gap_s, double wake_s) : gap_s_(gap_s), wake_s_(wake_s) {}
 
-  // `block_number`: of the model. What the block before it hands over is there from when it was
-  // written on.
+  // Plays one block. `block_number` counts within the model. The tensor handed over by the previous
+  // block is available from the time at which it was written.
   void Play(const TimedBlock& timed, int block_number, Pass pass) {
     const Block& block = timed.block;
     error_s_ += timed.error_s;
@@ -105,6 +107,8 @@ class OpPlayer {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       const Op& op = block.ops[i];
       double ready_s = 0;
+      // An op waits for the last writer of each operand. Views share the time of the tensor they
+      // are part of.
       for (const Operand& operand : OperandsOf(block, op)) {
         if (operand.slot != kNoSlot) ready_s = std::max(ready_s, written[BaseOf(block, operand)]);
       }
@@ -120,7 +124,8 @@ class OpPlayer {
         if (role == SlotRole::kSaved) saved_s_[block.slots[base].index] = written[base];
       }
     }
-    // What is rebuilt for the block itself is no output.
+    // A recomputed block hands nothing to the next block; its saved tensors serve its own backward
+    // pass.
     if (pass == Pass::kRecompute) return;
     handed_s_ = handed_s;
     saved_s_.clear();
@@ -139,12 +144,14 @@ class OpPlayer {
     return At(base == kNoSlot ? operand.slot : base);
   }
 
+  // Time from which the tensor in `slot` is available; 0: it was there before the pass.
   double ThereSince(const TensorSlot& slot) const {
     if (slot.role == SlotRole::kInput || slot.role == SlotRole::kOutputGradient) return handed_s_;
     const auto saved = saved_s_.find(slot.index);
     return slot.role == SlotRole::kSaved && saved != saved_s_.end() ? saved->second : 0.0;
   }
 
+  // Runs an op on its queue and returns its end. A queue that had to wait needs wake_s to go on.
   double Run(const Op& op, double seconds, double ready_s) {
     double& free_s = free_s_[static_cast<std::size_t>(op.queue)];
     const double start_s = ready_s > free_s ? ready_s + wake_s_ : free_s;
@@ -154,12 +161,13 @@ class OpPlayer {
 
   double gap_s_, wake_s_;
   std::array<double, kQueueCount> free_s_{};
-  double handed_s_ = 0;                     // when the block before wrote what it hands over
-  std::map<std::int32_t, double> saved_s_;  // of the block that is rebuilt: by index
+  double handed_s_ = 0;                     // time at which the previous block wrote its output
+  std::map<std::int32_t, double> saved_s_;  // write times of rebuilt saved tensors, by index
   std::vector<PassOp> ops_;
   double error_s_ = 0;
 };
 
+// Plays the passes of one chunk of layers.
 class ChunkPlayer {
  public:
   ChunkPlayer(const ModelSpec& model, const Plan& plan, const CostModel& costs)
@@ -186,6 +194,8 @@ class ChunkPlayer {
   double RelativeError() const { return busy_s_ > 0 ? error_s_ / busy_s_ : 0; }
 
  private:
+  // Plays one pass of a chunk. Backward passes take the blocks in reverse order, and each
+  // recomputed block is played right before its own backward pass.
   PassTime Run(const Stage& stage, const Chunk& chunk, Pass pass, std::vector<PassOp>& ops) {
     OpPlayer player(gap_s_, wake_s_);
     const int blocks = chunk.last_block - chunk.first_block + 1;
@@ -206,7 +216,7 @@ class ChunkPlayer {
   const Plan& plan_;
   TimedBlocks blocks_;
   double gap_s_, wake_s_;
-  double error_s_ = 0, busy_s_ = 0;  // of all ops played
+  double error_s_ = 0, busy_s_ = 0;  // sums over all ops played
 };
 
 }  // namespace
@@ -217,6 +227,8 @@ const std::vector<PassOp>& ChunkPlay::OpsOf(Pass pass) const {
   return pass == Pass::kBackwardWeight ? weight : backward;
 }
 
+// Each chunk is played once per kind of pass; the schedule then repeats these times for all
+// micro-batches.
 Result<PassSimulation> SimulatePasses(
     const ModelSpec& model, const Plan& plan, const CostModel& costs,
     const std::function<void(int rank, int chunk, ChunkTimes& times)>& lengthen) {

@@ -8,11 +8,10 @@
 #include <limits>
 #include <string>
 
+#include "sim/config/rules/refuse.h"
 #include "sim/simulate/engine.h"
-#include "sim/simulate/simulate_until.h"
 #include "sim/simulate/step_graph.h"
 #include "sim/simulate/timeline.h"
-#include "sim/spec/refuse.h"
 
 namespace foretrain {
 namespace {
@@ -22,6 +21,8 @@ constexpr int kMaxBlockedShown = 8;
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+// Checks one table of a replay: one row per rank, whole steps of values, no negative or infinite
+// time.
 Result<void> CheckReplay(const Program& program, const std::vector<std::vector<double>>& values,
                          std::string_view what) {
   if (values.empty()) return {};
@@ -45,6 +46,7 @@ Result<void> CheckReplay(const Program& program, const std::vector<std::vector<d
   return {};
 }
 
+// Ranks in a timeline are 16-bit numbers, which limits it to ranks up to 32,767.
 Result<void> CheckOptions(const Program& program, const SimulateOptions& options) {
   if (options.min_steps < 1 || options.max_steps < options.min_steps ||
       options.max_steps > kMaxSteps) {
@@ -66,16 +68,18 @@ Result<void> CheckOptions(const Program& program, const SimulateOptions& options
   return CheckReplay(program, options.replay->launch_s, "launch_s");
 }
 
+// Names ops by block and instruction for messages.
 class OpNames {
  public:
   OpNames(const Program& program, const StepGraph& graph) : program_(program), graph_(graph) {}
 
+  // Index of the rank that has op `op` (a StepGraph number).
   int RankIndex(std::int32_t op) const {
     const auto after = std::upper_bound(graph_.first_op.begin(), graph_.first_op.end(), op);
     return static_cast<int>(after - graph_.first_op.begin()) - 1;
   }
 
-  // "mlp.up of forward layer 3 mb 2"
+  // Name such as "mlp.up of forward layer 3 mb 2".
   std::string operator()(std::int32_t op) const {
     const int rank = RankIndex(op);
     const RankProgram& in = program_.ranks[At(rank)];
@@ -90,6 +94,7 @@ class OpNames {
   const StepGraph& graph_;
 };
 
+// Lists at most kMaxBlockedShown queues and hosts, each with what it waits for.
 std::string DescribeDeadlock(const Program& program, const StepGraph& graph, const Engine& engine) {
   const OpNames name(program, graph);
   std::string lines;
@@ -97,7 +102,7 @@ std::string DescribeDeadlock(const Program& program, const StepGraph& graph, con
   const std::int32_t slots = graph.ranks() * kQueueCount;
   for (std::int32_t slot = 0; slot < slots && shown < kMaxBlockedShown; ++slot) {
     const Engine::Blocked blocked = engine.BlockedAt(slot);
-    // An op that was never issued waits for what the host waits for.
+    // An op that was not issued waits for whatever the host waits for.
     if (blocked.wait == Engine::Wait::kNothing || blocked.wait == Engine::Wait::kIssue) continue;
     ++shown;
     lines += fmt::format("; rank {}, step {}: {} waits for {}",
@@ -114,8 +119,8 @@ std::string DescribeDeadlock(const Program& program, const StepGraph& graph, con
   return "the program deadlocks" + lines;
 }
 
-// The mean of the last half of the periods: an even number of them where there are enough, so that
-// a program that alternates between two is met in the middle.
+// Mean of the last half of the periods. Their number is even where there are enough, so that
+// alternating steps enter equally.
 double MeanPeriod(const Engine& engine) {
   const int last = engine.steps() - 1;
   if (last == 0) return engine.StepEnd(0);
@@ -123,6 +128,8 @@ double MeanPeriod(const Engine& engine) {
   return (engine.StepEnd(last) - engine.StepEnd(last - periods)) / periods;
 }
 
+// Totals of the last step. Its start on a rank is the end of that rank's step before, so ranks may
+// have different windows.
 std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph,
                                   const Engine& engine) {
   std::vector<RankSummary> ranks;
@@ -144,9 +151,17 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
 
 auto WasCancelled() { return Fail(ErrorCode::kAborted, "the simulation was cancelled"); }
 
-Result<Simulation> PlayGraph(const Program& program, const StepGraph& graph,
-                             const ProgramCosts& costs, const SimulateOptions& options,
-                             const std::function<bool()>& cancelled) {
+}  // namespace
+
+Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
+                            const SimulateOptions& options) {
+  if (options.cancelled && options.cancelled()) return WasCancelled();
+  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
+  return Simulate(program, graph, costs, options);
+}
+
+Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
+                            const ProgramCosts& costs, const SimulateOptions& options) {
   FT_TRY(CheckOptions(program, options));
   Simulation simulation;
   if (graph.ops() == 0) {
@@ -154,7 +169,7 @@ Result<Simulation> PlayGraph(const Program& program, const StepGraph& graph,
     return simulation;
   }
   Engine engine(graph, costs, options);
-  if (engine.Run(cancelled)) return WasCancelled();
+  if (engine.Run(options.cancelled)) return WasCancelled();
   if (engine.deadlocked()) {
     return Fail(ErrorCode::kInfeasible, DescribeDeadlock(program, graph, engine));
   }
@@ -172,26 +187,6 @@ Result<Simulation> PlayGraph(const Program& program, const StepGraph& graph,
         MakeTimeline(program, graph, engine, options.last_step ? last : 0, options.threads);
   }
   return simulation;
-}
-
-}  // namespace
-
-Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
-                            const SimulateOptions& options) {
-  return SimulateUntil(program, costs, options, {});
-}
-
-Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
-                                 const SimulateOptions& options,
-                                 const std::function<bool()>& cancelled) {
-  if (cancelled && cancelled()) return WasCancelled();
-  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
-  return PlayGraph(program, graph, costs, options, cancelled);
-}
-
-Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
-                            const ProgramCosts& costs, const SimulateOptions& options) {
-  return PlayGraph(program, graph, costs, options, {});
 }
 
 }  // namespace foretrain

@@ -12,17 +12,19 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/spec/refuse.h"
+#include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {
 
-constexpr double kLeastCrowding = 1e-5;
+constexpr double kMinCrowding = 1e-5;
 constexpr std::int32_t kMaxDistance = 1;  // steps that an edge may reach back: a bit of Pred
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Numbers the rendezvous of a program: (members, what matches there, p2p: who sends).
+// Numbers the rendezvous of a program. A rendezvous (channel) is a set of members, a queue or
+// direction, and for p2p the sender. The k-th op of each member on a channel meets the k-th ops of
+// the others.
 class Channels {
  public:
   Channels(const Program& program, StepGraph& graph) : program_(program), graph_(graph) {
@@ -39,7 +41,7 @@ class Channels {
     }
   }
 
-  // The channel of a communication op of rank index `rank`.
+  // Channel number of a communication op of rank index `rank`; counts one more use by this rank.
   Result<std::int32_t> Of(int rank, const Op& op) {
     const RankProgram& program_rank = program_.ranks[At(rank)];
     const std::int32_t group = program_rank.groups[static_cast<std::size_t>(op.group)];
@@ -55,7 +57,8 @@ class Channels {
     return found->second;
   }
 
-  // Each present member must come equally often: else the last op of some rank waits for ever.
+  // Checks that all present members use a channel equally often. Otherwise the last op of some rank
+  // would wait forever. Then lists the number of members of each channel.
   Result<void> Close() {
     for (std::size_t c = 0; c < uses_.size(); ++c) {
       const auto [first, count] = *uses_[c].begin();
@@ -77,12 +80,13 @@ class Channels {
   }
 
  private:
-  // The rank of the program that does what `rank` does.
+  // The rank of the program that represents `rank`; the rank itself without folding.
   int PresentFor(int rank) const {
     return program_.stands_for.empty() ? rank : program_.stands_for[At(rank)];
   }
 
-  // In a ring of two both neighbours are one rank, and either sends to its next one.
+  // Sender of a p2p op; -1: a collective. The sender is part of the key: in a ring of two,
+  // both neighbours are the same rank and both send to their next rank.
   int SenderOf(const RankProgram& rank, std::int32_t group, const Op& op) const {
     if (op.kind == OpKind::kSend) return rank.rank;
     if (op.kind != OpKind::kRecv) return -1;
@@ -92,7 +96,8 @@ class Channels {
     return other == members.end() ? -1 : PresentFor(*other);
   }
 
-  // Collectives match on a queue; p2p by direction, as the two sides use different queues.
+  // Collectives match on a queue. P2p ops match by direction, because the two sides use different
+  // queues.
   static int Matches(const Op& op) {
     constexpr int kUp = -1;
     constexpr int kDown = -2;
@@ -104,14 +109,15 @@ class Channels {
   const Program& program_;
   StepGraph& graph_;
   std::map<int, std::int32_t> index_of_rank_;
-  std::vector<std::vector<int>> present_;            // [group]: who stands for its members
-  std::map<std::vector<int>, std::int32_t> groups_;  // by those
-  std::vector<std::int32_t> same_;                   // [group]: number by those
+  std::vector<std::vector<int>> present_;            // [group]: ranks that represent its members
+  std::map<std::vector<int>, std::int32_t> groups_;  // groups with equal representatives, numbered
+  std::vector<std::int32_t> same_;                   // [group]: that number
   std::map<std::tuple<std::int32_t, int, int>, std::int32_t> numbers_;
   std::vector<std::map<int, std::int64_t>> uses_;  // [channel]: rank index -> ops
   std::vector<std::int32_t> group_of_;             // [channel]
 };
 
+// Checks that costs have the shape of the program and hold only finite times.
 Result<void> CheckCosts(const Program& program, const ProgramCosts& costs) {
   const std::size_t rows = costs.launch_s.size();
   const bool whole = !costs.levels.empty() && costs.seconds.size() == rows * costs.levels.size() &&
@@ -144,7 +150,7 @@ Result<void> CheckCosts(const Program& program, const ProgramCosts& costs) {
   return {};
 }
 
-// Nodes of one rank, in issue order.
+// Adds the nodes of one rank, in issue order.
 Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int rank,
                       Channels& channels, StepGraph& graph) {
   const RankProgram& from = program.ranks[At(rank)];
@@ -156,7 +162,7 @@ Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int ran
     }
     for (const Op& op : program.blocks[At(instruction.block)].ops) {
       StepGraph::Node node;
-      node.slot = (rank * kQueueCount + static_cast<std::int32_t>(op.queue)) & StepGraph::kMostSlot;
+      node.slot = (rank * kQueueCount + static_cast<std::int32_t>(op.queue)) & StepGraph::kMaxSlot;
       node.row = number < from.op_count ? costs.row_of[At(rank)][At(number)] : 0;
       node.op_class = op.op_class;
       node.ahead = instruction.ahead;
@@ -175,6 +181,8 @@ Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int ran
   return {};
 }
 
+// Adds the predecessors of one rank's ops. Edges are sorted by `to`, so one pass is enough; an edge
+// that breaks the order or a limit stops the pass before the last edge.
 Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& graph) {
   std::size_t edge = 0;
   for (std::int32_t op = 0; op < rank.op_count; ++op) {
@@ -185,7 +193,7 @@ Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& gr
         break;
       }
       StepGraph::Pred& pred = graph.preds.emplace_back();
-      pred.from = (first + e.from) & StepGraph::kMostOps;
+      pred.from = (first + e.from) & StepGraph::kMaxOps;
       pred.queue = static_cast<unsigned>(graph.nodes[At(pred.from)].slot % kQueueCount) & 15U;
       pred.distance = e.distance & 1;
       graph.awaited.Insert(pred.from);
@@ -198,6 +206,7 @@ Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& gr
   return {};
 }
 
+// Lists the ops of each slot in issue order (a counting sort by slot).
 void ListQueues(StepGraph& graph) {
   graph.queue_begin.assign(At(graph.ranks()) * kQueueCount + 1, 0);
   for (std::int32_t op = 0; op < graph.ops(); ++op) {
@@ -213,9 +222,9 @@ void ListQueues(StepGraph& graph) {
   }
 }
 
-// Marks the ops whose time depends on what else runs. Where threads decide, that is all of them;
-// else those of a connection of which the queues of its machine may together want more than all:
-// one that they cannot fill is never crowded. A scalar's sum wants 1e-6 of it.
+// Marks the ops whose time depends on what else runs. Where threads decide, these are all ops.
+// Otherwise an op is marked if it uses a connection that the queues of its machine can overload
+// together. kMinCrowding ignores tiny transfers: the sum of a scalar demands 1e-6 of a connection.
 void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
   if (costs.levels.size() > 1 || costs.cores > 0) {
     for (StepGraph::Node& node : graph.nodes) node.contends = true;
@@ -226,7 +235,7 @@ void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
   for (std::size_t row = 0; row < demands.size(); ++row) {
     demands[row] = costs.demand[row] != WireDemand{};
   }
-  std::vector<WireDemand> most(At(graph.ranks()) * kQueueCount);  // [slot]: of any of its ops
+  std::vector<WireDemand> most(At(graph.ranks()) * kQueueCount);  // [slot]: largest of its ops
   for (const StepGraph::Node& node : graph.nodes) {
     if (!demands[At(node.row)]) continue;
     const WireDemand& demand = costs.demand[At(node.row)];
@@ -245,9 +254,10 @@ void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
   for (StepGraph::Node& node : graph.nodes) {
     if (!demands[At(node.row)]) continue;
     const WireDemand& sum = *sum_of[At(node.slot / kQueueCount)];
+    // Counts bits before each word once, so that NumberOf is O(1).
     const WireDemand& demand = costs.demand[At(node.row)];
     for (std::size_t wire = 0; wire < sum.size(); ++wire) {
-      node.contends = node.contends || (demand[wire] > 0 && sum[wire] > 1 + kLeastCrowding);
+      node.contends = node.contends || (demand[wire] > 0 && sum[wire] > 1 + kMinCrowding);
     }
   }
 }
@@ -272,7 +282,7 @@ std::int32_t StepGraph::PartAt(std::int32_t op) const {
 
 namespace {
 
-// `taken` is told of each rank that the graph has all of.
+// Builds the graph. `taken` is called for each rank whose edges and rows have been copied.
 Result<StepGraph> Build(const Program& program, const ProgramCosts& costs,
                         const std::function<void(std::size_t)>& taken) {
   FT_TRY(CheckCosts(program, costs));
@@ -287,11 +297,11 @@ Result<StepGraph> Build(const Program& program, const ProgramCosts& costs,
   if (program.ranks.size() > At(StepGraph::kMostRanks)) {
     return Refuse("{} ranks: give at most {}", program.ranks.size(), StepGraph::kMostRanks);
   }
-  if (ops > At(StepGraph::kMostOps)) {
+  if (ops > At(StepGraph::kMaxOps)) {
     return Refuse(
         "{} ops a step of {} ranks: at most {} are simulated; simulate fewer ranks or "
         "micro-batches",
-        ops, program.ranks.size(), StepGraph::kMostOps);
+        ops, program.ranks.size(), StepGraph::kMaxOps);
   }
   graph.nodes.reserve(ops + 1);
   graph.preds.reserve(edges);
@@ -319,6 +329,7 @@ Result<StepGraph> Build(const Program& program, const ProgramCosts& costs,
 
 Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
   return Build(program, costs, [](std::size_t) {});
+  // Finds the instruction by binary search over first_op.
 }
 
 Result<StepGraph> TakeStepGraph(Program& program, ProgramCosts& costs) {

@@ -1,12 +1,11 @@
-// Of a StepGraph: the instructions that may be played in one go, and what many of them have in
-// common.
+// Part of StepGraph: finds instructions that can be played at once, and shares equal ones.
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "sim/program/transfer_queues.h"
+#include "sim/program/ir/transfer_queues.h"
 #include "sim/simulate/step_graph.h"
 
 namespace foretrain {
@@ -14,11 +13,14 @@ namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+// Collects parts instruction by instruction. A step repeats the same layers, so equal runs are
+// stored once and found by hash.
 class PartFinder {
  public:
   PartFinder(const ProgramCosts& costs, StepGraph& graph)
       : costs_(costs), graph_(graph), exported_(At(graph.ops()), false) {}
 
+  // Adds the instruction of ops [first, first + count) as a part, if it is plain.
   void Visit(std::int32_t first, std::int32_t count) {
     if (!IsPlain(first, count)) return;
     const auto outer = graph_.outer.size();
@@ -28,6 +30,7 @@ class PartFinder {
     graph_.parts.push_back({number, first, static_cast<std::int32_t>(outer)});
   }
 
+  // Ends the lists. An op of a run is exported if any part with this run exports it.
   void Close() {
     graph_.parts.push_back({0, 0, static_cast<std::int32_t>(graph_.outer.size())});
     for (const StepGraph::Part& part : graph_.parts) {
@@ -45,6 +48,8 @@ class PartFinder {
     return std::span(graph_.preds).subspan(begin, At(graph_.nodes[At(op) + 1].first_pred) - begin);
   }
 
+  // Whether the instruction can be played at once. If not, the ops it waits for are marked as
+  // exported.
   bool IsPlain(std::int32_t first, std::int32_t count) {
     bool plain = count > 1;
     for (std::int32_t op = first; op < first + count; ++op) {
@@ -61,7 +66,7 @@ class PartFinder {
     return false;
   }
 
-  // Adds its outer predecessors to the graph's.
+  // Run of an instruction. Predecessors outside it are added to the graph's outer list.
   StepGraph::Run RunOf(std::int32_t first, std::int32_t count) {
     StepGraph::Run run;
     for (std::int32_t i = 0; i < count; ++i) {
@@ -95,6 +100,7 @@ class PartFinder {
     return run;
   }
 
+  // Compares all that PlayOps reads. Exported marks are left out, because Close merges them.
   static bool AreAlike(const StepGraph::Run& a, const StepGraph::Run& b) {
     const auto op = [](const StepGraph::Run::Op& x) {
       return std::tuple(x.seconds, x.launch_s, x.first_pred, x.queue);
@@ -103,6 +109,7 @@ class PartFinder {
            a.busy_s == b.busy_s;
   }
 
+  // Number of an equal run, or of `run` after adding it.
   std::int32_t NumberOf(StepGraph::Run run) {
     StableHash hash;
     for (const StepGraph::Run::Op& op : run.ops) {

@@ -5,30 +5,32 @@
 #include <unordered_set>
 
 #include "base/units.h"
+#include "sim/program/ops/op_kinds.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// What the spans of one op share.
+// Properties shared by all spans of one op.
 struct OpFacts {
   OpId id = kNoOp;
   std::int64_t bytes = 0;
-  std::int32_t position = 0;  // in its queue
+  std::int32_t position = 0;  // index in its queue
 };
 
+// The buffer bound to a slot of the instruction.
 const Binding& BindingOf(const RankProgram& rank, const Instruction& instruction, int slot) {
   return rank.bindings[At(instruction.first_binding + slot)];
 }
 
-// Bytes that the op moves: a collective's, p2p's or copy's first tensor, all tensors of a load; of
-// what follows counts, as the op's shape has it.
+// Bytes that an op moves. A collective, p2p op or copy counts its first tensor, a load counts all
+// its tensors. An all-to-all with counts moves the elements in its shape.
 std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instruction& instruction,
                         const Op& op) {
   const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
   if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
-  if (op.kind == OpKind::kAllToAllV) return BytesIn(op.formats[0], op.shape.elements);
+  if (op.kind == OpKind::kAllToAllV) return BytesIn(MovedFormat(op), op.shape.elements);
   std::int64_t bytes = 0;
   for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;
@@ -38,6 +40,7 @@ std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instr
   return bytes;
 }
 
+// Facts of all ops in the numbering of the graph. Each op name is stored once.
 std::vector<OpFacts> FactsOf(const Program& program, const StepGraph& graph, Timeline& timeline) {
   std::vector<OpFacts> facts;
   facts.reserve(At(graph.ops()));
@@ -61,6 +64,7 @@ std::vector<OpFacts> FactsOf(const Program& program, const StepGraph& graph, Tim
   return facts;
 }
 
+// Windows of a rank follow one another: a step starts at the end of the rank's previous step.
 void AddWindows(const Program& program, const Engine& engine, const StepRange& steps,
                 Timeline& timeline) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -77,6 +81,7 @@ void AddWindows(const Program& program, const Engine& engine, const StepRange& s
       start_ns = end_ns;
     }
   }
+  // Launches are shown on the host queue with the class kHost, whatever op they issue.
 }
 
 void AddLaunches(const Program& program, const StepGraph& graph, const Engine& engine,
@@ -104,8 +109,9 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
   Timeline timeline;
   timeline.world = std::max(program.plan.World(), graph.ranks());
   const std::vector<OpFacts> facts = FactsOf(program, graph, timeline);
-  // Queues are FIFO, so that each span's place is known before it is made. Where steps overlap, ops
-  // of two take turns on a queue, and those of a step that is not complete are left out.
+  // Queues are FIFO, so the place of each span is known before it is created, and no sort is
+  // needed. Where steps overlap, ops of two steps alternate on a queue, and ops of incomplete steps
+  // are dropped.
   timeline.spans.resize(At(graph.ops()) * At(steps.Count()));
   for (const OpRecord& record : engine.records()) {
     if (!steps.Holds(record.step)) continue;
@@ -128,6 +134,7 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
   timeline.memory = MakeMemorySamples(program, graph, timeline.spans, steps, threads);
   AddLaunches(program, graph, engine, facts, steps, timeline);
   AddWindows(program, engine, steps, timeline);
+  // Spans are in order unless launches were added, steps overlap, or ranks are not in order.
   if (!engine.launches().empty() || graph.overlaps ||
       !std::is_sorted(program.ranks.begin(), program.ranks.end(),
                       [](const auto& a, const auto& b) { return a.rank < b.rank; })) {

@@ -1,17 +1,17 @@
-// Makes a Timeline of what the engine recorded: spans, memory samples, step windows.
+// Makes a Timeline from the records of the engine: spans, memory samples and step windows.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "sim/simulate/engine.h"
 #include "sim/simulate/step_graph.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
 
-// Steps of a timeline: [begin, end).
+// Range of steps of a timeline: [begin, end).
 struct StepRange {
   int begin = 0;
   int end = 0;
@@ -20,17 +20,17 @@ struct StepRange {
   bool Holds(int step) const { return begin <= step && step < end; }
 };
 
-// The complete steps of `engine` from `first_step` on, sorted as Timeline says.
+// Timeline of the complete steps of `engine` from `first_step` on, sorted as Timeline requires.
 Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
                       int first_step, int threads);
 
-// Live bytes of each rank, category and space at simulated times, sorted as Timeline says.
+// Live bytes of each rank, category and space over simulated time, sorted as Timeline requires.
 //
-//   spans  of each queue in turn, of each of `steps` in turn, in issue order
+//   spans  queue by queue; for each queue, the steps in turn, in issue order
 //
-// Persistent buffers are there from time 0; any other lives, in each step, from the start of the
-// first op that touches it to the end of the last. Frees come before allocations of the same
-// moment. O(operands log operands).
+// Persistent buffers are live from time 0 on. Any other buffer is live, in each step, from the
+// start of the first op that touches it to the end of the last. A free and an allocation at one
+// time make one sample. O(operands * log operands).
 std::vector<MemorySample> MakeMemorySamples(const Program& program, const StepGraph& graph,
                                             std::span<const Span> spans, const StepRange& steps,
                                             int threads);

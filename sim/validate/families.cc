@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/embedded.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "sim/embedded_data.h"
 
@@ -13,30 +13,31 @@ namespace foretrain {
 namespace {
 
 constexpr std::string_view kFile = "sim/validate/families.json";
-constexpr std::int64_t kMostHeads = 1 << 20;
-constexpr std::int64_t kMostLayersApart = 1000;
-constexpr std::int64_t kMostAdapters = 1024;
-constexpr double kMostHeadroom = 1e3;
-constexpr std::int64_t kMostRows = 1'000'000;
+constexpr std::int64_t kMaxHeads = 1 << 20;
+constexpr std::int64_t kMaxLayersApart = 1000;
+constexpr std::int64_t kMaxAdapters = 1024;
+constexpr double kMaxHeadroom = 1e3;
+constexpr std::int64_t kMaxRows = 1'000'000;
 
+// Reads one family. `fields` remembers the first error; RunFamiliesFromJson checks it with Finish.
 RunFamily ReadFamily(JsonFields& fields) {
   RunFamily family;
   family.name = fields.String("family", 64);
   family.preset = fields.String("preset", 64);
   family.zero_3_preset = fields.StringOr("zero_3_preset", "", 64);
-  family.heads = fields.IntegerOr("heads", 0, 1, kMostHeads);
+  family.heads = fields.IntegerOr("heads", 0, 1, kMaxHeads);
   for (JsonFields& rows : fields.ObjectsOr("rows")) {
-    family.rows.push_back({rows.Integer("first", 0, kMostRows), rows.Integer("last", 0, kMostRows),
+    family.rows.push_back({rows.Integer("first", 0, kMaxRows), rows.Integer("last", 0, kMaxRows),
                            rows.String("preset", 64)});
     (void)rows.Finish();
   }
   family.end_blocks_count = fields.BoolOr("end_blocks_count", false);
   family.selective_every =
-      static_cast<int>(fields.IntegerOr("selective_every", 0, 1, kMostLayersApart));
+      static_cast<int>(fields.IntegerOr("selective_every", 0, 1, kMaxLayersApart));
   family.recompute = fields.StringOr("recompute", "", 16);
   family.adapters_per_node =
-      static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMostAdapters));
-  family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMostHeadroom);
+      static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMaxAdapters));
+  family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMaxHeadroom);
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
   if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
     for (const std::string& hidden : heads->names()) {
@@ -45,7 +46,7 @@ RunFamily ReadFamily(JsonFields& fields) {
         heads->Refuse(hidden, "is no hidden size; name an integer such as 14336");
         break;
       }
-      family.heads_of_hidden[*width] = heads->Integer(hidden, 1, kMostHeads);
+      family.heads_of_hidden[*width] = heads->Integer(hidden, 1, kMaxHeads);
     }
     (void)heads->Finish();
   }
@@ -54,15 +55,18 @@ RunFamily ReadFamily(JsonFields& fields) {
 
 }  // namespace
 
+// Preset of a row. Ids end in "-<number>"; a row in one of the listed ranges has the range's
+// preset.
 const std::string& RunFamily::PresetOf(std::string_view id, bool sharded) const {
   if (sharded && !zero_3_preset.empty()) return zero_3_preset;
-  const auto number = ParseInt("id", id.substr(id.rfind('-') + 1), 0, kMostRows);
+  const auto number = ParseInt("id", id.substr(id.rfind('-') + 1), 0, kMaxRows);
   for (const Rows& some : rows) {
     if (number.has_value() && *number >= some.first && *number <= some.last) return some.preset;
   }
   return preset;
 }
 
+// Unlisted families get a preset by their kind of MLP.
 RunFamily RunFamilies::Find(std::string_view name, bool gated) const {
   const auto found = std::find_if(families.begin(), families.end(),
                                   [name](const RunFamily& family) { return family.name == name; });
@@ -73,6 +77,7 @@ RunFamily RunFamilies::Find(std::string_view name, bool gated) const {
   return family;
 }
 
+// Each family is finished before the next is read, so an error names the family it is in.
 Result<RunFamilies> RunFamiliesFromJson(std::string_view text, std::string_view file) {
   FT_ASSIGN(const JsonValue value, ParseJson(text, file));
   JsonFields fields(value, file);

@@ -1,5 +1,5 @@
-// Which preset stands for the system behind a family of published runs, and what a family's rows
-// leave to be known. Leaves out what is measured.
+// Families of published runs: the preset of the system behind each, and settings that its rows
+// leave out. Measured values are in run_table.h.
 #pragma once
 
 #include <cstdint>
@@ -13,49 +13,51 @@
 namespace foretrain {
 
 struct RunFamily {
-  std::string name;           // "korth"
-  std::string preset;         // of most rows
-  std::string zero_3_preset;  // of rows with ZeRO-3; empty: `preset`
-  // Of rows numbered from `first` to `last` ("bloom-110"), which the source says ran another system.
+  std::string name;           // such as "korth"
+  std::string preset;         // preset of most rows
+  std::string zero_3_preset;  // preset of rows with ZeRO-3; empty: `preset`
+  // Rows numbered `first` to `last` ("bloom-110") that, according to the source, ran on another
+  // system.
   struct Rows {
     std::int64_t first = 0, last = 0;
     std::string preset;
   };
   std::vector<Rows> rows;
-  // Query heads where a row states none; 0: hidden / 128.
+  // Query heads of rows that state none, by hidden size.
   std::map<std::int64_t, std::int64_t> heads_of_hidden;
-  std::int64_t heads = 0;  // of other hidden sizes
-  // Where stages do not divide the layers, embedding and head are dealt as a layer each.
+  std::int64_t heads = 0;  // query heads for other hidden sizes; 0: hidden / 128
+  // Where stages do not divide the layers, embedding and head each count as a layer.
   bool end_blocks_count = false;
-  // What its rows call selective recomputation: of every so many-th layer in full; 0: of
-  // the core of attention.
+  // Meaning of selective recomputation in its rows. n > 0: every n-th layer is recomputed fully. 0:
+  // the core of attention is recomputed.
   int selective_every = 0;
-  // Stands before what its rows say of recomputation, where its source is silent; empty: nothing.
+  // Recomputation of all its rows, whatever they state; empty: as each row states.
   std::string recompute;
-  int adapters_per_node = 0;  // of its machine; 0: one a device
-  // Room for rows of experts over an even share, where its source forces loads to be even but for
-  // the tokens of one batch (Switch Transformer, section 2.2: 1.25); 0: for all that may come.
+  int adapters_per_node = 0;  // network adapters of a node; 0: one per device
+  // Buffer space for tokens of experts, as a multiple of an even share (Switch Transformer, section
+  // 2.2: 1.25). Set where the source balances loads except for the tokens of one batch. 0: space
+  // for the worst case.
   double expert_headroom = 0;
-  // Stages end where they pass their share of parameters (StageLayersByParameters).
+  // Splits layers among stages by parameters (StageLayersByParameters).
   bool stages_by_parameters = false;
 
-  // The preset of the row `id` of the family. `sharded`: with ZeRO-3.
+  // Preset of row `id` of this family. `sharded`: the row has ZeRO-3.
   const std::string& PresetOf(std::string_view id, bool sharded) const;
 };
 
 struct RunFamilies {
   std::vector<RunFamily> families;
-  // Of families that are not listed: by whether the MLP is gated.
+  // Presets of families that are not listed: for gated MLPs and for plain ones.
   std::string gated_preset, plain_preset;
 
-  // The family called `name`, or one with the preset of unlisted ones.
+  // The family called `name`; an unlisted name gets a family with a default preset.
   RunFamily Find(std::string_view name, bool gated) const;
 };
 
-// The families in `text`; `file` is for messages. Errors: naming file, field, value and remedy.
+// Families in `text`; `file` is for messages. Errors name file, field, value and remedy.
 Result<RunFamilies> RunFamiliesFromJson(std::string_view text, std::string_view file);
 
-// Those that are part of the program (sim/validate/families.json).
+// Built-in families (sim/validate/families.json).
 Result<RunFamilies> BuiltInRunFamilies();
 
 }  // namespace foretrain

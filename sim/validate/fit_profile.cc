@@ -7,29 +7,30 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/evaluator.h"
-#include "sim/spec/refuse.h"
+#include "sim/config/rules/refuse.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/search/evaluate/evaluator.h"
 
 namespace foretrain {
 namespace {
 
-constexpr double kNoise = 0.1;    // of one row, in ln
-constexpr double kOutlier = 0.3;  // where a row's weight has fallen to a half
-constexpr double kStep = 0.02;    // of numerical derivatives, in what a constant is known to
+constexpr double kNoise = 0.1;    // standard deviation of ln(forecast / measured) of one row
+constexpr double kOutlier = 0.3;  // residual at which a row's weight is one half
+constexpr double kStep = 0.02;    // step of numerical derivatives, as a multiple of known_to
 constexpr int kIterations = 8;
 constexpr int kDampings = 4;
-constexpr double kConverged = 2e-3;  // of the cost
+constexpr double kConverged = 2e-3;  // relative decrease of the cost below which the fit ends
 constexpr double kSkewUnit = 20e-6;  // seconds
 constexpr double kFiveTimes = 1.61;  // ln 5
 
 using Vector = std::array<double, kFitConstants>;
 
+// Multiplies a value by e^by, limited to `most`.
 void Scale(Figure& figure, double by, double most = 1e30) {
   figure = {std::min(most, figure.value * std::exp(by)), Provenance::kInterpolated};
 }
 
-// Moves figures of the kernels, where the profile has any, and of the rates that stand for them.
+// Scales architecture constants of the kernels, where the profile has any.
 template <auto... kKernelFigures>
 void MoveKernels(DeviceProfile& profile, double by, double most) {
   if (profile.kernels.has_value()) {
@@ -37,12 +38,14 @@ void MoveKernels(DeviceProfile& profile, double by, double most) {
   }
 }
 
+// A constant of the fit moves the kernel model and the plain rates together. So it acts whether or
+// not the architecture is known.
 void MoveProducts(DeviceProfile& profile, double by) {
   MoveKernels<&Architecture::gemm_efficiency>(profile, by, 1);
   ProfileRates& rates = profile.rates;
-  for (Figure* rate : {&rates.gemm_flop_per_s, &rates.gemm_tf32_flop_per_s,
-                       &rates.gemm_fp16_flop_per_s, &rates.gemm_bf16_flop_per_s,
-                       &rates.gemm_fp8_flop_per_s, &rates.gemm_fp4_flop_per_s}) {
+  for (Figure* rate :
+       {&rates.gemm_flop_per_s, &rates.gemm_tf32_flop_per_s, &rates.gemm_fp16_flop_per_s,
+        &rates.gemm_bf16_flop_per_s, &rates.gemm_fp8_flop_per_s, &rates.gemm_fp4_flop_per_s}) {
     if (rate->value > 0) Scale(*rate, by);
   }
 }
@@ -84,14 +87,16 @@ void MoveSkew(DeviceProfile& profile, double by) {
   skew = {std::max(0.0, skew.value + kSkewUnit * by), Provenance::kInterpolated};
 }
 
-// Rows of one model on one machine under one system: an evaluator serves them all.
+// Rows with the same model, machine and system. They share one evaluator, which caches costs of
+// blocks.
 struct Group {
   RunCase of;
-  std::vector<std::pair<Plan, double>> rows;  // with the measured seconds
+  std::vector<std::pair<Plan, double>> rows;  // each with its measured seconds
 };
 
 Plan PricedPlan(const RunCase& of) { return of.plans.front(); }
 
+// Rows without a measured step or with more than one possible plan are left out.
 std::vector<Group> GroupsOf(std::span<const PublishedRun> runs, const CaseSources& sources) {
   std::vector<Group> groups;
   for (const PublishedRun& run : runs) {
@@ -108,6 +113,7 @@ std::vector<Group> GroupsOf(std::span<const PublishedRun> runs, const CaseSource
   return groups;
 }
 
+// Residuals and derivatives of all rows, computed in parallel over groups.
 class Fit {
  public:
   Fit(std::vector<Group> groups, int threads, const std::function<bool()>& cancelled)
@@ -120,7 +126,7 @@ class Fit {
   std::size_t rows() const { return rows_; }
   bool Cancelled() const { return cancelled_ && cancelled_(); }
 
-  // ln(forecast / measured) of each row with the constants moved.
+  // ln(forecast / measured) of each row with all constants moved by `by`.
   std::vector<double> Residuals(const Vector& by) const {
     std::vector<double> out(rows_);
     std::atomic<std::size_t> next = 0;
@@ -136,7 +142,8 @@ class Fit {
     return out;
   }
 
-  // [row][constant]
+  // Derivatives by forward differences: [row][constant]. Each constant costs one forecast of all
+  // rows.
   std::vector<Vector> Derivatives(const Vector& by, const std::vector<double>& residuals) const {
     std::vector<Vector> out(rows_);
     for (std::size_t c = 0; c < kFitConstants; ++c) {
@@ -152,6 +159,8 @@ class Fit {
   }
 
  private:
+  // A fresh profile per call: constants are moved from their derived values, not from an earlier
+  // move.
   static void OfGroup(const Group& group, const Vector& by, std::span<double> out) {
     DeviceProfile profile = DeriveProfile(group.of.cluster, group.of.system);
     for (std::size_t c = 0; c < kFitConstants; ++c) FitConstants()[c].move(profile, by[c]);
@@ -173,17 +182,20 @@ class Fit {
 
 double Square(double x) { return x * x; }
 
-// Of the rows a Cauchy loss, whose weights are 1 / (1 + (r / outlier)^2).
+// Cost to minimise: a Cauchy loss of the rows plus squared moves relative to known_to. The loss
+// grows only with the logarithm of large residuals; its weights are 1 / (1 + (r / kOutlier)^2).
 double CostOf(const std::vector<double>& residuals, const Vector& by) {
   double cost = 0;
   for (const double r : residuals) {
     cost += Square(kOutlier / kNoise) * std::log1p(Square(r / kOutlier));
   }
-  for (std::size_t c = 0; c < kFitConstants; ++c) cost += Square(by[c] / FitConstants()[c].known_to);
+  for (std::size_t c = 0; c < kFitConstants; ++c)
+    cost += Square(by[c] / FitConstants()[c].known_to);
   return cost;
 }
 
-// Solves a x = b for a symmetric positive definite `a` (Cholesky).
+// Solves a x = b for a symmetric positive definite `a` by Cholesky decomposition. Reads the lower
+// triangle.
 Vector Solve(std::array<Vector, kFitConstants> a, Vector b) {
   constexpr std::size_t n = kFitConstants;
   for (std::size_t i = 0; i < n; ++i) {
@@ -204,7 +216,8 @@ Vector Solve(std::array<Vector, kFitConstants> a, Vector b) {
   return b;
 }
 
-// One damped step from `by`.
+// One damped Gauss-Newton step from `by`. The prior of each constant is added to the diagonal,
+// which keeps the matrix positive definite even where no row depends on a constant.
 Vector StepFrom(const Vector& by, const std::vector<double>& residuals,
                 const std::vector<Vector>& derivatives, double damping) {
   std::array<Vector, kFitConstants> a{};
@@ -230,6 +243,7 @@ Vector StepFrom(const Vector& by, const std::vector<double>& residuals,
   return out;
 }
 
+// Root mean square with `fitted` degrees of freedom removed.
 double RootMeanSquare(const std::vector<double>& residuals, std::size_t fitted) {
   double sum = 0;
   for (const double r : residuals) sum += r * r;
@@ -257,6 +271,9 @@ const std::array<FitConstant, kFitConstants>& FitConstants() {
   return kConstants;
 }
 
+// Each iteration tries up to kDampings steps with damping 8 times larger each time. A step that
+// lowers the cost is kept, and damping falls to a fifth. The fit ends when an iteration gains less
+// than kConverged.
 Result<ProfileFit> FitProfile(std::span<const PublishedRun> runs, const CaseSources& sources,
                               int threads, const std::function<bool()>& cancelled) {
   const Fit fit(GroupsOf(runs, sources), threads, cancelled);

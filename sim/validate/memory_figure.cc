@@ -6,6 +6,9 @@ namespace foretrain {
 
 StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
                             const ClusterSpec& cluster) {
+  // The source may state memory of rank 0 instead of the fullest. Whether the run fits always
+  // depends on the fullest. The kind of figure decides which parts are added: cached memory of the
+  // allocator, and for nvidia-smi also memory outside it.
   const StageUse fullest = FullestStageOf(model, plan, cluster, system);
   const auto first = [&] {
     const std::int64_t tensors = PredictPeakMemory(model, plan, {}).total;

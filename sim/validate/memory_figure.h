@@ -1,23 +1,23 @@
-// The figure of memory that a source states for a run: of which rank, and of what; and whether the
-// run fits its devices. Leaves out the program's own memory (sim/memory).
+// Memory of a published run: the value that its source would state, and whether the run fits its
+// devices. sim/memory computes the program's own memory.
 #pragma once
 
 #include <cstdint>
 
-#include "sim/spec/cluster_spec.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
-#include "sim/spec/system_options.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
+#include "sim/config/plan/system_options.h"
 
 namespace foretrain {
 
 struct StatedMemory {
-  std::int64_t stated = 0;  // as the system's source counts it
-  bool fits = false;        // as DeviceUse counts it, of the fullest rank
+  std::int64_t stated = 0;  // bytes, on the rank and with the parts that the source counts
+  bool fits = false;        // by DeviceUse of the fullest rank
 };
 
-// Of a valid plan. Without a caching allocator the tensors stand for what it holds. O(ops of 2 pp
-// micro-batches of the stages that FullestStageOf looks at).
+// Memory of a valid plan. Without a caching allocator, the tensors represent what it holds. O(ops
+// of 2 pp micro-batches of the stages that FullestStageOf examines).
 StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
                             const ClusterSpec& cluster);
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "sim/cost/derive_profile.h"
-#include "sim/search/evaluator.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/search/evaluate/evaluator.h"
 #include "sim/validate/memory_figure.h"
 
 namespace foretrain {
 namespace {
 
+// Step time in closed form and memory for one plan.
 RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel& costs) {
   RunPrediction out;
   out.plan = plan;
@@ -21,8 +22,8 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   return out;
 }
 
-// Whether `a` is the better answer to what a run used: what fits before what does not, then tokens
-// a second, or among what does not fit the smaller.
+// Whether `a` is a better guess of what the run used. Plans that fit come first, ordered by time
+// per sample. If neither fits, the smaller is better.
 bool Better(const RunPrediction& a, const RunPrediction& b) {
   if (a.fits != b.fits) return a.fits;
   if (!a.fits) return a.peak_gib < b.peak_gib;
@@ -32,6 +33,7 @@ bool Better(const RunPrediction& a, const RunPrediction& b) {
   return per_sample(a) < per_sample(b);
 }
 
+// Forecasts all plans that the row allows and keeps the best guess.
 Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources,
                               const ProfileFit* fit) {
   FT_ASSIGN(const RunCase of, CaseOf(run, sources));

@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "sim/spec/refuse.h"
+#include "sim/config/rules/refuse.h"
 #include "sim/validate/run_offload.h"
 #include "sim/validate/stage_layers.h"
 
@@ -17,9 +17,11 @@ namespace {
 
 constexpr std::int64_t kUsualHeadDim = 128;
 constexpr std::int64_t kVocabMultiple = 128;
+// Sizes to try if a row does not state its micro-batch.
 constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
 
-// Sets the plan's formats: those of the row's dtype, and of the system what the dtype leaves open.
+// Sets the plan's formats from the row's dtype; the preset fills in what the dtype leaves open.
+// "-amp" (autocast) keeps fp32 weights.
 Result<void> SetPrecision(std::string_view dtype, const Preset& preset, Plan& plan) {
   constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames = {{
       {"fp32", Precision::kFp32},
@@ -44,6 +46,7 @@ Result<void> SetPrecision(std::string_view dtype, const Preset& preset, Plan& pl
   return {};
 }
 
+// Heads of the row, or a guess that is noted in `filled`.
 std::int64_t HeadsOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
   if (run.heads > 0) return run.heads;
   const auto known = family.heads_of_hidden.find(run.hidden);
@@ -53,7 +56,7 @@ std::int64_t HeadsOf(const PublishedRun& run, const RunFamily& family, RunCase& 
   return heads;
 }
 
-// Whether tied embeddings bring the model nearer to the published number of parameters.
+// Whether tied embeddings bring the parameter count closer to the published one.
 bool TiedIsNearer(ModelSpec model, double parameters, bool otherwise) {
   if (parameters <= 0) return otherwise;
   const auto error = [&](bool tied) {
@@ -61,12 +64,13 @@ bool TiedIsNearer(ModelSpec model, double parameters, bool otherwise) {
     return std::abs(static_cast<double>(ParameterCount(model)) - parameters);
   };
   const double tied = error(true), untied = error(false);
-  // A count rounded to 5 % says nothing.
+  // A published count that is off by more than 5 % either way does not decide.
   if (std::min(tied, untied) > 0.05 * parameters) return otherwise;
   return tied < untied;
 }
 
-// Tables are padded so that tensor cores can load a rank's share of them.
+// Vocabulary padded to a multiple of 128, so that tensor cores can load a rank's share of the
+// tables.
 std::int64_t PaddedVocab(const PublishedRun& run, RunCase& out) {
   if (run.vocab % kVocabMultiple == 0) return run.vocab;
   const std::int64_t padded = (run.vocab / kVocabMultiple + 1) * kVocabMultiple;
@@ -74,6 +78,7 @@ std::int64_t PaddedVocab(const PublishedRun& run, RunCase& out) {
   return padded;
 }
 
+// Model of the row. A gated MLP implies the Llama family: RMSNorm, RoPE and no biases.
 Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
   ModelSpec model;
   model.name = run.model.empty() ? run.id : run.model;
@@ -102,6 +107,7 @@ Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunC
   return model;
 }
 
+// Cluster of the row: the catalogue's GPU, with the row's own rates where it states them.
 Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
                               const Catalogue& catalogue) {
   FT_ASSIGN(const GpuEntry gpu, FindGpu(catalogue, run.gpu));
@@ -113,7 +119,7 @@ Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
   return cluster;
 }
 
-// What the row, or its family, says of recomputation.
+// Sets recomputation as stated by the family or else by the row.
 Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan& plan) {
   const std::string& stated = family.recompute.empty() ? run.recompute : family.recompute;
   if (stated.empty()) return {};
@@ -129,7 +135,7 @@ Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan
   return {};
 }
 
-// llmq's option, where the words about a row give its command.
+// Reads llmq's --lmhead-chunks from the row's notes, where these contain its command line.
 Result<void> SetLossChunks(std::string_view words, Plan& plan) {
   constexpr std::string_view kOption = "--lmhead-chunks=";
   constexpr std::int64_t kMost = 1 << 16;
@@ -142,7 +148,7 @@ Result<void> SetLossChunks(std::string_view words, Plan& plan) {
   return {};
 }
 
-// What the row states, laid over the preset's options.
+// Plan of the row: the preset's options, overridden by every field that the row states.
 Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Preset& preset) {
   Plan plan;
   plan.dp = run.dp;
@@ -176,8 +182,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
   return plan;
 }
 
-// A schedule whose chunks at the ends hold no layer (embedding and head alone) is forecast without
-// interleaving.
+// Forecasts without interleaving where the first or last chunk would have no layer (only embedding
+// or head).
 void DropEmptyChunks(const ModelSpec& model, Plan& plan, std::vector<std::string>& filled) {
   if (plan.schedule != ScheduleKind::kInterleaved || plan.Stages() <= model.layers) return;
   filled.push_back(
@@ -188,6 +194,7 @@ void DropEmptyChunks(const ModelSpec& model, Plan& plan, std::vector<std::string
 
 using Choices = std::vector<Plan>;
 
+// Replaces each plan by one per micro-batch size that divides the batch.
 void OpenMicroBatch(const PublishedRun& run, Choices& plans) {
   Choices out;
   for (const Plan& plan : plans) {
@@ -201,6 +208,7 @@ void OpenMicroBatch(const PublishedRun& run, Choices& plans) {
   plans = std::move(out);
 }
 
+// Replaces each plan by one per vpp that divides a stage's layers.
 void OpenVpp(const ModelSpec& model, Choices& plans) {
   Choices out;
   for (const Plan& plan : plans) {
@@ -216,6 +224,7 @@ void OpenVpp(const ModelSpec& model, Choices& plans) {
   plans = std::move(out);
 }
 
+// Replaces each plan by one per kind of recomputation.
 void OpenRecompute(Choices& plans) {
   Choices out;
   for (const Plan& plan : plans) {
@@ -228,6 +237,8 @@ void OpenRecompute(Choices& plans) {
   plans = std::move(out);
 }
 
+// Expands the stated plan by every open field and keeps the valid plans. If none is valid, the
+// error of the first plan is returned.
 Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const Preset& preset,
                        RunCase& out) {
   FT_ASSIGN(Plan stated, PlanOf(run, family, preset));
@@ -248,10 +259,9 @@ Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const P
   }
   std::optional<Error> first;
   for (Plan& plan : plans) {
-    plan.stage_layers =
-        family.stages_by_parameters
-            ? StageLayersByParameters(out.model, plan.Stages())
-            : StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
+    plan.stage_layers = family.stages_by_parameters
+                            ? StageLayersByParameters(out.model, plan.Stages())
+                            : StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
     const auto valid = ValidatePlan(plan, out.model);
     if (valid.has_value()) {
       out.plans.push_back(plan);
@@ -278,6 +288,8 @@ Result<CaseSources> BuiltInCaseSources() {
   return sources;
 }
 
+// Heads and batch sizes may be missing in a row. A guess is noted in `filled`; a field with several
+// plausible values opens several plans.
 Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   const RunFamily family = sources.families.Find(run.family, run.gated_mlp);
   const bool sharded = run.zero_stage.value_or(0) == 3;

@@ -1,5 +1,5 @@
-// From a row of published runs to what a forecast is made of: model, cluster, plan and the options
-// of the system that ran it. Leaves out the forecast (predict_run.h).
+// Turns a row of published runs into the input of a forecast: model, cluster, plan, and options of
+// the system that ran it. predict_run.h makes the forecast.
 #pragma once
 
 #include <span>
@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/cost/architecture.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/cluster_spec.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
-#include "sim/spec/preset.h"
-#include "sim/spec/system_options.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
+#include "sim/config/plan/preset.h"
+#include "sim/config/plan/system_options.h"
+#include "sim/cost/profile/architecture.h"
 #include "sim/validate/families.h"
 #include "sim/validate/run_table.h"
 
@@ -24,14 +24,14 @@ struct RunCase {
   ClusterSpec cluster;
   SystemOptions system;
   std::string preset;
-  // The plans that the row may mean: one, or those with every value of the fields it leaves open.
-  // All are valid for the model.
+  // Plans that the row allows: one, or one for each value of the open fields. All are valid for the
+  // model.
   std::vector<Plan> plans;
-  std::vector<std::string> open;    // fields of a plan that the row leaves open: "micro_batch"
-  std::vector<std::string> filled;  // what else was filled in, for people: "heads 112"
+  std::vector<std::string> open;    // plan fields that the row leaves open, such as "micro_batch"
+  std::vector<std::string> filled;  // other values that were filled in, as text: "heads 112"
 };
 
-// What cases are made of, made once for a table.
+// Inputs shared by all rows of a table.
 struct CaseSources {
   Catalogue catalogue;
   std::vector<Preset> presets;
@@ -40,20 +40,19 @@ struct CaseSources {
 };
 Result<CaseSources> BuiltInCaseSources();
 
-// The case of `run`.
+// Builds the case of `run`.
 //
-// Model: RMSNorm, RoPE and no biases with a gated MLP, else GPT's LayerNorm, learned positions and
-// biases; embeddings are tied where the published number of parameters is nearer to that, by
-// default for GPT alone. Machine: the catalogue's device with the row's rates. Plan: the preset of
-// the family, overruled by every field that the row states. Layers that the stages do not divide
-// are dealt evenly, or with embedding and head as a layer each where the family says so. Selective
-// recomputation is what the family calls so.
-// Open fields: micro_batch takes 1, 2, 4, 8 and 16 as far as the batch divides; vpp each divisor of
-// a stage's layers; recompute none, selective and full. Without a global batch, one micro-batch a
-// rank.
+// Model: a gated MLP implies RMSNorm, RoPE and no biases. Other models have GPT's LayerNorm,
+// learned positions and biases. Embeddings are tied if that is closer to the published number of
+// parameters; by default only for GPT. Machine: the device of the catalogue with the rates of the
+// row. Plan: the preset of the family, overridden by every field that the row states. Layers that
+// the stages do not divide are split evenly, or as the family states. Selective recomputation has
+// the family's meaning. Open fields: micro_batch takes 1, 2, 4, 8 and 16 where the batch is
+// divisible. vpp takes each divisor of a stage's layers, recompute takes none, selective and full.
+// Without a global batch, each rank has one micro-batch.
 //
-// Errors: kInvalidArgument or kUnsupported with the reason in one sentence: a device that the
-// catalogue does not know or has no rates of, a shape or plan that is refused.
+// Errors: kInvalidArgument or kUnsupported with a one-sentence reason: a device without an entry or
+// rates in the catalogue, or a shape or plan that is refused.
 Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources);
 
 }  // namespace foretrain

@@ -4,11 +4,12 @@
 #include <string>
 
 #include "base/text.h"
-#include "sim/spec/refuse.h"
+#include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {
 
+// Sets the fields for one word. "quants" are copies that no plan has.
 Result<void> SetOne(std::string_view word, Plan& plan) {
   if (word.empty() || word == "none" || word == "quants") return {};
   if (word == "opt-m" || word == "opt-v" || word == "master") {
@@ -19,7 +20,8 @@ Result<void> SetOne(std::string_view word, Plan& plan) {
   } else if (word == "parameters") {
     plan.offload_parameters = OffloadTarget::kHost;
   } else if (word == "residual") {
-    // Inputs of layers alone: all that is kept where the rest is recomputed.
+    // The residual holds inputs of layers only. With full recomputation, these are all saved
+    // activations.
     if (plan.recompute == RecomputeKind::kFull) plan.offload_activations = OffloadTarget::kHost;
   } else if (word.starts_with("activation")) {
     plan.offload_activations = OffloadTarget::kHost;
@@ -36,6 +38,8 @@ Result<void> SetOne(std::string_view word, Plan& plan) {
 
 }  // namespace
 
+// Plan rules require that offloaded gradients of several replicas are reduced after each
+// micro-batch.
 Result<void> SetOffload(std::string_view words, Plan& plan) {
   while (!words.empty()) {
     const std::size_t end = std::min(words.find(';'), words.size());

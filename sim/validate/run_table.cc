@@ -4,16 +4,18 @@
 #include <set>
 
 #include "base/text.h"
-#include "sim/spec/csv.h"
-#include "sim/spec/refuse.h"
+#include "sim/config/csv.h"
+#include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kMostCount = (std::int64_t{1} << 31) - 1;
+// Limits keep counts within their types and reject files that are no tables.
+constexpr std::int64_t kMaxCount = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 constexpr CsvLimits kLimits{.text_bytes = std::size_t{64} << 20};
 
+// Columns without which no row can be forecast. All others may be missing and then have defaults.
 constexpr std::array<std::string_view, 20> kNeededColumns = {"id",
                                                              "layers",
                                                              "hidden",
@@ -35,6 +37,7 @@ constexpr std::array<std::string_view, 20> kNeededColumns = {"id",
                                                              "heads",
                                                              "measured_quantity"};
 
+// Checked once per table, so that a missing column is one error and not one per row.
 Result<void> CheckColumns(const CsvTable& table) {
   for (const std::string_view column : kNeededColumns) {
     if (table.Column(column) < 0) {
@@ -45,14 +48,15 @@ Result<void> CheckColumns(const CsvTable& table) {
   return {};
 }
 
-// Reads the cells of one row; remembers the first error.
+// Reads the cells of one row and keeps the first error, so that callers check once (Finish).
 class RowReader {
  public:
   RowReader(const CsvTable& table, const CsvRow& row) : cells_(table, row) {}
 
   std::string Text(std::string_view column) { return std::string(cells_.Text(column)); }
+  // `otherwise` replaces an empty cell.
   std::int64_t Count(std::string_view column, std::int64_t low, std::int64_t otherwise,
-                     std::int64_t high = kMostCount) {
+                     std::int64_t high = kMaxCount) {
     if (cells_.Text(column).empty()) return otherwise;
     return Keep(cells_.Count(column, low, high), otherwise);
   }
@@ -81,6 +85,8 @@ class RowReader {
   std::optional<Error> error_;
 };
 
+// An empty cell becomes 0, which means unknown. run_case.cc fills in heads and head_dim; other
+// missing sizes make the row invalid.
 void ReadModel(RowReader& row, PublishedRun& run) {
   run.model = row.Text("model");
   run.parameters = row.Number("params_b") * 1e9;
@@ -97,6 +103,7 @@ void ReadModel(RowReader& row, PublishedRun& run) {
   run.gated_mlp = row.Flag("gated_mlp");
 }
 
+// Bandwidths are in GB/s in the table, bytes per second here.
 void ReadMachine(RowReader& row, PublishedRun& run) {
   run.gpu = row.Text("gpu");
   run.gpus = row.Degree("n_gpus");
@@ -105,6 +112,8 @@ void ReadMachine(RowReader& row, PublishedRun& run) {
   run.network_bytes_per_s = row.Number("inter_bw") * 1e9;
 }
 
+// Degrees that are not stated are 1. vpp and zero_stage stay absent, because absent means unknown
+// there.
 void ReadPlan(RowReader& row, PublishedRun& run) {
   run.dtype = row.Text("dtype");
   run.dp = row.Degree("dp");
@@ -123,6 +132,8 @@ void ReadPlan(RowReader& row, PublishedRun& run) {
   run.assumptions = row.Text("assumptions");
 }
 
+// A row holds target_time_s and peak_mem_gib if they were measured. A measured_quantity that starts
+// with "oom" marks a run that did not fit.
 Result<PublishedRun> ReadRun(const CsvTable& table, const CsvRow& cells) {
   RowReader row(table, cells);
   PublishedRun run;
@@ -141,6 +152,7 @@ Result<PublishedRun> ReadRun(const CsvTable& table, const CsvRow& cells) {
 
 }  // namespace
 
+// Rows are read in order. A repeated id is an error, because reports name rows by id.
 Result<std::vector<PublishedRun>> ParsePublishedRuns(std::string_view text, std::string_view file) {
   FT_ASSIGN(const CsvTable table, ParseCsv(text, file, kLimits));
   FT_TRY(CheckColumns(table));

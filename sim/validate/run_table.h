@@ -1,5 +1,5 @@
-// Reads tables of published training runs: what was trained, on what, how, and what was measured.
-// Leaves out what a family's source is known to do beside (families.h) and predictions.
+// Reads tables of published training runs: model, machine, plan and measurements. families.h holds
+// what is known of a family's source.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace foretrain {
 
-// One row. Counts are 0 and texts empty where the source does not state them.
+// One row. Counts are 0 and texts are empty where the source states nothing.
 struct PublishedRun {
   std::string id;      // unique in its table
-  std::string family;  // `id` before its last dash
+  std::string family;  // `id` up to its last dash
   std::string model;
   double parameters = 0;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t ffn_hidden = 0;  // of one expert where there are experts
+  std::int64_t ffn_hidden = 0;  // per expert if there are experts
   std::int64_t vocab = 0, sequence = 0, experts = 0, experts_per_token = 0;
   bool gated_mlp = false;
 
@@ -35,22 +35,23 @@ struct PublishedRun {
   std::int64_t micro_batch = 0, global_batch = 0;
   std::string assumptions;
 
-  double step_s = 0;           // measured; 0: none
-  double peak_gib = 0;         // as the source states it; 0: none
-  bool out_of_memory = false;  // the source says that it does not fit
+  double step_s = 0;           // measured; 0: not measured
+  double peak_gib = 0;         // as the source states it; 0: not stated
+  bool out_of_memory = false;  // the source states that the run does not fit
 
   double TokensPerStep() const {
     return static_cast<double>(global_batch) * static_cast<double>(sequence);
   }
 };
 
-// The runs in `text`, CSV with the columns of tests/data/validation/README.md; columns that are not
-// needed may be missing.
+// Reads the runs in `text`, a CSV with the columns of tests/data/validation/README.md. Optional
+// columns may be missing.
 //
-//   file  where `text` comes from, for messages
+//   file  origin of `text`, for messages
 //
 // Errors: kCorruptInput or kInvalidArgument, naming file, line and column: bad CSV, a missing
-// column, a repeated id, a figure that is none or out of range. O(bytes); safe from any thread.
+// column, a repeated id, or a value that is not a number or out of range. O(bytes); safe from any
+// thread.
 Result<std::vector<PublishedRun>> ParsePublishedRuns(std::string_view text, std::string_view file);
 
 }  // namespace foretrain

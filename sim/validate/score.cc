@@ -11,22 +11,24 @@
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kSmallestGroup = 3;
-constexpr std::size_t kChosen = 3;
+constexpr std::size_t kSmallestGroup = 3;  // runs; with fewer a choice says little
+constexpr std::size_t kChosen = 3;         // plans that a user would try
 
 using Rows = std::vector<std::size_t>;
 
-// The table of runs and of their forecasts, by row.
+// Runs and their forecasts, by row.
 struct Pairing {
   std::span<const PublishedRun> runs;
   std::span<const RunPrediction> predictions;
 
+  // Whether the row has a measured and a forecast time.
   bool Timed(std::size_t row) const {
     return runs[row].step_s > 0 && predictions[row].refused.empty();
   }
   double Ratio(std::size_t row) const { return predictions[row].step_s / runs[row].step_s; }
 };
 
+// Row numbers of each family, in the order of first appearance.
 std::vector<std::pair<std::string, Rows>> ByFamily(std::span<const PublishedRun> runs) {
   std::vector<std::pair<std::string, Rows>> out;
   for (std::size_t row = 0; row < runs.size(); ++row) {
@@ -40,10 +42,12 @@ std::vector<std::pair<std::string, Rows>> ByFamily(std::span<const PublishedRun>
     }
   }
   return out;
+  // Mean of at least one value.
 }
 
 double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  // Score of `values` by `figure`; no score without values.
 }
 
 template <class F>
@@ -54,8 +58,11 @@ Score ScoreOf(const std::vector<double>& values, F&& figure) {
 
 double Largest(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end());
+  // Ratios above and below 1 count alike in logarithms, so the median uses |ln|.
 }
 
+// Relative errors weigh forecasts that are too long more than those too short; logarithms weigh
+// both alike. So both are kept.
 void ScoreTime(const Pairing& of, const Rows& rows, FamilyScore& out) {
   std::vector<double> held, relative, logs, absolute_logs;
   for (const std::size_t row : rows) {
@@ -72,6 +79,7 @@ void ScoreTime(const Pairing& of, const Rows& rows, FamilyScore& out) {
   out.interval_coverage = ScoreOf(held, Mean);
 }
 
+// Rows count if their source states a peak and they were forecast.
 void ScoreMemory(const Pairing& of, const Rows& rows, FamilyScore& out) {
   std::vector<double> relative;
   for (const std::size_t row : rows) {
@@ -82,6 +90,8 @@ void ScoreMemory(const Pairing& of, const Rows& rows, FamilyScore& out) {
   out.memory_median = ScoreOf(relative, Median);
 }
 
+// Balanced accuracy: the shares of right answers among runs that ran and among runs that failed
+// count equally, however few of one kind there are.
 void ScoreFits(const Pairing& of, const Rows& rows, FamilyScore& out) {
   int ran = 0, ran_right = 0, failed = 0, failed_right = 0;
   for (const std::size_t row : rows) {
@@ -102,7 +112,7 @@ void ScoreFits(const Pairing& of, const Rows& rows, FamilyScore& out) {
   if (kinds > 0) out.fits_balanced_accuracy = {sum / kinds, ran + failed};
 }
 
-// What the rows of one sweep share.
+// Fields that are equal for all rows of a sweep.
 using SweepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                             std::int64_t, std::string, std::string, int>;
 SweepKey SweepOf(const PublishedRun& run) {
@@ -110,7 +120,8 @@ SweepKey SweepOf(const PublishedRun& run) {
           run.sequence, run.dtype,  run.gpu,   run.gpus};
 }
 
-// Rows of one sweep, with seconds a token.
+// Kendall's tau over pairs of rows in one sweep, in seconds per token. Pairs with equal
+// measurements do not count.
 void ScoreOrder(const Pairing& of, const Rows& rows, FamilyScore& out) {
   std::map<SweepKey, Rows> sweeps;
   for (const std::size_t row : rows) {
@@ -136,7 +147,7 @@ void ScoreOrder(const Pairing& of, const Rows& rows, FamilyScore& out) {
   if (pairs > 0) out.kendall_tau = {static_cast<double>(balance) / pairs, pairs};
 }
 
-// All that a row states of its plan.
+// All plan fields that a row states, as one key.
 std::string PlanText(const PublishedRun& run) {
   std::string text = run.model + '|' + run.gpu + '|' + run.dtype + '|' + run.recompute + '|' +
                      run.offload + '|' + run.attention;
@@ -147,12 +158,14 @@ std::string PlanText(const PublishedRun& run) {
         std::int64_t{run.vpp.value_or(0)}, std::int64_t{run.zero_stage.value_or(-1)},
         std::int64_t{run.sequence_parallel}, run.micro_batch, run.global_batch}) {
     text += '|' + std::to_string(count);
+    // Mean of the two middle values for an even count.
   }
   return text;
 }
 
 }  // namespace
 
+// The mean of the middle two for an even count.
 double Median(std::vector<double> values) {
   FT_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
@@ -185,6 +198,8 @@ std::vector<FamilyScore> ScoreFamilies(std::span<const PublishedRun> runs,
   return out;
 }
 
+// Rows are grouped by model, devices, batch and sequence. The regret of a group is the measured
+// time of the plan with the fastest forecast over that of the fastest plan, minus 1.
 std::vector<PlanChoice> ScorePlanChoice(std::span<const PublishedRun> runs,
                                         std::span<const RunPrediction> predictions) {
   const Pairing of{runs, predictions};
@@ -223,6 +238,8 @@ std::vector<PlanChoice> ScorePlanChoice(std::span<const PublishedRun> runs,
   return out;
 }
 
+// Plans of a sweep are ordered by forecast seconds per token; the first ones said to fit are
+// chosen.
 std::vector<FittingChoice> ScoreFittingChoice(std::span<const PublishedRun> runs,
                                               std::span<const RunPrediction> predictions) {
   std::vector<FittingChoice> out;
@@ -260,6 +277,7 @@ std::vector<FittingChoice> ScoreFittingChoice(std::span<const PublishedRun> runs
   return out;
 }
 
+// Rows of one family with equal plan fields measure the same run more than once.
 std::vector<Repeats> FindRepeats(std::span<const PublishedRun> runs,
                                  std::span<const RunPrediction> predictions) {
   const Pairing of{runs, predictions};
@@ -283,6 +301,7 @@ std::vector<Repeats> FindRepeats(std::span<const PublishedRun> runs,
   return out;
 }
 
+// Each family counts once, so that large tables do not dominate.
 FamilyScore ScoreAll(std::span<const FamilyScore> families) {
   FamilyScore all;
   for (const FamilyScore& family : families) {
@@ -298,6 +317,7 @@ FamilyScore ScoreAll(std::span<const FamilyScore> families) {
     }
     all.*figure = ScoreOf(values, combine);
   };
+  // Sorted by |ln ratio|: twice too long is as bad as twice too short.
   over(&FamilyScore::time_mape, Mean);
   over(&FamilyScore::time_max, Largest);
   over(&FamilyScore::time_median_abs_log, Median);
@@ -310,6 +330,7 @@ FamilyScore ScoreAll(std::span<const FamilyScore> families) {
   return all;
 }
 
+// By |log(forecast / measured)|, so that half and double count alike.
 std::vector<std::size_t> WorstRows(std::span<const PublishedRun> runs,
                                    std::span<const RunPrediction> predictions, std::size_t count) {
   const Pairing of{runs, predictions};

@@ -1,25 +1,27 @@
-// Layers of each pipeline stage of a published run. Leaves out balance by seconds: sim/search.
+// Layers of each pipeline stage of a published run. sim/search balances by seconds instead.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "sim/spec/model_spec.h"
+#include "sim/config/model/model_spec.h"
 
 namespace foretrain {
 
-// plan.stage_layers of `layers` over `stages`; empty: even, or one stage.
+// plan.stage_layers for `layers` in `stages`. Empty: an even split, one stage, or a split that
+// would leave a stage without a layer.
 //
-//   end_blocks_count  where the stages do not divide the layers, embedding and head are dealt as a
-//                     layer each (Megatron-DeepSpeed's partition by parameters; Qwen3's 94 layers
-//                     in 32 stages), so that the first and the last stage have one layer less
+//   end_blocks_count  if the stages do not divide the layers, embedding and head each count as a
+//                     layer. The first and last stage then have one layer less
+//                     (Megatron-DeepSpeed's partition by parameters; Qwen3's 94 layers in 32
+//                     stages)
 //
-// What is left over goes to the stages behind the first. A stage that would have no layer has one.
+// Leftover layers go to the stages after the first.
 std::vector<int> StageLayers(std::int64_t layers, int stages, bool end_blocks_count);
 
-// Layers of each stage where a stage ends behind the block with which its parameters, added up from
-// the first layer's on with the head's, pass its share of all (nanotron, build_model). Empty: one
-// stage, or one that would have none.
+// Layers of each stage, split by parameters as in nanotron (build_model). Parameters are summed
+// from the first layer on; a stage ends after the block with which the sum passes its share. The
+// total includes the head. Empty: one stage, or a stage without a layer.
 std::vector<int> StageLayersByParameters(const ModelSpec& model, int stages);
 
 }  // namespace foretrain

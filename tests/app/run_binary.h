@@ -1,4 +1,4 @@
-// Runs the built program, or another, as a user would.
+// Runs the built program, or another one, as a user would.
 #pragma once
 
 #include <string>
@@ -7,19 +7,19 @@
 namespace foretrain {
 
 struct ProgramEnd {
-  int code = -1;       // exit code; 128 + signal where a signal ended it
+  int code = -1;       // exit code; 128 + signal if a signal ended it
   std::string output;  // stdout
   std::string errors;  // stderr
 };
 
-// `command` as in a shell's script, in `folder`, with a home of its own there; $FORETRAIN is the
+// Runs `command` in a shell in `folder`, with a home folder of its own there. $FORETRAIN is the
 // built program.
 ProgramEnd RunCommand(const std::string& folder, const std::string& command);
 
-// The built program with `arguments`, likewise.
+// Runs the built program with `arguments`, likewise.
 ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments);
 
-// The same with NAME=value settings of tests/stop_points.cc, in the executable that holds it.
+// The same with NAME=value settings for tests/stop_points.cc, in the executable that links it.
 ProgramEnd RunStoppable(const std::string& folder, const std::string& arguments,
                         const std::vector<std::string>& settings);
 

@@ -1,4 +1,4 @@
-// Which file may include what. A rule works on a path in the repository and one include line.
+// Rules for includes. A rule takes a path in the repository and one include line.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct IncludeLine {
   bool quoted = false;  // "header" rather than <header>
 };
 
-// The include lines of a C++ or CUDA source, those behind #if as well.
+// The include lines of a C++ or CUDA source, including those under #if.
 std::vector<IncludeLine> IncludesOf(std::string_view source);
 
-// Why `path` may not include `include`, or "" when it may.
+// Reason why `path` may not include `include`; "" if it may.
 std::string WhyNot(std::string_view path, const IncludeLine& include);
 
 }  // namespace foretrain

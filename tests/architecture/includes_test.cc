@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/units.h"
 #include "tests/architecture/include_rules.h"
 #include "tests/paths.h"
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 constexpr std::array<std::string_view, 8> kFolders{"base",     "traces",  "sim", "kernels",
                                                    "profiler", "runtime", "ui",  "app"};
 
-// Paths in the repository of all sources of ours, sorted.
+// Paths in the repository of all our sources, sorted.
 std::vector<std::string> Sources() {
   std::vector<std::string> paths;
   for (const std::string_view folder : kFolders) {
@@ -53,7 +53,7 @@ std::string WhyNotAngled(std::string_view path, std::string header) {
 TEST(IncludeRules, FollowThePicture) {
   EXPECT_THAT(WhyNotQuoted("sim/a.cc", "base/result.h"), IsEmpty());
   EXPECT_THAT(WhyNotQuoted("sim/a.cc", "traces/kinds.h"), IsEmpty());
-  EXPECT_THAT(WhyNotQuoted("sim/a.cc", "sim/spec/plan.h"), IsEmpty());
+  EXPECT_THAT(WhyNotQuoted("sim/a.cc", "sim/config/plan/plan.h"), IsEmpty());
   EXPECT_THAT(WhyNotQuoted("runtime/a.cc", "kernels/cpu/gemm.h"), IsEmpty());
   EXPECT_THAT(WhyNotQuoted("app/a.cc", "ui/view.h"), IsEmpty());
   EXPECT_THAT(WhyNotQuoted("base/a.cc", "traces/kinds.h"),
@@ -77,7 +77,7 @@ TEST(IncludeRules, FenceThirdPartyHeaders) {
   EXPECT_THAT(WhyNotAngled("sim/a.cc", "imgui.h"), HasSubstr("ImGui"));
   EXPECT_THAT(WhyNotAngled("sim/a.h", "nlohmann/json.hpp"), HasSubstr("header"));
   EXPECT_THAT(WhyNotAngled("sim/a.cc", "chrono"), HasSubstr("no clock"));
-  EXPECT_THAT(WhyNotQuoted("sim/a.cc", "base/file_system.h"), HasSubstr("no clock"));
+  EXPECT_THAT(WhyNotQuoted("sim/a.cc", "base/io/file_system.h"), HasSubstr("no clock"));
   EXPECT_THAT(WhyNotAngled("base/a.h", "vector"), IsEmpty());
 }
 
@@ -104,7 +104,8 @@ TEST(Sources, IncludeOnlyWhatTheyMay) {
   }
 }
 
-// Such a header serves the sources of its folder; through another header it would slow every user.
+// Such a header serves the sources of its folder; included by another header it would slow down
+// every user.
 TEST(Sources, HeadersThatIncludeFmtAreIncludedBySourcesAlone) {
   std::set<std::string> with_fmt;
   for (const std::string& path : Sources()) {

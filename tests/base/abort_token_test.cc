@@ -73,7 +73,7 @@ TEST(AbortToken, WhatIsReadyWinsOverAnAbort) {
                   .has_value());
 }
 
-// Each thread waits on a condition of its own, as ranks in different slots do.
+// Each thread waits on its own condition, as ranks in different slots do.
 TEST(AbortToken, WakesEveryWaiterWhereverItWaits) {
   constexpr int kThreads = 16;
   struct Slot {

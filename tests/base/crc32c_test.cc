@@ -1,4 +1,4 @@
-#include "base/crc32c.h"
+#include "base/io/crc32c.h"
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-// RFC 3720, appendix B.4, and the check value of the CRC catalogue for "123456789".
+// Test values of RFC 3720, appendix B.4, and the check value of the CRC catalogue for "123456789".
 TEST(Crc32c, GivesTheValuesOfRfc3720) {
   std::string up, down;
   for (int i = 0; i < 32; ++i) {

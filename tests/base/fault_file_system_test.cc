@@ -85,9 +85,8 @@ TEST(FaultFileSystem, MayKeepOrGarbleWhatWasNotSynced) {
   EXPECT_GT(garbled, 0);
 }
 
-// Every call of an atomic write fails in turn, once and for good, until none is left to fail: the
-// file is the old one or the new one, and old whenever the write said that it failed before the
-// rename.
+// Each call of an atomic write fails in turn, once or permanently. The file is always the old or
+// the new one, and the old one if the write failed before the rename.
 TEST(WriteFileAtomically, LeavesOldOrNewWhicheverCallFails) {
   for (const bool sticky : {false, true}) {
     int points = 0;
@@ -111,8 +110,8 @@ TEST(WriteFileAtomically, LeavesOldOrNewWhicheverCallFails) {
   }
 }
 
-// Power is lost at every call: the old text or the new one, never a mix; the new one once it
-// returned.
+// Power is lost at every call: the file is the old or the new text, never a mix, and the new one
+// once the call has returned.
 TEST(WriteFileAtomically, SurvivesALossOfPowerAtEveryCall) {
   for (const PowerLoss loss : {PowerLoss::kDropAll, PowerLoss::kKeepSome, PowerLoss::kGarbage}) {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {

@@ -1,4 +1,4 @@
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ TEST_F(PosixFiles, PutsNoFileInPlaceOfADeviceOrFifo) {
   EXPECT_EQ(written.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(written.error().message, HasSubstr("is not a regular file"));
   EXPECT_EQ(files_.Stat(Path("fifo")).value().kind, FileKind::kOther);
-  EXPECT_THAT(files_.List(folder_).value(), ElementsAre("fifo"));  // nor is anything left beside
+  EXPECT_THAT(files_.List(folder_).value(), ElementsAre("fifo"));  // no temporary file is left
 }
 
 TEST_F(PosixFiles, ReplacesWhatALinkNamesAndKeepsTheLink) {

@@ -7,8 +7,8 @@
 namespace foretrain {
 namespace {
 
-// The step of AddWord done by hand in another language (arbitrary-precision integers): the values
-// are stored in files, so they must never change.
+// AddWord's step computed by hand with arbitrary-precision integers. The values are stored in
+// files, so they must never change.
 TEST(StableHash, KeepsItsValues) {
   EXPECT_EQ(StableHash().Value(), 0xcbf29ce484222325U);
   EXPECT_EQ(StableHash().Add(0).Value(), 0x25fc6dd36ce04b20U);
@@ -32,8 +32,8 @@ TEST(StableHash, TakesBothZerosForOne) {
   EXPECT_NE(StableHash().Add(-1.0).Value(), StableHash().Add(1.0).Value());
 }
 
-// Of 200,000 neighbouring inputs none may collide (expected: 1e-9), and each output bit must be set
-// in about half of them: five standard deviations of a fair coin are 1,118.
+// None of 200,000 similar inputs may collide (probability 1e-9), and each output bit must be set in
+// about half of them: five standard deviations of a fair coin are 1,118.
 TEST(StableHash, SpreadsNeighbouringInputs) {
   constexpr int kInputs = 200'000;
   std::set<std::uint64_t> seen;

@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include <array>
 #include <bit>
@@ -70,7 +70,7 @@ TEST(ParseJson, NamesLineAndColumnOfWhatIsWrong) {
 TEST(ParseJson, SaysWhatIsWrongAndWhereATextWasCut) {
   EXPECT_EQ(ErrorOf("").message, "test.json: is empty; it holds no JSON");
   EXPECT_EQ(ErrorOf(" \n").message, "test.json: is empty; it holds no JSON");
-  // Both colons and dashes stand in the text itself.
+  // The input itself contains colons and dashes.
   EXPECT_THAT(ErrorOf("{\"a\": \"b: c - d").message,
               AllOf(HasSubstr("cut off here: "), HasSubstr("missing closing quote")));
   EXPECT_THAT(ErrorOf("{\"a\": NaN}").message,
@@ -138,7 +138,7 @@ TEST(JsonFields, ReadsWhatIsThereAndDefaults) {
   EXPECT_TRUE(fields.Finish().has_value());
 }
 
-// Each case: a text, a reading of it, and the message.
+// The error message after reading `text` by `read`.
 std::string MessageOf(std::string_view text, void (*read)(JsonFields&)) {
   const JsonValue value = Parsed(text);
   JsonFields fields(value, "f.json");

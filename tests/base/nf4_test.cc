@@ -1,4 +1,4 @@
-#include "base/nf4.h"
+#include "base/numeric/nf4.h"
 
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ std::vector<float> Dequantized(const std::vector<std::uint8_t>& packed, std::int
   return x;
 }
 
-// 300 blocks of numbers that fp32 holds exactly, the largest of a block up to seven times those of
-// another.
+// 300 blocks of numbers that fp32 represents exactly; block maxima differ by up to a factor of
+// seven.
 std::vector<float> SomeNumbers() {
   std::vector<float> x;
   for (std::int64_t i = 0; i < 64 * 300; ++i) {
@@ -32,8 +32,8 @@ std::vector<float> SomeNumbers() {
   return x;
 }
 
-// Dettmers et al. 2023, s. 3: 4 bits, 8 a block of 64 and 32 each 256 of these blocks are 4.127
-// bits a number; beside them an fp32 mean a tensor.
+// Dettmers et al. 2023, s. 3: 4 bits, 8 bits a block of 64 and 32 bits a group of 256 blocks are
+// 4.127 bits a number. The tensor also has one fp32 mean.
 TEST(Nf4, Takes4127BitsAThousandNumbers) {
   const std::int64_t n = 1 << 20;
   const Nf4Layout at(n);
@@ -43,9 +43,9 @@ TEST(Nf4, Takes4127BitsAThousandNumbers) {
   EXPECT_EQ(Nf4Layout(0).bytes, 4);
 }
 
-// bitsandbytes 0.50.2, quantize_4bit(x, blocksize=64, compress_statistics=True, quant_type="nf4")
-// and dequantize_4bit: its codes are these to the last, and its numbers but where a block's code
-// lies on the edge of two, which is one part in 256 of the spread of the blocks' largest numbers.
+// Recorded from bitsandbytes 0.50.2: quantize_4bit(x, blocksize=64, compress_statistics=True,
+// quant_type="nf4") and dequantize_4bit. All codes must agree. Numbers may differ only if a block's
+// code lies between two values, by one part in 256 of the range of block maxima.
 TEST(Nf4, IsWhatBitsandbytesMakesOfTheSameNumbers) {
   const std::vector<float> x = SomeNumbers();
   const std::vector<std::uint8_t> packed = Quantized(x);
@@ -70,8 +70,8 @@ TEST(Nf4, IsWhatBitsandbytesMakesOfTheSameNumbers) {
   EXPECT_NEAR(sizes, 9143.992117030546, 1e-5 * 9143.99);
 }
 
-// With as large a number in each block the codes of blocks are their mean alone, and what lies on a
-// quantile stays.
+// With equal maxima in all blocks, the block codes are zero relative to their mean, and numbers on
+// a quantile are kept exactly.
 TEST(Nf4, KeepsQuantilesOfBlocksThatAreAlike) {
   std::vector<float> x;
   for (std::uint32_t i = 0; i < 2 * 64; ++i) x.push_back(0.5F * FloatOfNf4(i % 16));

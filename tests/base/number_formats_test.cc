@@ -1,4 +1,4 @@
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-// The nearest of `numbers`, of two as near the one with the even index.
+// The nearest of `numbers`; on a tie the one with the even index.
 std::size_t Nearest(const std::vector<double>& numbers, double x) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < numbers.size(); ++i) {
@@ -31,8 +31,8 @@ TEST(NumberFormats, RoundToBf16HalvesToEven) {
   EXPECT_EQ(FloatOfBf16(0xc040), -3.0F);
 }
 
-// 2^-7 lies between numbers of bf16 that are 1 or more: of 4,096 draws the share that goes up is
-// how far x lies on its way, but for 5 standard deviations.
+// Between bf16 numbers 2^-7 apart, the share of 4,096 draws that round up equals the fractional
+// position of x, within 5 standard deviations.
 TEST(NumberFormats, StochasticRoundingToBf16KeepsTheMean) {
   constexpr int kDraws = 4096;
   for (const float sign : {1.0F, -1.0F}) {
@@ -52,8 +52,8 @@ TEST(NumberFormats, StochasticRoundingToBf16KeepsTheMean) {
   EXPECT_TRUE(std::isnan(StochasticBf16(std::nanf(""), 7)));
 }
 
-// Draws of the numbers of one step are of each other independent: their mean, too, is that of what
-// was rounded. Each is off by less than 2^-7, by 2^-8.8 in the root of the mean square at most.
+// Draws for different numbers of one step are independent, so their mean is kept too. Each error is
+// below 2^-7, with a root mean square of at most 2^-8.8.
 TEST(NumberFormats, StochasticRoundingOfManyNumbersKeepsTheirMean) {
   constexpr int kNumbers = 65536;
   double sum = 0;
@@ -64,8 +64,8 @@ TEST(NumberFormats, StochasticRoundingOfManyNumbersKeepsTheirMean) {
   EXPECT_NEAR(sum / kNumbers, 0.0, 5 * std::ldexp(0.41, -7) / std::sqrt(kNumbers));
 }
 
-// binary16 by its definition: 1,024 numbers a power of two from 2^-14 on, below it multiples of
-// 2^-24; 65504 is the largest, and from halfway to 65536 on there is infinity.
+// binary16 by definition: 1,024 numbers a power of two from 2^-14 on, multiples of 2^-24 below.
+// 65504 is the largest number; from halfway to 65536 on it rounds to infinity.
 TEST(NumberFormats, Fp16HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   for (int code = 0; code < 0x7c00; ++code) {
     const auto number = [](int c) {
@@ -85,9 +85,9 @@ TEST(NumberFormats, Fp16HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   EXPECT_TRUE(std::isnan(FloatOfFp16(Fp16OfFloat(std::nanf("")))));
 }
 
-// e5m2 is binary16 without its last eight bits (OCP 2023, s. 5.1): codes are told apart by theirs.
+// e5m2 is binary16 without its last eight bits (OCP 2023, s. 5.1).
 TEST(NumberFormats, E5m2HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
-  std::vector<double> numbers;  // of codes 0 to 0x7b
+  std::vector<double> numbers;  // for codes 0 to 0x7b
   for (int code = 0; code <= 0x7b; ++code) {
     const int power = code >> 2, mantissa = code & 3;
     numbers.push_back(power == 0 ? mantissa * 0x1p-16
@@ -104,7 +104,7 @@ TEST(NumberFormats, E5m2HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   }
 }
 
-// TF32 has fp32's exponents and 10 bits of mantissa: spacing 2^-10 from 1 on.
+// TF32 has fp32's exponents and 10 mantissa bits: the spacing from 1 on is 2^-10.
 TEST(NumberFormats, Tf32KeepsTenBitsAndRoundsHalvesToEven) {
   EXPECT_EQ(Tf32OfFloat(1.0F + 0x1p-10F), 1.0F + 0x1p-10F);
   EXPECT_EQ(Tf32OfFloat(1.0F + 0x1p-11F), 1.0F);
@@ -117,7 +117,7 @@ TEST(NumberFormats, Tf32KeepsTenBitsAndRoundsHalvesToEven) {
   EXPECT_TRUE(std::isnan(Tf32OfFloat(FloatOfBits(0xffffffffU))));
 }
 
-// e4m3 by its definition: 8 numbers a power of two from 2^-6 on, and below it multiples of 2^-9.
+// e4m3 by definition: 8 numbers a power of two from 2^-6 on, multiples of 2^-9 below.
 TEST(NumberFormats, Fp8HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   std::vector<double> numbers;
   for (int code = 0; code < 127; ++code) {  // 127 is NaN
@@ -143,9 +143,9 @@ TEST(NumberFormats, Int8RoundsHalvesToEven) {
   EXPECT_EQ(Int8OfFloat(127.0F), 127);
 }
 
-// The map of Dettmers et al. 2022 as its authors make it: in decade i, i = 0..6, the middles
-// between 2^i + 1 (unsigned 2^(i + 1) + 1) evenly spaced numbers from 0.1 to 1, times 10^(i - 6);
-// with 0 and 1.
+// The map of Dettmers et al. 2022 as in the authors' code. Decade i, i = 0..6, has the midpoints of
+// 2^i + 1 (unsigned 2^(i + 1) + 1) evenly spaced numbers from 0.1 to 1, times 10^(i - 6). 0 and 1
+// are added.
 std::vector<double> DynamicMap(int extra) {
   std::vector<double> map = {0.0};
   for (int decade = 0; decade < 7; ++decade) {
@@ -176,7 +176,7 @@ TEST(NumberFormats, DynamicCodesAreThoseOfTheMap) {
 
 TEST(NumberFormats, TablesGiveTheSameCodesAndValues) {
   constexpr DynamicTables kSigned(0, 128), kUnsigned(1, 255);
-  // Each of 2^25 / 61 numbers between 2^-26 and 1, and 0.
+  // 0, and every 61st float between 2^-26 and 1.
   for (std::uint32_t bits = 0x32800000U; bits <= 0x3f800000U; bits += 61) {
     const float x = FloatOfBits(bits);
     ASSERT_EQ(kSigned.SignedCodeOf(x), SignedDynamicOfFloat(x)) << x;
@@ -193,8 +193,8 @@ TEST(NumberFormats, TablesGiveTheSameCodesAndValues) {
   }
 }
 
-// Half a bin: of the decade that ends at 10^k, 0.45 * 10^k over its number of bins; what lies below
-// 10^-7 becomes 0.
+// At most half a bin: 0.45 * 10^k divided by the number of bins in the decade that ends at 10^k.
+// Numbers below 10^-7 become 0.
 TEST(NumberFormats, DynamicCodesErrByHalfABinAtMost) {
   for (double x = 1e-9; x <= 1.0; x *= 1.0007) {
     const auto value = static_cast<float>(x);
@@ -207,7 +207,7 @@ TEST(NumberFormats, DynamicCodesErrByHalfABinAtMost) {
                                     : FloatOfUnsignedDynamic(UnsignedDynamicOfFloat(value));
       ASSERT_LE(std::fabs(got - x), bound) << x << " extra " << extra;
       if (extra == 0) {
-        // The largest negative number has no code of its own: half a bin of the top decade.
+        // -1 has no code of its own: its error is half a bin of the top decade.
         ASSERT_LE(std::fabs(FloatOfSignedDynamic(SignedDynamicOfFloat(-value)) + x),
                   std::max(bound, x > 0.99 ? 0.45 / 64 * 1.0001 : 0.0))
             << -x;

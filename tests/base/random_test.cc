@@ -1,4 +1,4 @@
-#include "base/random.h"
+#include "base/numeric/random.h"
 
 #include <algorithm>
 #include <bit>
@@ -61,8 +61,8 @@ TEST(CounterRandom, StreamsAndSeedsDiffer) {
   EXPECT_NE(a, c);
 }
 
-// Against the math library, which is within 1e-15 of the truth: the words of block 0, seed 0,
-// stream 0 are the first known answer. One float rounding is at most 2^-24 of the value.
+// Compared with the math library, which is accurate to 1e-15. The words of block 0, seed 0, stream
+// 0 are the first known answer. One rounding to float is at most 2^-24 of the value.
 TEST(CounterRandom, NormalIsBoxMullerOfTheWords) {
   const CounterRandom random(0, std::uint64_t{0});
   const Words words{0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U};
@@ -79,8 +79,8 @@ TEST(CounterRandom, NormalIsBoxMullerOfTheWords) {
   }
 }
 
-// n = 400,000: the mean has a standard error of 0.0016, the variance of 0.0022, the fourth moment
-// of sqrt(96/n) = 0.0155; five of each. The largest of n lies between 4 and 6.7.
+// n = 400,000: the standard errors are 0.0016 (mean), 0.0022 (variance) and sqrt(96/n) = 0.0155
+// (fourth moment); five of each are allowed. The largest of n lies between 4 and 6.7.
 TEST(CounterRandom, NormalHasTheMomentsOfANormal) {
   std::vector<float> values(400'000);
   CounterRandom(42, "moments").FillNormal(0, 0, 1, values);
@@ -103,8 +103,8 @@ TEST(CounterRandom, NormalHasTheMomentsOfANormal) {
   EXPECT_LT(largest, 6.7F);
 }
 
-// The digest was computed in another language from the definition (Philox, Box-Muller with its math
-// library). Initial weights are part of what a run is, so these bits must never change.
+// The digest was computed independently from the definition (Philox, Box-Muller with a math
+// library). Initial weights define a run, so these bits must never change.
 TEST(CounterRandom, KeepsItsBits) {
   std::vector<float> values(10'000);
   CounterRandom(1234, "layers.0.attention.qkv").FillNormal(0, 0, 0.02F, values);

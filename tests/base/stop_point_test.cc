@@ -21,8 +21,8 @@ struct Setting {
   std::string value;
 };
 
-// The wait status of a child that passes three points under the given environment and exits with 7.
-// Each child reads the environment anew because the parent has passed no point.
+// Wait status of a child that passes three points under the given environment and exits with 7.
+// Each child reads the environment anew, because the parent has passed no point.
 int StatusOfChild(const std::vector<Setting>& settings) {
   const pid_t child = fork();
   if (child == 0) {

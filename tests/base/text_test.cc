@@ -63,11 +63,11 @@ TEST(NearestName, FindsWhatWasMeant) {
   EXPECT_EQ(NearestName("num-layer", kKnown), "num_layers");
   EXPECT_EQ(NearestName("vocabulary", kKnown), std::nullopt);
   EXPECT_EQ(NearestName("pp", kKnown), std::nullopt);  // one of two letters is more than a third
-  EXPECT_EQ(NearestName("micro", kKnown), "micro_batch");  // begins like it
+  EXPECT_EQ(NearestName("micro", kKnown), "micro_batch");  // starts with it
   EXPECT_EQ(NearestName("mi", kKnown), std::nullopt);
   constexpr std::array<std::string_view, 3> kZero{"zero_stage_group", "zero_stage", "zeta"};
   EXPECT_EQ(NearestName("zero", kZero), "zero_stage");
-  EXPECT_EQ(NearestName("zeto", kZero), "zeta");  // a near name goes first
+  EXPECT_EQ(NearestName("zeto", kZero), "zeta");  // a similar name wins over a prefix
   EXPECT_EQ(NearestName(std::string(100000, 'h'), kKnown), std::nullopt);
   EXPECT_EQ(DidYouMean("hiden", kKnown), ". Did you mean \"hidden\"?");
   EXPECT_EQ(DidYouMean("zzz", kKnown), "");

@@ -1,10 +1,10 @@
-// The tables of accelerators and models: what is accepted is found by its name, and its figures are
-// sound.
+// The tables of accelerators and models: every accepted entry can be found by its name and has
+// sound values.
 #include <cmath>
 #include <string_view>
 
 #include "base/checked.h"
-#include "sim/spec/catalogue.h"
+#include "sim/config/catalogue/catalogue.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,10 +1,10 @@
-// A cluster as a file or as a name: what is accepted has finite rates, and is the same when written
-// and read again.
+// A cluster as a file or a name: if it is accepted, its rates are finite, and writing and reading
+// it again gives the same cluster.
 #include <cmath>
 #include <string_view>
 
-#include "sim/spec/cluster_json.h"
-#include "sim/spec/plan.h"
+#include "sim/config/cluster/cluster_json.h"
+#include "sim/config/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// What a fuzz target is: one function of bytes that must neither crash nor hang, whatever they are.
+// A fuzz target is one function of bytes that must neither crash nor hang on any input.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// JSON: what is accepted is written and read back to the same text; typed reading never crashes.
+// JSON: accepted text is written and read back to the same text; typed reading never crashes.
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

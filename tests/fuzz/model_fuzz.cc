@@ -1,10 +1,10 @@
-// A model as a user gives it: config.json, ModelSpec or name. What is accepted is sound, and is the
-// same when written and read again.
+// A model as a user gives it: config.json, ModelSpec or name. If it is accepted, it is sound, and
+// writing and reading it again gives the same model.
 #include <string_view>
 
 #include "base/checked.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/model_json.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/model/model_json.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,8 @@
-// A plan file: what is accepted is sound, and is the same when written and read again.
+// A plan file: if it is accepted, it is sound, and writing and reading it again gives the same
+// plan.
 #include <string_view>
 
-#include "sim/spec/plan_json.h"
+#include "sim/config/plan/plan_json.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,11 +1,11 @@
-// Device profiles: what is accepted is written and read back to the same text, and gives every op a
-// finite cost.
+// Device profiles: an accepted profile is written and read back to the same text, and gives every
+// op a finite cost.
 #include <cmath>
 #include <string>
 #include <string_view>
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/profile_json.h"
+#include "sim/cost/profile/profile_json.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// Tables of published runs: what is accepted has sound figures, and is forecast or refused with a
+// Tables of published runs: accepted entries have sound values, and are forecast or refused with a
 // reason.
 #include <cmath>
 #include <string_view>

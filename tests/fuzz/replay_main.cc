@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files of folders, for builds without libFuzzer: seeds and past
+// Runs a fuzz target on the files of folders, for builds without libFuzzer: seeds and past
 // findings.
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/units.h"
 #include "tests/fuzz/fuzz.h"
 

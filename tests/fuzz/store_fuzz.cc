@@ -1,5 +1,5 @@
-// A store: what opens is listed and loaded, or refused with a sentence; metrics of what was loaded
-// hold.
+// A store: if it opens, it is listed and loaded, or refused with a sentence, and the metrics of the
+// loaded data are consistent.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace foretrain;
 
-// SQLite takes a path: a file that goes with the process.
+// SQLite takes a path: a file that is removed with the process.
 class TempFile {
  public:
   TempFile() : path_((std::filesystem::temp_directory_path() / "store-XXXXXX").string()) {

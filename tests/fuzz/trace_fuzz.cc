@@ -1,6 +1,6 @@
-// Traces of other programs: what is read has ranks, ids and times in range, and figures that sum;
-// the rest is refused with a sentence. Text is taken as JSON or gzip, a database by its first
-// bytes.
+// Traces of other programs: if one is read, its ranks, ids and times are in range and its metrics
+// add up; otherwise it is refused with a sentence. Text is taken as JSON or gzip, a database by its
+// first bytes.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/result.h"
 #include "tests/fuzz/fuzz.h"
 #include "traces/import/import.h"
@@ -18,7 +18,7 @@ namespace {
 
 using namespace foretrain;
 
-// SQLite takes a path: a file that goes with the process.
+// SQLite takes a path: a file that is removed with the process.
 class TempFile {
  public:
   TempFile() : path_((std::filesystem::temp_directory_path() / "trace-XXXXXX").string()) {

@@ -10,7 +10,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// -12 to 12 in steps of 0.0007, and tiny numbers.
+// -12 to 12 in steps of 0.0007, then tiny numbers.
 Floats Sweep() {
   Floats x;
   for (int i = 0; i < 34'287; ++i) {
@@ -36,9 +36,9 @@ class GeluTest : public KernelTest {
   }
 };
 
-// y = x / (1 + e^-w) with w = 2u: w is off by 4 roundings, so e^-w by 4 |w| + 3 relatively, y by as
-// much where e^-w is not small against 1, plus 3. |w| <= 1.6 |x| + 0.0714 |x|^3. Below e^-86.6 y is
-// 0.
+// Bound: y = x / (1 + e^-w) with w = 2u. w has 4 rounding errors, so e^-w has 4 |w| + 3 relative to
+// its size. y has as many where e^-w is not small against 1, plus 3. |w| <= 1.6 |x| + 0.0714 |x|^3.
+// Below e^-86.6, y is 0.
 TEST_P(GeluTest, ForwardEqualsTheReference) {
   const Floats x = Sweep();
   const Tensor expected = reference::GeluForward(ToDouble(x));
@@ -51,8 +51,8 @@ TEST_P(GeluTest, ForwardEqualsTheReference) {
   ExpectClose(Forward(x), expected, bound, "gelu");
 }
 
-// s + x s (1 - s) w': relative to 1, s is off by 8 roundings (as above; |w| e^-w < 1), 1 - s by as
-// much, and |x w'| s (1 - s) < 1.2.
+// Bound for s + x s (1 - s) w', absolute: s has 8 rounding errors (as above; |w| e^-w < 1), 1 - s
+// as many, and |x w'| s (1 - s) < 1.2.
 TEST_P(GeluTest, BackwardEqualsTheReference) {
   const Floats x = Sweep();
   const Floats dy = Random(static_cast<std::int64_t>(x.size()), 1);
@@ -72,7 +72,7 @@ TEST_P(GeluTest, TakesRaggedSizesInPlace) {
     Run(api_.gelu_backward,
         FtGelu{x.data(), in_place.data(), in_place.data(), n, FT_F32, FT_GELU_TANH});
     EXPECT_EQ(Bits(in_place), Bits(Backward(x, dy)));
-    // y is off by 30 roundings of at most 3: see above with |x| <= 3.
+    // y has 30 rounding errors of numbers up to 3: see above with |x| <= 3.
     ExpectClose(Forward(x), reference::GeluForward(ToDouble(x)), {90.0 * kUnit}, "gelu");
   }
 }
@@ -95,14 +95,14 @@ TEST_P(GeluTest, KeepsNanAndTheLimits) {
   EXPECT_EQ(dx[5], 0.0F);
 }
 
-// What FtGelu computes beside the tanh form, in double precision, and its slope.
+// An activation of FtGelu other than the tanh form: its value and slope in double precision.
 struct Function {
   FtActivation activation;
   double (*value)(double);
   double (*slope)(double);
-  // Of value and slope, relative to 1 + |x|: erfc is off by 1.5e-7 (Abramowitz and Stegun 7.1.26),
-  // and e^(-x^2 / 2) by the rounding of its argument, x^2 / 2 <= 72 units where it is 1e-31 and 1
-  // unit where it counts.
+  // Error of value and slope relative to 1 + |x|. erfc has an error of 1.5e-7 (Abramowitz and
+  // Stegun 7.1.26). The argument of e^(-x^2 / 2) is rounded: up to x^2 / 2 <= 72 units where the
+  // exponential is 1e-31, and 1 unit where it matters.
   double bound;
 };
 double Normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
@@ -142,7 +142,7 @@ TEST_P(GeluTest, OtherFunctionsAreTheirs) {
   }
 }
 
-// tanh is off by 2 units of 1 and its argument's rounding, which its slope of at most 1 takes in.
+// tanh has an error of 2 units of 1. Its slope of at most 1 covers the rounding of its argument.
 TEST_P(GeluTest, SoftcapIsTheScaledTanh) {
   for (const float cap : {0.5F, 30.0F}) {
     Floats x = Sweep();
@@ -156,8 +156,8 @@ TEST_P(GeluTest, SoftcapIsTheScaledTanh) {
 
 class SwigluTest : public KernelTest {};
 
-// gate * sigmoid(gate) * up with |gate| <= 8: the sigmoid is off by (8 + 6) roundings of itself,
-// two products follow.
+// gate * sigmoid(gate) * up with |gate| <= 8. The sigmoid has 8 + 6 rounding errors; two products
+// follow.
 TEST_P(SwigluTest, EqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t rows : {1, 3}) {
     for (const std::int64_t cols : kRaggedSizes) {
@@ -171,8 +171,8 @@ TEST_P(SwigluTest, EqualsTheReferenceAtRaggedSizes) {
       Floats dx(x.size(), kNan);
       Run(api_.swiglu_backward,
           FtSwiglu{x.data(), dy.data(), dx.data(), rows, cols, FT_F32, FT_GATE_SILU});
-      // d silu is below 1.1 and made of terms s, x s (1 - s) of at most 1 and 0.6, off by 17
-      // roundings; up and gate are at most 8.
+      // d silu is below 1.1. It consists of s and x s (1 - s), at most 1 and 0.6, with 17 rounding
+      // errors. up and gate are at most 8.
       ExpectClose(dx, reference::SwigluBackward(cols, ToDouble(x), ToDouble(dy)),
                   {17.0 * 1.6 * 8.0 * kUnit}, "dswiglu");
     }
@@ -180,7 +180,7 @@ TEST_P(SwigluTest, EqualsTheReferenceAtRaggedSizes) {
 }
 
 TEST_P(SwigluTest, KeepsNanAndTheLimits) {
-  // gate then up
+  // Gate values, then up values.
   const Floats x = {kNan, kInfinity, -200.0F, 200.0F, 1.0F, 3.0F, 3.0F, kNan};
   Floats y(4);
   Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), 1, 4, FT_F32, FT_GATE_SILU});
@@ -199,7 +199,7 @@ TEST_P(SwigluTest, KeepsNanAndTheLimits) {
 
 class AddTest : public KernelTest {};
 
-// Two additions of numbers below 1.
+// Bound: two additions of numbers below 1.
 TEST_P(AddTest, EqualsTheReferenceAtRaggedSizesAlsoInPlace) {
   for (const std::int64_t rows : {1, 3}) {
     for (const std::int64_t cols : kRaggedSizes) {
@@ -225,8 +225,8 @@ TEST_P(AddTest, EqualsTheReferenceAtRaggedSizesAlsoInPlace) {
   }
 }
 
-// By hand: 0.5 (1 + tanh(0.7978845608 * 1.044715)) = 0.5 (1 + 0.6823839) at 1, and that minus 1 at
-// -1.
+// Computed by hand: 0.5 (1 + tanh(0.7978845608 * 1.044715)) = 0.5 (1 + 0.6823839) at 1, and that
+// minus 1 at -1.
 TEST(ActivationReference, GeluHasItsKnownValues) {
   const Tensor y = reference::GeluForward({1.0, -1.0, 0.0});
   EXPECT_NEAR(y[0], 0.8411920, 1e-7);
@@ -247,7 +247,7 @@ TEST(ActivationReference, BackwardIsTheDifferenceGradient) {
 }
 
 FT_TEST_ALL_VARIANTS(GeluTest);
-// gelu(gate) * up, by the kernel of GELU and its reference.
+// gelu(gate) * up; the reference of GELU gives the expected values.
 TEST_P(SwigluTest, GatesWithGelu) {
   const std::int64_t rows = 3, cols = 33;
   const Floats x = Random(rows * 2 * cols, 1, 3.0F), dy = Random(rows * cols, 2);
@@ -276,7 +276,8 @@ TEST_P(SwigluTest, GatesWithGelu) {
       FtSwiglu{x.data(), nullptr, out.data(), rows, cols, FT_F32, FT_GATE_GELU_TANH});
   Run(api_.swiglu_backward,
       FtSwiglu{x.data(), dy.data(), grad.data(), rows, cols, FT_F32, FT_GATE_GELU_TANH});
-  // GELU of |x| <= 3 is off by 30 roundings of at most 3, its slope by 60; times |up| <= 3.
+  // GELU of |x| <= 3 has 30 rounding errors of numbers up to 3, its slope 60. Both are multiplied
+  // by |up| <= 3.
   ExpectClose(out, y, {300.0 * kUnit}, "y");
   ExpectClose(grad, dx, {300.0 * kUnit}, "dx");
 }

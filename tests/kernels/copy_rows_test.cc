@@ -1,4 +1,4 @@
-// Copies of columns between rows of unlike width.
+// Copies of columns between rows of different widths.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -30,8 +30,8 @@ TEST_F(DeviceTest, TableIsComplete) {
   std::int32_t count = 0;
   EXPECT_EQ(api.device_count(&count, why, sizeof why), FT_OK);
   EXPECT_EQ(count, 1);
-  // From device_count to quantize_tensor every pointer is set but those of asynchronous devices;
-  // those of a library's algorithms, of capture and of graphs are not.
+  // Entries of the table from device_count to quantize_tensor are set, except those of asynchronous
+  // devices. Entries for a library's algorithms, capture and graphs are not set.
   const auto place = [](const auto& entry) { return reinterpret_cast<void* const*>(&entry); };
   const auto* begin = place(api.device_count);
   for (const auto* entry = begin; entry != place(api.gemm_library); ++entry) {
@@ -211,13 +211,12 @@ std::int64_t ThreadsOfThisProcess() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-// One layer's worth of large and small kernels; everything the runtime may run at once on two
-// ranks.
+// One layer's worth of large and small kernels: all that two ranks can run at the same time.
 std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
   const FtDeviceApi& api = ApiOf(variant);
   const Queue queue = MakeQueue(variant);
   constexpr std::int64_t kSize = 300;
-  // `offset` floats of the front are not used, so that tensors lie elsewhere against cache lines.
+  // The first `offset` floats are unused, which moves tensors relative to cache lines.
   const Floats noise = Random(kSize * kSize + 64, 1);
   Floats a(noise.begin(), noise.begin() + kSize * kSize);
   a.insert(a.begin(), offset, 0.0F);

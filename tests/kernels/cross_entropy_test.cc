@@ -12,7 +12,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kScale = 0.125F;
 const std::vector<std::int64_t> kVocabularies = {1, 31, 32, 33, 65, 4097, 9000};
 
-// Logits up to 8 in size. Targets: the first, the last, one between, and two that are none.
+// Logits up to 8 in size. Targets: the first class, the last, one between, and two out of range.
 struct LossCase {
   explicit LossCase(std::int64_t vocab_)
       : vocab(vocab_),
@@ -40,9 +40,9 @@ class CrossEntropyTest : public KernelTest {
   }
 };
 
-// e^x of a difference below 16 is off by 16 + 4 roundings; single-precision sums are of at most
-// 4,096 numbers over 4 vectors' lanes, at most 4096 / 16 + 8 roundings; lse rounds once more and is
-// below 8 + log(9000) = 18.
+// e^x of a difference below 16 has 16 + 4 rounding errors. Sums in single precision have at most
+// 4,096 terms in the lanes of 4 vectors: 4096 / 16 + 8 rounding errors. lse is rounded once more
+// and is below 8 + log(9000) = 18.
 TEST_P(CrossEntropyTest, ForwardEqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t vocab : kVocabularies) {
     for (const bool accumulate : {false, true}) {
@@ -55,14 +55,15 @@ TEST_P(CrossEntropyTest, ForwardEqualsTheReferenceAtRaggedSizes) {
           reference::CrossEntropyForward(vocab, double{kScale}, ToDouble(c.logits), c.targets);
       const double bound = (20.0 + 264.0 + 18.0) * kUnit;
       ExpectClose(lse, expected.lse, {bound}, "lse");
-      // Three rows count; the loss itself, below 3 + 3 * 26 * scale = 13, is rounded once.
+      // Three rows count. The loss, below 3 + 3 * 26 * scale = 13, is rounded once.
       ExpectClose(loss, {expected.loss + (accumulate ? 3.0 : 0.0)},
                   {3.0 * double{kScale} * bound + 13.0 * kUnit}, "loss");
     }
   }
 }
 
-// e^(logit - lse) with a difference below 26: 26 + 8 roundings of at most 1, two more after it.
+// e^(logit - lse) with a difference below 26: 26 + 8 rounding errors of at most 1, and two more
+// after it.
 TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t vocab : kVocabularies) {
     SCOPED_TRACE(vocab);
@@ -81,9 +82,9 @@ TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
   }
 }
 
-// The columns of four ranks with as many columns each, the last of which may be short or empty,
-// against the reference of all columns. Bounds as above: a share's sum is of as many numbers at
-// most, and is rounded once more, as is that of the four.
+// Four ranks have equal numbers of columns; the last may have fewer or none. The reference uses all
+// columns. Bounds as above: the sum of a rank has no more terms and is rounded once more, as is the
+// sum of four.
 TEST_P(CrossEntropyTest, SharesOfTheVocabularyGiveTheLossOfTheWhole) {
   for (const std::int64_t vocab : kVocabularies) {
     SCOPED_TRACE(vocab);
@@ -169,9 +170,9 @@ TEST_P(CrossEntropyTest, CarriesNanToTheLossAndItsRow) {
   }
 }
 
-// The gradient of a wrong class is scale * e^(logit - lse): with lse 0 and scale 1 it is the
-// exponential itself. Where 2^n has left the normal numbers the kernels give 0 (below e^-86.6);
-// from e^88.73 up, infinity. Else relative error 2e-7.
+// The gradient of a wrong class is scale * e^(logit - lse); with lse 0 and scale 1 it is the
+// exponential. Below e^-86.6, where 2^n is no normal number, kernels give 0; from e^88.73 on,
+// infinity. Otherwise the relative error is 2e-7.
 TEST_P(CrossEntropyTest, ExponentialIsAccurateOverItsWholeRange) {
   constexpr std::int64_t kCount = 200'001;
   Floats x;
@@ -193,7 +194,8 @@ TEST_P(CrossEntropyTest, ExponentialIsAccurateOverItsWholeRange) {
   for (std::size_t i = 1; i < x.size(); ++i) {
     const double exact = std::exp(static_cast<double>(x[i]));
     if (x[i] < -86.7F && IsCuda()) {
-      // Its exponential keeps numbers below the smallest normal one, which are 2^-149 apart.
+      // The reference exponential has numbers below the smallest normal one, which are 2^-149
+      // apart.
       ASSERT_NEAR(static_cast<double>(y[i]), exact, 2e-7 * exact + 0x1p-149) << x[i];
     } else if (x[i] < -86.7F) {
       ASSERT_EQ(y[i], 0.0F) << x[i];

@@ -1,5 +1,5 @@
-// What the CUDA device's entries refuse and what their threads must not do; what they compute is
-// tested with the CPU's, as variants of the same tests.
+// Tests refusals of the CUDA device's entries and errors of its threads. What kernels compute is
+// tested together with the CPU, as variants of the same tests.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -7,7 +7,7 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/host_shim.h"
+#include "kernels/cuda/shim/host_shim.h"
 #undef __restrict__
 #endif
 
@@ -52,8 +52,8 @@ TEST_P(CudaEntryTest, SupportsWhatHasAKernelAndNoOtherType) {
 }
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-// Each thread hands its number to the next one through shared memory; without a barrier those of
-// other warps, and in some orders of its own, are not there yet.
+// Each thread passes its number to the next one through shared memory. Without a barrier, numbers
+// of other warps are not there yet, and in some orders not even those of the own warp.
 template <bool kWaits>
 void PassOn(int* out) {
   __shared__ int handed[64];
@@ -72,7 +72,7 @@ TEST_P(CudaEntryTest, ExecutionOnTheHostShowsAMissingBarrier) {
   FT_LAUNCH(PassOn<false>, dim3(1), dim3(64), 0, nullptr, out);
   int wrong = 0;
   for (int i = 0; i < 64; ++i) wrong += out[i] != (i + 1) % 64 ? 1 : 0;
-  // Forward: all but the last thread come too early; in reverse the last one does.
+  // In forward order all but the last thread read too early; in reverse order the last one does.
   EXPECT_GT(wrong, 0);
 }
 #endif

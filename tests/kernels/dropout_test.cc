@@ -1,11 +1,11 @@
-// Dropout, and attention that writes its scores out, with and without dropout of its weights.
+// Dropout, and attention that stores its scores, with and without dropout of its weights.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "kernels/cpu/scratch.h"
-#include "tests/kernels/attention_bounds.h"
+#include "tests/kernels/attention/attention_bounds.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -40,7 +40,8 @@ double ShareOfOnes(const Bytes& mask) {
   return std::accumulate(mask.begin(), mask.end(), 0.0) / static_cast<double>(mask.size());
 }
 
-// Of n numbers n (1 - p) are kept, with a standard deviation of sqrt(p (1 - p) / n) of the share.
+// On average, n (1 - p) of n numbers are kept. The share has a standard deviation of sqrt(p (1 - p)
+// / n).
 TEST_P(DropoutTest, KeepsAShareThatIsOneLessTheProbability) {
   for (const float p : {0.05F, 0.1F, 0.5F, 0.9F}) {
     const Bytes mask = MaskOf(Drop(300, 400, p));
@@ -51,8 +52,8 @@ TEST_P(DropoutTest, KeepsAShareThatIsOneLessTheProbability) {
   EXPECT_EQ(ShareOfOnes(all), 1.0);
 }
 
-// Neighbours along rows and columns are independent: both kept with probability (1 - p)^2, of which
-// n pairs deviate by at most sqrt(1 / 4 n) each way.
+// Neighbours in rows and columns are independent, so both are kept with probability (1 - p)^2. The
+// share of n pairs has a standard deviation of at most sqrt(1 / 4 n).
 TEST_P(DropoutTest, DrawsNeighboursIndependently) {
   constexpr std::int64_t kRows = 300, kCols = 400;
   const Bytes mask = MaskOf(Drop(kRows, kCols, 0.5F));
@@ -67,7 +68,8 @@ TEST_P(DropoutTest, DrawsNeighboursIndependently) {
   EXPECT_NEAR(across / n, 0.25, 4 * std::sqrt(0.25 / n));
 }
 
-// A rank that has other rows, samples or pieces of sequences draws the same for each token.
+// A token has the same mask on each rank, whichever rows, samples or pieces of sequences the rank
+// has.
 TEST_P(DropoutTest, DrawsTheSameForATokenWhoeverHasIt) {
   constexpr std::int64_t kCols = 37;
   FtDropout whole = Drop(24, kCols, 0.3F);  // 3 samples of 8 tokens
@@ -76,7 +78,7 @@ TEST_P(DropoutTest, DrawsTheSameForATokenWhoeverHasIt) {
   const auto row = [&](std::int64_t r) {
     return Bytes(all.begin() + r * kCols, all.begin() + (r + 1) * kCols);
   };
-  FtDropout of = whole;  // the last sample, second half of its rows
+  FtDropout of = whole;  // last sample, second half of its rows
   of.rows = 4;
   of.first_row = 4;
   of.random.first_sample = 2;
@@ -84,7 +86,7 @@ TEST_P(DropoutTest, DrawsTheSameForATokenWhoeverHasIt) {
   for (std::int64_t r = 0; r < 4; ++r) {
     EXPECT_EQ(Bytes(half.begin() + r * kCols, half.begin() + (r + 1) * kCols), row(20 + r));
   }
-  // Positions 0, 1 and 6, 7 of samples 0 and 1, as the first of two ranks shares out sequences.
+  // Positions 0, 1 and 6, 7 of samples 0 and 1, as the first of two ranks has them.
   const FtRun runs[] = {{.row = 0, .position = 0, .rows = 2}, {.row = 2, .position = 6, .rows = 2}};
   of = whole;
   of.rows = 8;
@@ -101,7 +103,7 @@ TEST_P(DropoutTest, DrawsTheSameForATokenWhoeverHasIt) {
   EXPECT_NE(MaskOf(other), all);
 }
 
-// p = 0.5: what is kept doubles, exactly.
+// With p = 0.5, kept numbers double exactly.
 TEST_P(DropoutTest, AddsWhatItKeepsToTheResidual) {
   constexpr std::int64_t kRows = 5, kCols = 33;
   const Floats x = Random(kRows * kCols, 1), bias = Random(kCols, 2);
@@ -137,7 +139,7 @@ TEST_P(DropoutTest, RefusesAProbabilityOfOne) {
 }
 FT_TEST_ALL_VARIANTS(DropoutTest);
 
-// Rows [q | k | v] and all that either kind of attention makes of them.
+// Rows [q | k | v] and the outputs of both kinds of attention.
 class StandardAttentionTest : public KernelTest {
  protected:
   struct Made {
@@ -233,8 +235,8 @@ class StandardAttentionTest : public KernelTest {
     return made;
   }
 
-  // Both add up at most 2 (sequence + head_dim) products of numbers that are at most 1, or with
-  // dropout 1 / (1 - p), in fp32; gradients of scores multiply two such sums.
+  // Both kinds add at most 2 (sequence + head_dim) products of numbers up to 1, or 1 / (1 - p) with
+  // dropout, in fp32. Gradients of scores multiply two such sums.
   void ExpectAlike(const AttentionShape& s, float p) {
     const Made standard = Standard(s, p), flash = Flash(s, p);
     const double kept = 1 / (1.0 - p), terms = static_cast<double>(s.sequence + s.head_dim);
@@ -249,15 +251,19 @@ TEST_P(StandardAttentionTest, ComputesWhatFlashAttentionComputes) {
   for (const std::int64_t sequence : {1, 7, 33, 150}) {
     for (const std::int64_t window : {0, 5}) {
       for (const std::int64_t kv_heads : {1, 2, 4}) {
-        ExpectAlike({.batch = 2, .sequence = sequence, .heads = 4, .kv_heads = kv_heads,
-                     .head_dim = 12, .window = window},
+        ExpectAlike({.batch = 2,
+                     .sequence = sequence,
+                     .heads = 4,
+                     .kv_heads = kv_heads,
+                     .head_dim = 12,
+                     .window = window},
                     0.0F);
       }
     }
   }
 }
 
-// The same numbers are dropped, across blocks of queries and keys too.
+// Both kinds drop the same numbers, also across blocks of queries and keys.
 TEST_P(StandardAttentionTest, DropsWhatFlashAttentionDrops) {
   for (const std::int64_t sequence : {1, 7, 33, 2 * static_cast<int>(kForwardQueries) + 70}) {
     for (const float p : {0.1F, 0.5F}) {
@@ -266,7 +272,7 @@ TEST_P(StandardAttentionTest, DropsWhatFlashAttentionDrops) {
   }
 }
 
-// Weights of a row add up to 1, what is dropped of them is 0, and what is kept is divided by 1 - p.
+// The weights of a row add up to 1. Dropped weights are 0, kept ones are divided by 1 - p.
 TEST_P(StandardAttentionTest, WritesWeightsAndWhatIsLeftOfThem) {
   const AttentionShape s{.batch = 2, .sequence = 9, .heads = 2, .kv_heads = 1, .head_dim = 8};
   const Made made = Standard(s, 0.5F);

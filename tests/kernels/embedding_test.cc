@@ -19,7 +19,7 @@ Ids SomeIds(std::int64_t rows, std::int64_t vocab) {
   return ids;
 }
 
-// One addition of two numbers below 1: half a rounding of at most 2.
+// Bound: one addition of two numbers below 1.
 TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t cols : kRaggedSizes) {
     for (const bool positions : {false, true}) {
@@ -51,8 +51,8 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
   }
 }
 
-// At most 26 rows are added to one row of a table, and its old value: 26 roundings of a sum of at
-// most 27.
+// At most 26 rows and the old value are added into one row of a table: 26 rounding errors of a sum
+// of at most 27.
 TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t cols : kRaggedSizes) {
     for (const int mode : {0, 1, 2, 3}) {
@@ -95,8 +95,8 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
   }
 }
 
-// Two ranks with 6 of 11 ids each, the second with one row of padding: their sum is the whole, to
-// the bit. Rows [5, 26) of a batch take their positions from row 5 on.
+// Two ranks with 6 of 11 ids each, the second with one padding row. Their sum equals the whole bit
+// by bit. Rows [5, 26) of a batch take their positions from row 5 on.
 TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
   constexpr std::int64_t kCols = 33, kRows = 21, kFirstRow = 5;
   const Ids ids = SomeIds(kRows, 11);
@@ -145,13 +145,13 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
     return grad;
   };
   const Floats whole = forward(table.data(), 11, 0, 0);
-  for (std::int64_t c = 0; c < kCols; ++c) {  // row 0 is id 10 at position 5
+  for (std::int64_t c = 0; c < kCols; ++c) {  // row 0 has id 10 at position 5
     ASSERT_EQ(whole[static_cast<std::size_t>(c)],
               table[static_cast<std::size_t>(10 * kCols + c)] +
                   position[static_cast<std::size_t>(kFirstRow * kCols + c)]);
   }
   Floats whole_grad = backward(11, 0, 0);
-  table.resize(12 * kCols, kNan);  // the row of padding is never read
+  table.resize(12 * kCols, kNan);  // the padding row is never read
   Floats sum = forward(table.data(), 6, 0, 11);
   const Floats second = forward(table.data() + 6 * kCols, 6, 6, 11);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
@@ -163,7 +163,7 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
   EXPECT_EQ(grads, whole_grad);
 }
 
-// Two samples of which a rank has positions 3, 4 and 9.
+// Two samples; the rank has positions 3, 4 and 9 of each.
 TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
   const std::vector<FtRun> runs = {{0, 3, 2}, {2, 9, 1}};
   const std::vector<std::int64_t> at = {3, 4, 9, 3, 4, 9};

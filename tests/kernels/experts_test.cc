@@ -1,10 +1,10 @@
-// The kernels of a mixture of experts.
+// Kernels of a mixture of experts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "kernels/cpu/reference_experts.h"
+#include "tests/kernels/reference/experts.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -50,7 +50,7 @@ class ExpertsTest : public KernelTest {
     route.expert_groups = s.expert_groups, route.group_limit = s.group_limit;
     route.softmax_first = s.softmax_first ? 1 : 0;
     Run(api_.route, route);
-    // The same choice, given, leads to the same.
+    // Replaying a choice gives the same result.
     Routed again = out;
     route.replay = 1;
     Run(api_.route, route);
@@ -90,7 +90,7 @@ std::vector<RouteShape> Shapes() {
   return shapes;
 }
 
-// Scores up to 3: an exponential of a difference below 6 is off by 8 roundings, the sum's fp64 adds
+// Scores are up to 3. An exponential of a difference below 6 has 8 rounding errors, the fp64 sum
 // none, the quotient one.
 TEST_P(ExpertsTest, RouteEqualsTheReferenceForEveryShape) {
   for (const RouteShape& s : Shapes()) {
@@ -118,7 +118,7 @@ TEST_P(ExpertsTest, RouteTakesTheLowerOfEqualScoresAndPutsNanLast) {
   EXPECT_EQ(RouteRows({2, 2, 0, true}, {kNan, kNan}).chosen, (Ids{0, 1}));
 }
 
-// Three tokens ask for expert 1, which has room for two: by hand.
+// Three tokens choose expert 1, which has room for two. Computed by hand.
 TEST_P(ExpertsTest, RouteDropsWhatPassesTheCapacity) {
   const Routed routed = RouteRows({2, 1, 2, false}, {0, 1, 0, 2, 3, 0, 0, 1});
   EXPECT_EQ(routed.chosen, (Ids{1, 1, 0, 1}));
@@ -127,17 +127,16 @@ TEST_P(ExpertsTest, RouteDropsWhatPassesTheCapacity) {
   EXPECT_EQ(routed.sources, (Ids{2, -1, 0, 1}));
 }
 
-// Two groups of two experts; a token goes to one of them, that with the larger sum of its two
-// probabilities: scores log(4, 3, 6, 0.5) sum to 7 and 6.5, so the best expert of all is not
-// chosen.
+// Two groups of two experts. A token uses the group with the larger sum of two probabilities.
+// Scores log(4, 3, 6, 0.5) sum to 7 and 6.5, so the best single expert is not chosen.
 TEST_P(ExpertsTest, RouteStaysInTheBestGroups) {
   const Floats logits = {std::log(4.0F), std::log(3.0F), std::log(6.0F), std::log(0.5F)};
   EXPECT_EQ(RouteRows({4, 2, 0, false, 1, 2, 1}, logits).chosen, (Ids{0, 1}));
   EXPECT_EQ(RouteRows({4, 2, 0, false}, logits).chosen, (Ids{2, 0}));
 }
 
-// Rows 0 and 1 are a piece, 2 and 3 another; with room for 3 an expert has 2 rows of each piece, of
-// which the last is not used.
+// Rows 0 and 1 are one piece, 2 and 3 another. With room for 3, an expert has 2 rows in each piece;
+// the last one is unused.
 TEST_P(ExpertsTest, RouteDealsRowsPieceByPiece) {
   const Floats logits = {1, 0, 0, 1, 1, 0, 1, 0};
   const Routed dropless = RouteRows({2, 1, 0, false, 2}, logits);
@@ -148,8 +147,8 @@ TEST_P(ExpertsTest, RouteDealsRowsPieceByPiece) {
   EXPECT_EQ(roomy.places, (Ids{0, 2, 1, 4}));
 }
 
-// The slope of both losses along the scores. The choice is constant where no two scores are within
-// the differences' step.
+// Slope of both losses with respect to the scores. The choice stays constant, because no two scores
+// are within the step of the differences.
 TEST(ReferenceRoute, BackwardIsTheSlopeOfWeightsAndBalance) {
   for (const RouteShape& s : Shapes()) {
     if (s.capacity > 1) continue;
@@ -171,8 +170,9 @@ TEST(ReferenceRoute, BalanceIsOneTimesItsWeightWhenEvenAndExpertsTimesItWhenAllG
   EXPECT_DOUBLE_EQ(reference::BalanceLoss(s, 0.5, {1, 0, 0, 0, 1, 0, 0, 0}, {2, 0, 0, 0}), 2.0);
 }
 
-// Probabilities and weights are off by 10 roundings of at most 1, d_weights are at most 1 and the
-// balance's slope 0.3 * 7 * 17 / 17^2 < 0.13; a row's sums have per_token and experts terms.
+// Probabilities and weights have 10 rounding errors of numbers up to 1. d_weights are at most 1,
+// the balance loss has a slope of 0.3 * 7 * 17 / 17^2 < 0.13. The sums of a row have per_token and
+// experts terms.
 TEST_P(ExpertsTest, RouteBackwardEqualsTheReference) {
   for (const RouteShape& s : Shapes()) {
     for (const std::int64_t rows : {0, 1, 17}) {
@@ -229,7 +229,7 @@ TEST_P(ExpertsTest, RowsGoToTheirExpertsAndBack) {
           FtExpertCombine{z.data(), routed.places.data(), weights, sum.data(), c.tokens,
                           expert_rows, c.cols, c.route.per_token, FT_F32});
       ExpectClose(sum, reference::ExpertCombine(shape, ToDouble(z), routed.places, double_weights),
-                  {2.0 * 2.0 * kUnit}, "combine");  // two terms of at most 1, a rounding each
+                  {2.0 * 2.0 * kUnit}, "combine");  // two terms of at most 1, one rounding each
     }
     Floats dots(routed.places.size(), kNan);
     Run(api_.expert_dots, FtExpertDots{x.data(), z.data(), routed.places.data(), dots.data(),
@@ -239,7 +239,7 @@ TEST_P(ExpertsTest, RowsGoToTheirExpertsAndBack) {
   }
 }
 
-// Combine's gradients are a weighted gather and the dots.
+// The gradients of combine are a weighted gather and dot products.
 TEST(ReferenceExperts, RowsHaveTheSlopesThatTheirCounterpartsGive) {
   for (const std::int64_t capacity : {0, 2}) {
     const RouteShape s{3, 2, capacity, false};
@@ -271,9 +271,9 @@ TEST(ReferenceExperts, RowsHaveTheSlopesThatTheirCounterpartsGive) {
 }
 
 struct GroupedCase {
-  Ids counts;  // of each run of rows
+  Ids counts;  // rows of each run
   std::int64_t experts, out, in;
-  bool equal;  // no counts are given
+  bool equal;  // no counts are passed
   std::int64_t stride = 0;
 };
 
@@ -300,7 +300,7 @@ TEST_P(ExpertsTest, GroupedGemmEqualsTheReferenceForUnequalRuns) {
     const reference::GroupedShape shape{c.experts, c.out, c.in};
     const Floats x = Random(rows * c.in, 16), dy = Random(rows * c.out, 17),
                  w = Random(c.experts * c.out * c.in, 18);
-    // Counts of runs as they lie: with a stride, those of all experts apart from other numbers.
+    // Counts as stored in memory: with a stride, other numbers lie between those of the experts.
     Ids counts = c.counts;
     if (c.stride > 0) {
       counts.assign(c.counts.size() / static_cast<std::size_t>(c.experts) *

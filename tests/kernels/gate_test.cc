@@ -1,4 +1,4 @@
-// Gates of rows, and what balances a router and scales a loss: by hand.
+// Gates of rows, balancing of a router and loss scaling, computed by hand.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -12,8 +12,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class GateTest : public KernelTest {};
 
-// sigmoid(log 3) = 3/4, sigmoid(0) = 1/2. Backward of the first row: dx = 3/4 dy, dy . x = 2 * 4 +
-// 1 * 8 = 16, times 3/4 * 1/4.
+// sigmoid(log 3) = 3/4 and sigmoid(0) = 1/2. Backward of the first row: dx = 3/4 dy; the score's
+// gradient is dy . x = 2 * 4 + 1 * 8 = 16, times 3/4 * 1/4.
 TEST_P(GateTest, ScalesRowsByTheSigmoidOfTheirScores) {
   const Floats x = {4, 8, 2, 6}, scores = {std::log(3.0F), 0};
   Floats y(4, kNan);
@@ -29,8 +29,8 @@ TEST_P(GateTest, ScalesRowsByTheSigmoidOfTheirScores) {
   ExpectClose(d_scores, {3, -1}, {1e-6}, "d_scores");
 }
 
-// Three tokens of two experts each: expert 0 twice, 1 once, 2 three times, 3 never. The mean is 6 /
-// 4, so that 0 and 2 are above it.
+// Three tokens with two experts each: expert 0 twice, 1 once, 2 three times, 3 never. The mean is 6
+// / 4, so experts 0 and 2 are above it.
 TEST_P(GateTest, MovesBiasesAgainstLoads) {
   const std::vector<std::int32_t> chosen = {2, 0, 2, 1, 0, 2};
   Floats loads = {0, 0, 0, 0}, bias = {0.5, 0, -1, 0};
@@ -39,12 +39,13 @@ TEST_P(GateTest, MovesBiasesAgainstLoads) {
   Run(api_.balance_bias, FtBalanceBias{loads.data(), bias.data(), 4, 0.25F});
   EXPECT_EQ(bias, (Floats{0.25, 0.25, -1.25, 0.25}));
   EXPECT_EQ(loads, (Floats{0, 0, 0, 0}));
-  loads = {3, 3, 3, 3};  // nobody is off the mean
+  loads = {3, 3, 3, 3};  // no expert differs from the mean
   Run(api_.balance_bias, FtBalanceBias{loads.data(), bias.data(), 4, 0.25F});
   EXPECT_EQ(bias, (Floats{0.25, 0.25, -1.25, 0.25}));
 }
 
-// From 4 with a window of 2: good, bad (2), good, good (4), bad (2), bad (1), bad: not below 1.
+// Steps from scale 4 with a window of 2: good, bad (2), good, good (4), bad (2), bad (1), bad:
+// stays 1.
 TEST_P(GateTest, ScalesTheLossByItsHistory) {
   Floats doublings = {0}, since = {0};
   const auto step = [&](float not_finite) {
@@ -57,8 +58,8 @@ TEST_P(GateTest, ScalesTheLossByItsHistory) {
   for (const auto& [not_finite, expected] : steps) EXPECT_EQ(step(not_finite), expected);
 }
 
-// 2 to the power that the state says is part of the scale: of a loss's gradient, of a balance's,
-// and of what an update undoes.
+// 2 to the power in the state is part of the scale. It multiplies the gradients of the loss and of
+// the balance loss, and the update divides by it.
 TEST_P(GateTest, ScalesByPowersOfTwo) {
   const std::int32_t target = 1;
   const float lse = std::log(2.0F), power = 3;

@@ -20,7 +20,7 @@ double Largest(const Tensor& x) {
   return most;
 }
 
-// One norm's inputs and what the reference makes of them. x is in [-1, 1] off centre by `shift`.
+// The inputs of one norm and the results of its reference. x is in [-1, 1], moved by `shift`.
 struct NormCase {
   std::int64_t rows, cols;
   bool rms;
@@ -55,11 +55,11 @@ struct NormCase {
 
 class NormTest : public KernelTest {
  protected:
-  // Relative errors of a row with n columns. The mean, a sum, is off by R(n + 1) * 1.25, as |x|
-  // <= 1.25. Each deviation is off by as much and its own rounding; the variance by R(n + 2) (its
-  // sum) and 2 R(n + 1) * 1.25 / deviation (its terms), rstd by half of that and 3 units; y by a
-  // deviation times rstd and 3 units. A column of 1 has deviation 0 and rstd 1 / sqrt(epsilon) =
-  // 316, which magnifies the mean's error: hence rstd as a factor.
+  // Relative errors for a row with n columns, with R as Roundings. The mean is a sum and has R(n +
+  // 1) * 1.25, as |x| <= 1.25. Each deviation has as much plus its own rounding. The variance has
+  // R(n + 2) from its sum and 2 R(n + 1) * 1.25 / deviation from its terms. rstd has half of that
+  // plus 3 units, y a deviation times rstd plus 3 units. A column of 1 has deviation 0 and rstd 1 /
+  // sqrt(epsilon) = 316, which magnifies the mean's error; so rstd is a factor.
   static double Factor(const NormCase& c) {
     return (3.0 * Roundings(c.cols + 2) + 8.0 * kUnit) * Largest(c.out.rstd);
   }
@@ -89,9 +89,9 @@ class NormTest : public KernelTest {
     }
   }
 
-  // dx = rstd (a - mean a - normal * mean(a normal)) with |a| <= 1 and normal = (x - mean) rstd of
-  // mean square 1: both means are sums of n terms of mean size at most 1, the second one multiplied
-  // by normal.
+  // dx = rstd (a - mean a - normal * mean(a normal)), with |a| <= 1 and normal = (x - mean) rstd of
+  // mean square 1. Both means are sums of n terms with a mean size of at most 1; the second is
+  // multiplied by normal.
   static Tensor BackwardBound(const NormCase& c) {
     double normal = 0.0;
     for (const float v : c.x) {
@@ -131,7 +131,7 @@ TEST_P(NormTest, ForwardEqualsTheReferenceAtRaggedSizes) {
   }
 }
 
-// Inputs around 1000 +- 1: a variance taken as mean(x^2) - mean^2 would lose it all (1e6 * unit is
+// Inputs around 1000 +- 1. A variance computed as mean(x^2) - mean^2 would be lost (1e6 * unit is
 // 0.06).
 TEST_P(NormTest, KeepsTheVarianceOfNumbersFarFromZero) {
   const NormCase c(3, 128, false, 1000.0F);
@@ -141,8 +141,8 @@ TEST_P(NormTest, KeepsTheVarianceOfNumbersFarFromZero) {
   Run(api_.norm_forward,
       FtNormForward{c.x.data(), c.weight.data(), c.bias.data(), y.data(), mean.data(), rstd.data(),
                     3, 128, kEpsilon, 0, FT_F32, FT_F32});
-  // The mean of 128 numbers near 1000 is off by at most (128 / 64 lanes + 8) roundings of 1001,
-  // 6e-4, which the variance (near 1/3) sees squared and each deviation sees once: 6e-4 * rstd.
+  // The mean of 128 numbers near 1000 has at most 128 / 64 lanes + 8 rounding errors of 1001, 6e-4.
+  // The variance (near 1/3) contains its square, each deviation contains it once: 6e-4 * rstd.
   ExpectClose(rstd, c.out.rstd, Scaled(c.out.rstd, 1e-4), "rstd");
   ExpectClose(y, c.out.y, {6e-4 * Largest(c.out.rstd)}, "y");
 }
@@ -174,7 +174,7 @@ TEST_P(NormTest, BackwardInputAddsTheResidualAlsoInPlace) {
   EXPECT_EQ(Bits(in_place), Bits(apart));
 }
 
-// Tolerance: a sum over rows of products of three numbers, each product three roundings.
+// Tolerance: a sum over rows of products of three numbers, with three rounding errors per product.
 TEST_P(NormTest, BackwardWeightEqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t cols : kCols) {
     for (const std::int64_t rows : {1, 31, 33, 65}) {
@@ -208,8 +208,8 @@ TEST_P(NormTest, BackwardWeightEqualsTheReferenceAtRaggedSizes) {
             expected_bias[i] += static_cast<double>(old[i]);
           }
         }
-        const double sum =
-            static_cast<double>(rows) * 2.25 * Largest(c.out.rstd) + 1.0;  // the terms' sizes
+        // Sizes of the terms.
+        const double sum = static_cast<double>(rows) * 2.25 * Largest(c.out.rstd) + 1.0;
         const double bound = Roundings(rows + 5) * sum;
         ExpectClose(weight, expected, {bound}, "weight");
         if (!rms) {
@@ -263,7 +263,7 @@ TEST(NormReference, BackwardIsTheDifferenceGradient) {
   }
 }
 
-// Against the two kernels that it stands for, to the bit; those are held to the reference above.
+// Compares with the two separate kernels bit by bit; these are compared with the reference above.
 TEST_P(NormTest, SumAndNormInOneEqualTheTwoToTheBit) {
   for (const std::int64_t cols : kRaggedSizes) {
     for (const bool rms : {false, true}) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -15,7 +15,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct AdamCase {
   std::int64_t elements, decayed, step;
-  float squared_norm;  // negative: none
+  float squared_norm;  // negative: no clipping
 };
 
 class AdamWTest : public KernelTest {
@@ -64,9 +64,10 @@ class AdamWTest : public KernelTest {
                       .max_norm = double{g.max_norm},
                       .squared_norm = double{c.squared_norm}},
                      ToDouble(grad), p, m, v);
-    // Moments: the clipping factor (3 roundings), two products, 1 - beta and a sum, of numbers up
-    // to 1. Parameters: below 1, one rounding, and lr * m / sqrt(v), whose m is below 2 over
-    // sqrt(0.01) after at most 1 / (1 - beta1) = 10 times: 16 roundings of lr * 200.
+    // Moments: the clipping factor (3 rounding errors), two products, 1 - beta and a sum, of
+    // numbers up to 1. Parameters: below 1, one rounding error, and lr * m / sqrt(v). There m is
+    // below 2 and sqrt(v) above sqrt(0.01), with up to 1 / (1 - beta1) = 10 times: 16 rounding
+    // errors of lr * 200.
     ExpectClose(moment1, m, {8.0 * kUnit}, "moment1");
     ExpectClose(moment2, v, {8.0 * kUnit}, "moment2");
     ExpectClose(param, p, {(2.0 + 16.0 * 200.0 * double{g.lr}) * kUnit}, "param");
@@ -78,15 +79,15 @@ TEST_P(AdamWTest, EqualsTheReferenceAtRaggedSizes) {
     for (const std::int64_t step : {1, 2, 1000}) {
       Check({n, n / 2, step, -1.0F});
       Check({n, n, step, 25.0F});     // clipped to a fifth
-      Check({n, 0, step, 0.25F});     // below max_norm: left alone
-      Check({n, 2 * n, step, 0.0F});  // more decay than there are elements: all do
+      Check({n, 0, step, 0.25F});     // below max_norm: not clipped
+      Check({n, 2 * n, step, 0.0F});  // more decayed elements than there are: all decay
     }
   }
 }
 
-// Hand arithmetic: from m = v = 0 with g = 0.5, mhat = g and vhat = g^2, so the first step moves by
-// lr * g / (|g| + 1e-8), which is lr = 0.01; a decayed parameter of 2 loses 2 * 0.01 * 0.1 = 0.002
-// as well.
+// Computed by hand: from m = v = 0 with g = 0.5, mhat = g and vhat = g^2. The first step moves by
+// lr * g / (|g| + 1e-8), which is lr = 0.01. A decayed parameter of 2 also loses 2 * 0.01 * 0.1 =
+// 0.002.
 TEST_P(AdamWTest, FirstStepMovesByTheLearningRate) {
   FtAdamW g = Settings();
   Floats param = {2.0F, 2.0F};
@@ -127,7 +128,7 @@ TEST_P(AdamWTest, NanInAGradientOrInTheNormReachesTheParameter) {
   }
 }
 
-// Moments of one tensor in the format that a test asks for.
+// Moments of one tensor in the format under test.
 struct Moments {
   Moments(std::int64_t n, FtDtype format) : dtype(format) {
     const auto count = static_cast<std::size_t>(n);
@@ -144,7 +145,7 @@ struct Moments {
     g.absmax1 = largest1.data();
     g.absmax2 = largest2.data();
   }
-  // In fp32.
+  // The first or second moments, decoded to fp32.
   Floats Decoded(bool of_first) const {
     const auto& bytes = of_first ? first : second;
     Floats out;
@@ -173,10 +174,10 @@ struct Moments {
   Floats largest1, largest2;
 };
 
-// One step from the moments that are stored is AdamW's on what they decode to; the new ones are
-// stored within half a step of the format. bf16: 2^-8 of the number. 8 bits: half
-// a bin of the top decade, 0.45 / 64 of the block's largest first moment; of roots 0.45 / 128 of
-// the largest root r, so that second moments err by 2 r * r * 0.45 / 128 and the square of that.
+// One step from stored moments equals AdamW from their decoded values; new moments are within half
+// a step of the format. bf16: 2^-8 of the number. 8 bits: half a bin of the top decade, 0.45 / 64
+// of the block's largest first moment. Roots have 0.45 / 128 of the largest root r, so second
+// moments differ by 2 r * r * 0.45 / 128 and the square of that.
 TEST_P(AdamWTest, KeepsMomentsInShorterFormats) {
   for (const FtDtype dtype : {FT_BF16, FT_I8}) {
     for (const std::int64_t n : {1, 31, 255, 256, 257, 1000}) {
@@ -203,8 +204,9 @@ TEST_P(AdamWTest, KeepsMomentsInShorterFormats) {
                           .epsilon = double{g.epsilon},
                           .weight_decay = double{g.weight_decay}},
                          ToDouble(grad), p, m, v);
-        // A second moment that was stored as 0 beside a first that was not divides by its root:
-        // rounding errors of both grow with the step, which is at most lr * |m| / sqrt(v).
+        // The second moment may be stored as 0 while the first is not. Then the step divides by a
+        // tiny root, and the rounding errors of both grow with the step, which is at most lr * |m|
+        // / sqrt(v).
         Tensor bound1, bound2, bound_param;
         for (std::size_t i = 0; i < p.size(); ++i) {
           const std::size_t block = i / FT_SCALE_BLOCK;
@@ -246,7 +248,7 @@ TEST_P(AdamWTest, SkipsAStepWithoutATraceAndLeavesItOutOfBiasCorrection) {
     EXPECT_EQ(Bits(param), Bits(before));
     EXPECT_EQ(moments.first, other.first);
     EXPECT_EQ(moments.largest2, other.largest2);
-    // Step 2 after one that was skipped is step 1 of a run without it.
+    // Step 2 after a skipped step equals step 1 of a run without it.
     skipped = 1.0F;
     g.not_finite = &finite;
     g.step = 2;
@@ -263,9 +265,9 @@ TEST_P(AdamWTest, SkipsAStepWithoutATraceAndLeavesItOutOfBiasCorrection) {
   }
 }
 
-// Of an update by one factor of the gradients, then amended to another: what the second leaves by
-// itself. Moments are off by the roundings of (1 - beta) times the gradient's larger square, the
-// parameters by theirs and by what the way, lr * mean / root, of up to 10 * lr makes of it.
+// An update with one clipping factor, amended to another, equals an update with the second factor.
+// Moments have the rounding errors of (1 - beta) times the gradient's larger square. Parameters
+// have those of both updates, lr * mean / root, each up to 10 * lr.
 TEST_P(AdamWTest, AmendsAnUpdateToOneByAnotherNorm) {
   const float small = 0.04F, large = 25.0F;  // not clipped, and clipped to a fifth
   for (const std::int64_t n : kRaggedSizes) {
@@ -293,7 +295,7 @@ TEST_P(AdamWTest, AmendsAnUpdateToOneByAnotherNorm) {
       Run(api_.adamw_amend, FtAdamWAmend{g, then, nullptr});
       ExpectClose(first, ToDouble(twin_first), {8.0 * kUnit}, "moment1");
       ExpectClose(second, ToDouble(twin_second), {8.0 * kUnit}, "moment2");
-      // As in Check, twice.
+      // The bound of Check, twice.
       ExpectClose(param, ToDouble(twin), {2 * (2.0 + 16.0 * 200.0 * double{g.lr}) * kUnit},
                   "param");
     }
@@ -313,14 +315,14 @@ TEST_P(AdamWTest, AmendsNothingWhereTheUpdateStands) {
   g.moment1 = first.data();
   g.moment2 = second.data();
   g.squared_norm = &now;
-  Run(api_.adamw_amend, FtAdamWAmend{g, &then, nullptr});  // neither is clipped
+  Run(api_.adamw_amend, FtAdamWAmend{g, &then, nullptr});  // neither norm is clipped
   g.not_finite = &more;
-  Run(api_.adamw_amend, FtAdamWAmend{g, &then, &some});  // both are skipped
+  Run(api_.adamw_amend, FtAdamWAmend{g, &then, &some});  // both updates are skipped
   EXPECT_EQ(Bits(param), Bits(before));
 }
 
-// Back to where it was: each number after two roundings there and two back, of what is a 1 - decay
-// or a beta of it.
+// Reverts an update. Each number has two rounding errors from the update and two from its reversal,
+// of a part 1 - decay or beta of it.
 TEST_P(AdamWTest, TakesBackAnUpdateThatIsSkippedAfterAll) {
   const float none = 0.0F, some = 3.0F;
   for (const std::int64_t n : kRaggedSizes) {
@@ -346,7 +348,7 @@ TEST_P(AdamWTest, TakesBackAnUpdateThatIsSkippedAfterAll) {
   }
 }
 
-// A power of two times the gradients, undone by the update, leaves every bit in place.
+// A power of two times the gradients, undone by the update, changes no bit.
 TEST_P(AdamWTest, UndoesALossScaleThatIsAPowerOfTwo) {
   const Floats grad = Random(65, 2);
   Floats scaled = grad;
@@ -370,7 +372,7 @@ TEST_P(AdamWTest, UndoesALossScaleThatIsAPowerOfTwo) {
   EXPECT_EQ(Bits(results[0]), Bits(results[1]));
 }
 
-// Moments too small for their scale's inverse are stored as 0.
+// Moments too small for the inverse of their scale are stored as 0.
 TEST_P(AdamWTest, StoresTinyMomentsAsZero) {
   FtAdamW g = Settings();
   g.elements = 40;

@@ -9,8 +9,8 @@ namespace {
 
 class SgdTest : public KernelTest {};
 
-// p - lr * 0.1 * p - lr * factor * g with lr = 0.01: a product, a difference and a fused pair each,
-// 4 roundings of numbers below 1.1.
+// p - lr * 0.1 * p - lr * factor * g with lr = 0.01: a product, a difference and a fused pair each.
+// This makes 4 rounding errors of numbers below 1.1.
 TEST_P(SgdTest, EqualsItsFormulaAtRaggedSizes) {
   for (const std::int64_t n : kRaggedSizes) {
     for (const float squared_norm : {-1.0F, 0.25F, 25.0F}) {
@@ -46,7 +46,7 @@ TEST_P(SgdTest, EqualsItsFormulaAtRaggedSizes) {
   }
 }
 
-// p - lr g / 5 after p - lr g, and p again.
+// Amends p - lr g to p - lr g / 5, then reverts to p.
 TEST_P(SgdTest, AmendsAndTakesBack) {
   const float small = 0.04F, large = 25.0F, some = 1.0F;
   for (const std::int64_t n : kRaggedSizes) {

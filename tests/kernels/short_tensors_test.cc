@@ -1,9 +1,8 @@
-// Entries on tensors of 16 bits compute what the same entry computes in fp32 on their numbers, and
-// round it once.
+// Entries on 16-bit tensors give the fp32 result of the same entry, rounded once.
 #include <cstring>
 #include <vector>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/cpu/wide_copies.h"
 #include "tests/kernels/support.h"
 
@@ -27,7 +26,8 @@ class ShortTensorsTest : public KernelTest {};
 
 constexpr FtDtype kShort[] = {FT_BF16, FT_F16};
 
-// c is a slice of wider rows, of which the rest stays as it is; then fp32, which is added to.
+// c is a slice of wider rows, whose other columns stay unchanged. The second case adds to an fp32
+// c.
 TEST_P(ShortTensorsTest, GemmReadsShortOperandsAndWritesWhatIsAsked) {
   constexpr std::int64_t m = 5, n = 7, k = 9, ldc = 11;
   for (const FtDtype dtype : kShort) {
@@ -75,7 +75,7 @@ TEST_P(ShortTensorsTest, NormsReadShortRowsAndFp32Weights) {
   }
 }
 
-// The norm of a fused sum reads it as it is stored.
+// The norm of a fused sum reads the sum as stored, after rounding.
 TEST_P(ShortTensorsTest, AFusedSumAndNormAreTheTwoKernels) {
   constexpr std::int64_t rows = 4, cols = 20;
   const FtDtype d = FT_BF16;
@@ -129,8 +129,8 @@ TEST_P(ShortTensorsTest, AttentionReadsAndWritesPackedRows) {
   EXPECT_EQ(short_dqkv, Shortened(d, dqkv));
 }
 
-// The master moves by the widened gradient; the weights are the master, rounded. A step that is
-// skipped leaves both.
+// The master moves by the gradient converted to fp32; the weights are the rounded master. A skipped
+// step leaves both unchanged.
 TEST_P(ShortTensorsTest, UpdatesWriteTheMasterAndItsShortCopy) {
   constexpr std::int64_t n = 37;
   for (const FtDtype dtype : kShort) {
@@ -155,7 +155,7 @@ TEST_P(ShortTensorsTest, UpdatesWriteTheMasterAndItsShortCopy) {
   }
 }
 
-// Weights without a master are what the update makes of them in fp32, rounded once by the noise.
+// Weights without a master equal the fp32 update rounded once, stochastically.
 TEST_P(ShortTensorsTest, UpdatesRoundWeightsWithoutAMasterStochastically) {
   constexpr std::int64_t n = 301;
   const Codes start = Shortened(FT_BF16, Random(n, 1));
@@ -188,7 +188,7 @@ TEST_P(ShortTensorsTest, UpdatesRoundWeightsWithoutAMasterStochastically) {
   EXPECT_EQ(Bits(Longer(FT_BF16, param)), Bits(expected));
 }
 
-// 1 + 2^-8 + 2^-8 is 1 + 2^-7 in bf16 if it is rounded once, and 1 if after each sum.
+// 1 + 2^-8 + 2^-8 in bf16: 1 + 2^-7 if rounded once, 1 if rounded after each addition.
 TEST_P(ShortTensorsTest, SumsOverRanksAreRoundedOnce) {
   const Codes one = Shortened(FT_BF16, {1.0F}), small = Shortened(FT_BF16, {0.00390625F});
   const void* const sources[] = {one.data(), small.data(), small.data()};

@@ -12,7 +12,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class SquaredNormTest : public KernelTest {};
 
-// Sums are in double: one rounding to fp32 of the result, and of the accumulated sum.
+// Sums are in double precision: one rounding of the result to fp32, and one of the accumulated sum.
 TEST_P(SquaredNormTest, EqualsTheReferenceAtRaggedSizes) {
   for (const std::int64_t n : {0, 1, 31, 32, 33, 65, 100'003}) {
     for (const bool accumulate : {false, true}) {
@@ -25,7 +25,7 @@ TEST_P(SquaredNormTest, EqualsTheReferenceAtRaggedSizes) {
   }
 }
 
-// 1 + 2^26 ones: in fp32 every further one would be lost.
+// 2^26 plus many ones: a sum in fp32 would lose each of them.
 TEST_P(SquaredNormTest, LosesNoSmallNumbersBesideALargeOne) {
   Floats x(100'000, 1.0F);
   x[0] = 8192.0F;  // its square is 2^26, whose fp32 neighbours are 8 apart
@@ -65,8 +65,8 @@ TEST_P(SumRanksTest, AddsInRankOrderToTheBit) {
     Floats out(expected.size(), kNan);
     Run(api_.sum_ranks, FtSumRanks{sources.data(), out.data(), n, 5, 0, FT_F32});
     EXPECT_EQ(Bits(out), Bits(expected));
-    Run(api_.sum_ranks,
-        FtSumRanks{sources.data(), ranks[3].data(), n, 5, 0, FT_F32});  // onto a source
+    Run(api_.sum_ranks, FtSumRanks{sources.data(), ranks[3].data(), n, 5, 0,
+                                   FT_F32});  // writes to one of its sources
     EXPECT_EQ(Bits(ranks[3]), Bits(expected));
   }
 }

@@ -7,15 +7,15 @@
 #include <random>
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/host_shim.h"
-#include "kernels/cuda/shim_device.h"
+#include "kernels/cuda/shim/host_shim.h"
+#include "kernels/cuda/shim/shim_device.h"
 #undef __restrict__
 #endif
 
 namespace foretrain::test {
 namespace {
 
-const FtDeviceApi* gpu = nullptr;  // of UseGpu
+const FtDeviceApi* gpu = nullptr;  // set by UseGpu
 
 }  // namespace
 
@@ -50,7 +50,7 @@ std::vector<Variant> CpuVariants() {
 
 std::vector<Variant> CudaVariants() {
   std::vector<Variant> variants;
-  // ThreadSanitizer does not know of fibers.
+  // ThreadSanitizer does not support fibers.
 #if FORETRAIN_HAVE_CUDA_SHIM && !defined(__SANITIZE_THREAD__)
   for (const CudaThreads cuda :
        {CudaThreads::kForward, CudaThreads::kReverse, CudaThreads::kRandom}) {
@@ -101,8 +101,8 @@ Queue MakeQueue(const Variant& variant) {
 }
 
 Floats Random(std::int64_t n, std::uint32_t seed, float scale) {
-  std::mt19937 engine(
-      seed);  // its numbers are the same everywhere, those of the standard distributions are not
+  // The same numbers on every platform, unlike the standard distributions.
+  std::mt19937 engine(seed);
   Floats x;
   for (std::int64_t i = 0; i < n; ++i) {
     const double unit = static_cast<double>(engine()) / 4294967296.0;

@@ -1,6 +1,5 @@
-// A cuBLASLt for tests, on host memory: products in fp64 of what the descriptors say, and its
-// refusals of codes of 8 bits that are not in the format TN. Leaves out batches and orders of
-// matrices other than by columns.
+// A cuBLASLt for tests, on host memory: products in fp64 as the descriptors say. Like the real one
+// it refuses 8-bit codes that are not in the format TN. Leaves out batches and row-major matrices.
 #include "tests/plugins/fake_cublaslt.h"
 
 #include <cublasLt.h>
@@ -13,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 
 namespace {
 
@@ -82,14 +81,14 @@ void Write(void* at, cudaDataType type, std::int64_t i, double x) {
   }
 }
 
-// TF32 by leaving the last 13 bits out: this library's way.
+// TF32 by dropping the last 13 bits, as this library does.
 double Cut(double x) {
   const std::uint32_t bits = foretrain::BitsOfFloat(static_cast<float>(x));
   return foretrain::FloatOfBits(bits & 0xffffe000U);
 }
 
-// Scales of blocks of one operand, of which `rows` are multiplied over `depth`: where that of row i
-// and number k of the depth lies (cuBLAS, section "128-element 1D and 128x128 2D Block Scaling").
+// Scales of the blocks of one operand, of which `rows` are multiplied over `depth`: position of the
+// scale of row i and depth k (cuBLAS, section "128-element 1D and 128x128 2D Block Scaling").
 struct Scaling {
   const float* at;
   cublasLtMatmulMatrixScale_t mode;
@@ -103,7 +102,7 @@ struct Scaling {
   }
 };
 
-// Codes of 8 bits with scales of 128, or of 128 x 128 for one of both.
+// 8-bit codes with scales per 128 numbers, or per 128 x 128 for one of the operands.
 bool TakesScaling(const Product& p, const Matrix& a, const Matrix& b) {
   const auto of_a = p.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
              of_b = p.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE);

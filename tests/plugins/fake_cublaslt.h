@@ -1,4 +1,4 @@
-// What tests tell their cuBLASLt, tests/plugins/fake_cublaslt.cc, and what it tells them.
+// Controls and records of the tests' cuBLASLt, tests/plugins/fake_cublaslt.cc.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 namespace foretrain {
 
 struct FakeCublasLt {
-  int algorithms = 4;                 // that there are for a product
-  std::set<int> refused;              // epilogues that it has no algorithm for
+  int algorithms = 4;                 // number of algorithms for a product
+  std::set<int> refused;              // epilogues without an algorithm
   std::set<std::uint64_t> not_taken;  // algorithms that its check refuses
-  std::int64_t workspace_bytes = 0;   // that an algorithm needs
+  std::int64_t workspace_bytes = 0;   // needed by each algorithm
   std::uint64_t version = 130100;
-  std::vector<std::uint64_t> ran;                // the algorithm of each product
-  std::vector<int> epilogues;                    // and its epilogue
-  std::vector<int> compute;                      // and cublasComputeType_t
-  std::vector<std::pair<int, int>> scale_modes;  // and cublasLtMatmulMatrixScale_t of a and of b
+  std::vector<std::uint64_t> ran;                // algorithm of each product
+  std::vector<int> epilogues;                    // epilogue of each product
+  std::vector<int> compute;                      // cublasComputeType_t of each product
+  std::vector<std::pair<int, int>> scale_modes;  // cublasLtMatmulMatrixScale_t of a and b
 };
 FakeCublasLt& FakeLibrary();
 

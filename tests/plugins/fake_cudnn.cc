@@ -1,7 +1,7 @@
-// A libcudnn.so.9 for tests, on host memory: it checks descriptors as the backend API's
-// documentation describes them, and a run computes what its graph says, operation by operation in
-// fp64, each result rounded to its tensor's type. Leaves out every operation that attention does
-// not need. Workspaces are those that cuDNN 9.13 to 9.28 asked for on compute capability 9.0.
+// A libcudnn.so.9 for tests, on host memory. It checks descriptors as the documentation of the
+// backend API describes them. A run computes its graph operation by operation in fp64, each result
+// rounded to its tensor's type. Only the operations of attention exist. Workspaces have the sizes
+// that cuDNN 9.13 to 9.28 requested on compute capability 9.0.
 #include "tests/plugins/fake_cudnn.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int foretrain::fake_cudnn::Wrong(const std::string& what) {
 
 namespace {
 
-// Bytes of one element of an attribute; 0: a type that is not known.
+// Bytes of one element of an attribute; 0 for an unknown type.
 std::size_t BytesOf(int element) {
   switch (element) {
     case 0:  // a handle
@@ -52,7 +52,7 @@ std::size_t BytesOf(int element) {
   }
 }
 
-// The type that an attribute's elements must have; -1: an attribute that is not known.
+// The type that an attribute's elements must have; -1 for an unknown attribute.
 int ElementOf(int name) {
   static const std::map<int, std::set<int>> kNames = {
       {14, {0}},
@@ -82,7 +82,7 @@ std::vector<const Object*> TensorsOf(const Object& op) {
   return tensors;
 }
 
-// Tensors in memory and numbers by value, by their numbers.
+// Tensors in memory and numbers passed by value, by their ids.
 std::map<std::int64_t, const Object*> StoredIn(const Object& graph) {
   std::map<std::int64_t, const Object*> stored;
   for (const Object* const op : graph.All<const Object*>(801)) {
@@ -93,8 +93,8 @@ std::map<std::int64_t, const Object*> StoredIn(const Object& graph) {
   return stored;
 }
 
-// 16 bits a gradient of a score where the last operation is a product, and whole heads of keys'
-// gradients where query heads share them.
+// 16 bits per gradient of a score if the last operation is a product, and whole heads of key
+// gradients if query heads share them.
 std::int64_t WorkspaceOf(const Object& graph) {
   const auto ops = graph.All<const Object*>(801);
   const auto round = [](std::int64_t rows) { return (rows + 63) / 64 * 64; };
@@ -164,7 +164,7 @@ int FinishPlan(Object& plan) {
   if (config == nullptr) return Wrong("a plan without an engine");
   if (config->One<int>(1) < control.refused_configs) return kNotSupported;
   const std::int64_t bytes = WorkspaceOf(*config->Of(201));
-  if (bytes > control.most_bytes) return kNotSupported;
+  if (bytes > control.max_bytes) return kNotSupported;
   auto& held = plan.attributes[402];
   held.resize(sizeof bytes);
   std::memcpy(held.data(), &bytes, sizeof bytes);

@@ -1,4 +1,4 @@
-// A graph of cuDNN's operations, run on host memory in fp64, each result rounded to its tensor's
+// Runs a graph of cuDNN operations on host memory in fp64, each result rounded to its tensor's
 // type. Part of the tests' cuDNN, fake_cudnn.cc, which includes it once.
 #pragma once
 
@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 
 namespace foretrain::fake_cudnn {
 
 using Sizes = std::array<std::int64_t, 4>;
 
-// Notes the first thing that a caller did against the rules; the status of a bad parameter.
+// Records the first violation of the rules; returns the status of a bad parameter.
 int Wrong(const std::string& what);
 
 enum Type {
@@ -42,7 +42,7 @@ struct Object {
   int type;
   bool finalized = false;
   std::map<int, std::vector<std::uint8_t>> attributes;
-  std::map<int, int> elements;  // the type of each attribute's
+  std::map<int, int> elements;  // type of each attribute's elements
 
   template <class T>
   std::vector<T> All(int name) const {
@@ -135,7 +135,7 @@ class Run {
   struct Value {
     Shape shape;
     std::vector<double> at;  // in the order of sizes
-    // Sizes of 1 stand for all of another tensor's.
+    // Sizes of 1 are broadcast to the size of the other tensor.
     double Spread(const Sizes& place) const {
       std::int64_t i = 0;
       for (std::size_t d = 0; d < 4; ++d) {
@@ -156,7 +156,7 @@ class Run {
     return values_[&tensor] = std::move(value);
   }
 
-  // Rounds, and writes what lies in memory.
+  // Rounds the values, and writes those that lie in memory.
   bool Put(const Object& tensor, std::vector<double> x) {
     const Shape shape = ShapeOf(tensor);
     if (static_cast<std::int64_t>(x.size()) != Count(shape.sizes)) {
@@ -260,7 +260,7 @@ class Run {
     return Put(*op.Of(1611), std::move(y));
   }
 
-  // The same memory by other strides.
+  // The same memory with other strides.
   bool View(const Object& op) {
     const Value& x = Of(*op.Of(2200));
     const Shape shape = ShapeOf(*op.Of(2201));

@@ -1,5 +1,4 @@
-// A driver of the tests: FAKE_GPUS of them with the figures of an H200; where there is none it does
-// not start.
+// A driver for tests: FAKE_GPUS GPUs with the properties of an H200; it fails to start without any.
 #include <cstddef>
 #include <cstdio>
 

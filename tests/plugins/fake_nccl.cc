@@ -1,7 +1,6 @@
-// A libnccl.so.2 of the tests: ranks are threads, memory is the host's, and a call goes wrong on
-// demand. A collective keeps the stream that it was given to until all members have come, as NCCL's
-// kernels do, and a send until it is received: work in an order that could not end does not end
-// here either.
+// A libnccl.so.2 for tests: ranks are threads, memory is the host's, and calls fail on demand. Like
+// NCCL's kernels, a collective blocks its stream until all members have come, and a send until it
+// is received. So an order of work that would deadlock in NCCL deadlocks here too.
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -54,16 +53,16 @@ struct Comm {
   Group* group;
   int rank;
   std::int64_t calls = 0;
-  int pending = 0;  // where nothing works later
+  int pending = 0;  // if no work is deferred
   bool finalized = false;
   bool aborted = false;
 };
-// Work may outlive the handle: it holds what it needs.
+// Deferred work may outlive the handle, so it shares ownership.
 using Held = std::shared_ptr<Comm>;
 
 std::mutex mutex;
 std::condition_variable changed;
-std::map<std::string, Group> groups;  // guarded by mutex, as all of them
+std::map<std::string, Group> groups;  // guarded by mutex, as are all of them
 std::map<Comm*, Held> comms;          // guarded by mutex
 
 Held Hold(Comm* comm) {
@@ -96,7 +95,7 @@ void Write(void* to, int type, std::size_t i, float value) {
 }
 float Joined(float a, float b, int op) { return op == 2 ? (a > b ? a : b) : a + b; }
 
-// What `count` elements from `first` on of all members add up to, in the order of members.
+// Sum over all members of `count` elements from `first` on, added in the order of members.
 std::vector<float> Sum(const Call& call, std::size_t first, std::size_t count) {
   std::vector<float> sum(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -113,7 +112,8 @@ void Finish(Call& call) {
   const Part& any = *call.parts.front();
   const std::size_t count = any.count, n = call.parts.size();
   const std::size_t bytes = count * BytesOf(any.type);
-  // All is read before anything is written: in place, one's output is another's input.
+  // Everything is read before anything is written: in place, the output of one is the input of
+  // another.
   std::vector<std::vector<char>> gathered(n);
   std::vector<std::vector<float>> sums(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -134,7 +134,7 @@ void Finish(Call& call) {
   }
 }
 
-// What a stream does with a call.
+// The part of a call that a stream executes.
 void Meet(const Held& comm, std::int64_t number, const Part& part) {
   std::unique_lock<std::mutex> lock(mutex);
   if (comm->aborted) return;
@@ -195,7 +195,7 @@ void Exchange(const Held& comm, const std::vector<Transfer>& transfers) {
   }
 }
 
-// Does the work where the stream's turn comes or, without streams, in a thread of its own.
+// Runs the work when its turn on the stream comes or, without streams, on a thread of its own.
 int Give(const Held& comm, void* stream, std::function<void()> work) {
   if (control.give != nullptr) {
     control.give(
@@ -236,7 +236,7 @@ int Add(Transfer transfer) {
     grouped.clear();
     return 3;
   }
-  if (opened <= 0) return 4;  // all of the runtime's transfers stand in groups
+  if (opened <= 0) return 4;  // the runtime issues all transfers in groups
   grouped.push_back(std::move(transfer));
   return 0;
 }

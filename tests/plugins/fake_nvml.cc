@@ -1,5 +1,5 @@
-// An NVML of the tests: four GPUs as FAKE_LINKS says. 1: 0 and 1 by four NVLinks of their own, the
-// others by PCIe and the host; 2: all by 18 links to switches; 0: the library does not start.
+// An NVML for tests: four GPUs connected as FAKE_LINKS says. 1: 0 and 1 by four NVLinks, the others
+// by PCIe and the host. 2: all by 18 links to switches. 0: the library does not start.
 #include <cstdio>
 #include <cstring>
 
@@ -47,7 +47,7 @@ int nvmlDeviceGetPciInfo_v3(Device* device, PciInfo* pci) {
   SetPci(device->number, pci);
   return 0;
 }
-// 2 and 3 on one switch, 0 and 1 under several, each pair on a NUMA node of its own.
+// 2 and 3 share one switch, 0 and 1 are below several; each pair has a NUMA node of its own.
 int nvmlDeviceGetTopologyCommonAncestor(Device* a, Device* b, int* level) {
   const bool same_node = a->number / 2 == b->number / 2;
   *level = !same_node ? 50 : a->number / 2 == 1 ? 10 : 20;
@@ -66,8 +66,8 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(Device*, unsigned, int* type) {
   *type = FAKE_LINKS == 2 ? 2 : 0;
   return 0;
 }
-// Readings: what a driver of some years ago tells, GPU 1 all of it, the others neither their power
-// nor their PCIe link, as in a virtual machine.
+// Readings of an older driver: GPU 1 has all of them, the others neither power nor PCIe link, as in
+// a virtual machine.
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, Device** device) {
   for (Device& one : devices) {
     PciInfo pci;

@@ -1,5 +1,5 @@
-// A plugin of the tests: the table's version and what its device_count answers come from
-// FAKE_VERSION and FAKE_DEVICES; with FAKE_VERSION below 0 there is no function at all.
+// A plugin for tests: FAKE_VERSION is the version of its table and FAKE_DEVICES its device_count.
+// With FAKE_VERSION below 0 the entry function is missing.
 #include <cstdio>
 
 #include "base/device_api.h"

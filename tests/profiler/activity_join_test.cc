@@ -99,14 +99,14 @@ TEST(ActivityJoin, CountsRecordsWithoutAUsableTimeAndDrawsNone) {
   join.Add(Tag(7, 100, 0, 0));
   join.Add(Kernel(7, 0, 0));
   join.Add(Kernel(7, 50, 40));
-  join.Add(Kernel(7, 50, 50));  // of no length, and that is a time
+  join.Add(Kernel(7, 50, 50));  // length 0 is valid
   EXPECT_EQ(Settled(join, true).size(), 1U);
   EXPECT_EQ(join.counts().records, 3);
   EXPECT_EQ(join.counts().invalid, 2);
 }
 
-// One launch of a graph has one correlation for all of its nodes: the node says which op, the
-// launch's tag which step.
+// A launch of a graph has one correlation for all its nodes. The node tells the op, and the
+// launch's tag the step.
 TEST(ActivityJoin, TellsTheNodesOfAGraphApart) {
   ActivityJoin join;
   join.Add(Node(1, 100, 2));
@@ -117,7 +117,7 @@ TEST(ActivityJoin, TellsTheNodesOfAGraphApart) {
     join.Add(Kernel(launch, 10, 20, 1));
     join.Add(Kernel(launch, 20, 30, 2));
   }
-  join.Add(Kernel(6, 40, 50, 3));  // a node made outside of any op: the graph's own
+  join.Add(Kernel(6, 40, 50, 3));  // a node created outside any op belongs to the graph
   const auto out = Settled(join);
   ASSERT_EQ(out.size(), 5U);
   EXPECT_EQ(out[0].owner, (ActivityOwner{100, 5, 2}));
@@ -131,7 +131,7 @@ TEST(ActivityJoin, SumsLaunchesWaitsAndWhatRecordingTook) {
   ActivityJoin join;
   join.Add(Tag(7, 100, 0, 0));
   join.Add(Tag(8, 100, 0, 0));
-  // The driver's part of call 7 and then all of it, call 8, and one that is no op's.
+  // Call 7 as recorded by the driver and by the runtime, call 8, and a call for no op.
   for (const auto& [kind, correlation, start, end] :
        {std::tuple{FT_ACTIVITY_LAUNCH, 7U, 11, 14}, std::tuple{FT_ACTIVITY_LAUNCH, 7U, 10, 15},
         std::tuple{FT_ACTIVITY_LAUNCH, 8U, 20, 27}, std::tuple{FT_ACTIVITY_LAUNCH, 9U, 40, 41},
@@ -145,12 +145,12 @@ TEST(ActivityJoin, SumsLaunchesWaitsAndWhatRecordingTook) {
   EXPECT_EQ(counts.wait_ns, 70);
   EXPECT_EQ(counts.overhead_ns, 3);
   EXPECT_EQ(counts.records, 0);
-  EXPECT_EQ(Settled(join, true).size(), 3U);  // the launches that are an op's
+  EXPECT_EQ(Settled(join, true).size(), 3U);  // launches with an op
   EXPECT_EQ(counts.device_ns, 0);
 }
 
 TEST(ActivityJoin, KeepsTheNewestTags) {
-  ActivityJoin join(/*rounds=*/1, /*most_tags=*/2);
+  ActivityJoin join(/*rounds=*/1, /*max_tags=*/2);
   for (const std::uint64_t correlation : {1U, 2U, 3U}) join.Add(Tag(correlation, 100, 0, 0));
   for (const std::uint64_t correlation : {1U, 2U, 3U}) join.Add(Kernel(correlation, 10, 20));
   const auto out = Settled(join);

@@ -18,8 +18,8 @@ TEST(ClockFit, OneSampleGivesTheOffsetAndHalfItsWidthAsError) {
   EXPECT_EQ(fit.error_ns, 20);
 }
 
-// A device that runs 100 parts in a million fast from an offset of 10^18: after 10 s of the host
-// its clock has gone 10.001 s.
+// A device 100 parts in a million fast, with an offset of 10^18: after 10 s of the host its clock
+// has advanced by 10.001 s.
 TEST(ClockFit, FindsOffsetAndDrift) {
   constexpr std::int64_t kOffset = 1'000'000'000'000'000'000;
   std::vector<ClockSample> samples;
@@ -44,15 +44,15 @@ TEST(ClockFit, LeavesInterruptedReadingsOut) {
 }
 
 TEST(ClockFit, TellsNoDriftFromSamplesThatLieClose) {
-  // 1 ms apart and 100 ns off: a line through them would be 10^-4 steep.
+  // 1 ms apart and 100 ns off: a line through both would have a slope error of 10^-4.
   const std::vector<ClockSample> samples = {{0, 0, 200}, {1'000'000, 1'000'100, 200}};
   const ClockFit fit = FitClock(samples);
   EXPECT_EQ(fit.rate, 1.0);
-  // Each sample is 50 ns off the mean offset, and half of 200 ns wide.
+  // Each sample is 50 ns off the mean offset, and half of its width of 200 ns is added.
   EXPECT_EQ(fit.error_ns, 150);
 }
 
-// A clock that was set while the run went on does not fit a line: the error says by how much.
+// A clock that jumps during a run does not fit a line: the error shows by how much.
 TEST(ClockFit, ShowsAClockThatJumped) {
   std::vector<ClockSample> samples;
   for (std::int64_t i = 0; i < 10; ++i) {

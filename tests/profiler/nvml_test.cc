@@ -29,7 +29,7 @@ TEST(Nvml, SaysWhatTheGpusAreAndWhichDriverRunsThem) {
   EXPECT_EQ((*gpus)[3].bus_id, "00000000:1E:00.0");
 }
 
-// tests/plugins/fake_nvml.cc says who is joined how.
+// tests/plugins/fake_nvml.cc defines the links.
 TEST(Nvml, NamesLinksAsTheTopologyOfTheDriversToolDoes) {
   const auto nvml = Nvml::Open(TestPlugin("nvml_pair"));
   ASSERT_TRUE(nvml.has_value()) << nvml.error().message;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
 
@@ -44,17 +45,17 @@ TEST(SpanRecorder, LosesNothingWhileItIsDrained) {
   for (int i = 0; i < kSpans; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
 }
 
-// The same work each time, some microseconds of it: less than the time at which a sample is cut
-// off, and no longer where the thread loses its processor.
+// A fixed amount of work of some microseconds: shorter than the cut-off of a sample.
 void Work() {
   static volatile std::uint32_t sum = 0;
   for (std::uint32_t i = 0; i < 2'000; ++i) sum = sum + i;
 }
 
-TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
+// The share that a recorder measures if a recording takes as long as the work between two
+// recordings: half of the thread's time.
+double MeasuredShare() {
   SpanRecorder recorder;
   SpanLane& lane = recorder.AddLane();
-  // A recording that takes as long as the work between two of them is half of the thread's time.
   for (int i = 0; i < 40 * SpanLane::kSampleEvery; ++i) {
     Work();
     lane.Record([&] {
@@ -68,8 +69,17 @@ TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
   const RecordingCost cost = recorder.Cost();
   EXPECT_EQ(cost.spans, 40 * SpanLane::kSampleEvery);
   EXPECT_GT(cost.thread_ns, 0);
-  EXPECT_GT(cost.Share(), 0.25);  // one in 128 is timed: 41 samples of equal work
-  EXPECT_LT(cost.Share(), 0.9);
+  return cost.Share();
+}
+
+// On a busy machine the thread may lose its core within a timed sample, so the median of five
+// counts.
+TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
+  std::vector<double> shares;
+  for (int i = 0; i < 5; ++i) shares.push_back(MeasuredShare());
+  std::sort(shares.begin(), shares.end());
+  EXPECT_GT(shares[2], 0.25);  // 41 samples of equal work, one in 128 timed
+  EXPECT_LT(shares[2], 0.9);
 }
 
 TEST(SpanRecorder, HasNoCostBeforeTheFirstSpan) {

@@ -1,4 +1,4 @@
-#include "program_builder.h"
+#include "tests/runtime/program_builder.h"
 
 #include <numeric>
 #include <utility>

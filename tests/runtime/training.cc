@@ -1,4 +1,4 @@
-#include "training.h"
+#include "tests/runtime/training.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ ModelSpec TinyGpt(bool tied) {
   model.head_dim = 8;
   model.ffn_hidden = 64;
   model.vocab = 256;
-  model.max_sequence = 24;  // longer than what is trained: rows without a gradient
+  model.max_sequence = 24;  // longer than the training's: rows without a gradient
   model.tied_embeddings = tied;
   return model;
 }

@@ -1,4 +1,4 @@
-// Small models and their training on this machine's CPU, for tests that compare plans.
+// Small models, trained on the CPU, for tests that compare plans.
 #pragma once
 
 #include <cstdint>
@@ -6,25 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "recording_sink.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "runtime/parameters/tensors.h"
-#include "runtime/routing.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "runtime/run/routing.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
+#include "tests/runtime/executor/recording_sink.h"
 
 namespace foretrain {
 
 // 4 layers of width 32, 4 heads, vocabulary 256.
 ModelSpec TinyGpt(bool tied = true);
-// RMSNorm, SwiGLU, rotary positions, 2 key heads for 4 query heads, no biases, untied.
+// RMSNorm, SwiGLU, RoPE, 2 key heads for 4 query heads, no biases, untied.
 ModelSpec TinyLlama();
 
-// TinyLlama with experts behind its first layer, 4 of width 24, 2 a token, a shared one of 16, and
-// a balance that weighs. The experts' choice is the same in all plans: no two scores are that
-// close.
+// TinyLlama with experts after its first layer: 4 of width 24, 2 for each token, a shared one of
+// 16, and a balance loss. Its scores are far enough apart that all plans choose the same experts.
 ModelSpec TinyExperts();
-// Latent attention and a sigmoid router in groups; and the same with a layer that predicts ahead.
+// Latent attention with a sigmoid router in groups; TinyAhead adds an MTP layer.
 ModelSpec TinyLatent();
 ModelSpec TinyAhead();
 
@@ -45,15 +44,15 @@ struct TrainingOptions {
   std::int64_t steps = 4;
   float learning_rate = 1e-2F;
   std::uint64_t seed = 5;
-  bool poison = true;                // where the device works at once
+  bool poison = true;                // on synchronous devices
   const FtDeviceApi* api = nullptr;  // null: the CPU's
   bool record = true;                // spans and memory
   int sm_share = 0;
-  bool graphs = false;  // with `record`: and a recording that claims to have each op's times
+  bool graphs = false;  // with `record`: a recording that claims to have each op's times
   bool take_turns = false;
   FaultInjector* faults = nullptr;
-  TensorSource weights;          // null: InitialWeights of the seed
-  std::vector<LocalRank> local;  // as ExecutorOptions has them
+  TensorSource weights;          // null: InitialWeights with the seed
+  std::vector<LocalRank> local;  // as in ExecutorOptions
   WorldMaker world;
   RoutingScript* routing = nullptr;
   GemmAlgorithms gemm_algorithms;
@@ -62,16 +61,16 @@ struct TrainingOptions {
 // Trains on a fixed text. Fails the test on an error.
 Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOptions& options = {});
 
-// The text that TrainTiny trains on.
+// The text used by TrainTiny.
 const std::string& TrainingText();
 
-// Largest difference between two sets of tensors, each tensor's divided by its largest magnitude,
-// or by a thousandth of the largest of all where that is more: a key's bias shifts all scores of a
-// query alike, which the softmax takes out, so that its gradient is rounding alone. Fails the test
-// where names or shapes differ.
+// Largest relative difference between two sets of tensors. Each difference is relative to the
+// maximum magnitude of its tensor, or to a thousandth of the overall maximum if that is larger. The
+// latter covers a key's bias, whose gradient is only rounding because softmax cancels it. Fails the
+// test if names or shapes differ.
 double LargestDifference(const TensorMap& a, const TensorMap& b);
 
-// Whether both trained: the same losses and parameters, bit by bit.
+// True if both gave the same losses and parameters, bit by bit.
 bool SameBits(const Trained& a, const Trained& b);
 
 }  // namespace foretrain

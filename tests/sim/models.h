@@ -1,7 +1,7 @@
 // Models that several tests compute with by hand.
 #pragma once
 
-#include "sim/spec/model_spec.h"
+#include "sim/config/model/model_spec.h"
 
 namespace foretrain {
 

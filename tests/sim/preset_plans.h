@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/spec/preset.h"
+#include "sim/config/plan/preset.h"
 
 namespace foretrain {
 

@@ -40,7 +40,8 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   return model;
 }
 
-// What models of the field differ in, in half of the models without experts.
+// Varies details in which published models differ: norms, biases, positions, layer order. In half
+// of the models; some of them only without experts.
 void Vary(std::uint64_t index, ModelSpec& model) {
   std::mt19937_64 random(~index * 7);
   const auto flip = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 1; };
@@ -61,8 +62,8 @@ void Vary(std::uint64_t index, ModelSpec& model) {
   }
 }
 
-// Context parallelism, in a third of the plans: in place of ranks of dp, so that there are not
-// more.
+// Adds context parallelism to a third of the plans. It replaces data-parallel ranks, so that the
+// number of ranks does not grow.
 void ShareOutSequences(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index);
   const auto pick = [&](int low, int high) {
@@ -83,7 +84,8 @@ void ShareOutSequences(std::uint64_t index, PlannedModel& out) {
   }
 }
 
-// A window, in a third of the models; in half of these every second or third layer is global.
+// Gives a third of the models an attention window. In half of these every second or third layer has
+// global attention.
 void NarrowAttention(std::uint64_t index, ModelSpec& model) {
   std::mt19937_64 random(~index * 3);
   const auto pick = [&](int low, int high) {
@@ -94,7 +96,7 @@ void NarrowAttention(std::uint64_t index, ModelSpec& model) {
   if (pick(0, 1) == 1) model.global_attention_every = pick(2, 3);
 }
 
-// Steps that overlap, in a sixth of the plans.
+// Makes the steps overlap (PipeDream schedules) in a sixth of the plans.
 void OverlapSteps(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 5);
   const auto pick = [&](int low, int high) {
@@ -121,7 +123,7 @@ void OverlapSteps(std::uint64_t index, PlannedModel& out) {
   if (ValidatePlan(plan, out.model)) out.plan = plan;
 }
 
-// What is gathered together, and what is not at all.
+// Chooses how many blocks are gathered together, and which parameters are not gathered at all.
 void GatherTogether(std::uint64_t index, Plan& plan) {
   std::mt19937_64 random(index ^ 0x6a74);
   const auto pick = [&](int low, int high) {
@@ -133,7 +135,7 @@ void GatherTogether(std::uint64_t index, Plan& plan) {
   if (pick(0, 1) == 1) plan.unsharded_bytes = std::int64_t{1} << pick(10, 18);
 }
 
-// How experts are dealt out and balanced, where there are any.
+// Chooses how experts are distributed over ranks and balanced.
 void DealExperts(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0x5eed);
   const auto pick = [&](int low, int high) {
@@ -167,7 +169,7 @@ void DealExperts(std::uint64_t index, PlannedModel& out) {
   }
 }
 
-// Number formats, in half of the plans: whichever the others of the plan's choices allow.
+// Chooses number formats in half of the plans, among those that the plan's other options allow.
 void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 7);
   const auto pick = [&](int low, int high) {
@@ -180,7 +182,7 @@ void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   };
   if (out.plan.gather_format == GatherFormat::kBf16) out.plan.gather_format = GatherFormat::kFp32;
   if (pick(0, 1) == 1) choose(&Plan::post_validation, false);
-  // Parameters that lie away are their own masters.
+  // Offloaded parameters are their own master weights.
   const bool away = out.plan.offload_parameters != OffloadTarget::kNone;
   const auto precision = static_cast<Precision>(pick(1, 6));
   if (away || out.plan.post_validation) {
@@ -194,8 +196,8 @@ void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   choose(&Plan::gradients, static_cast<GradientFormat>(pick(0, 1)));
 }
 
-// Latent attention, a sigmoid router and a layer that predicts ahead, or the parts of gpt-oss, each
-// in a quarter of the plans that can have them.
+// Adds latent attention, a sigmoid router and a multi-token prediction layer, or the features of
+// gpt-oss. Each to a quarter of the plans that can have them.
 void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0x1a7e);
   const auto pick = [&](int low, int high) {
@@ -229,8 +231,8 @@ void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
   if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
 }
 
-// 4 bits beside adapters in half of the plans that have them; scales that change; biases of routers
-// that follow their choices; fewer heads of keys and values than ranks.
+// Makes four changes, each in half of the plans that allow it: a base in 4 bits beside adapters, a
+// dynamic loss scale, one key and value head, and a gate for shared experts.
 void QuantizeBase(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0x4b17);
   const auto half = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 0; };
@@ -248,8 +250,8 @@ void QuantizeBase(std::uint64_t index, PlannedModel& out) {
   choose([](PlannedModel& p) { p.model.shared_gate = p.model.shared_ffn_hidden > 0; });
 }
 
-// A router that chooses by biases that move, and a second layer ahead, in half of the plans that
-// can have them.
+// Adds router balancing by biases, and a second multi-token prediction layer, to half of the plans
+// that can have them.
 void BalanceByBiases(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0xb1a5);
   const auto half = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 0; };
@@ -259,7 +261,7 @@ void BalanceByBiases(std::uint64_t index, PlannedModel& out) {
   if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
 }
 
-// Dropout, and attention that writes its scores out, in a third of the plans each.
+// Adds dropout and standard attention, which stores its scores, to a third of the plans each.
 void DropNumbers(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 11);
   const auto third = [&] { return std::uniform_int_distribution<int>(0, 2)(random) == 0; };
@@ -273,7 +275,7 @@ void DropNumbers(std::uint64_t index, PlannedModel& out) {
   choose(&Plan::attention, AttentionAlgorithm::kStandard);
 }
 
-// Products with what follows them in one op, in half of the plans.
+// Fuses GEMMs with their epilogues in half of the plans.
 void FuseEpilogues(std::uint64_t index, Plan& plan) {
   std::mt19937_64 random(index ^ 0xe911);
   if (std::uniform_int_distribution<int>(0, 1)(random) == 0) return;
@@ -334,7 +336,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   ShareOutSequences(index, out);
   const OffloadTarget parameters = std::exchange(plan.offload_parameters, OffloadTarget::kNone);
   const OffloadTarget gradients = std::exchange(plan.offload_gradients, OffloadTarget::kNone);
-  // What the schedule does not accept becomes 1F1B.
+  // If the schedule does not accept the plan, it falls back to 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;

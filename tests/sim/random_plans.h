@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 

@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/spec/catalogue.h"
+#include "sim/config/catalogue/catalogue.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::array<std::string_view, 7> kModels = {
     "gpt2-124m", "gpt2-1558m", "gpt3-2.7b", "gpt3-6.7b", "llama3-8b", "llama2-13b", "mixtral-8x7b"};
-constexpr std::array<std::string_view, 5> kClusters = {"1x8xa100-80gb-sxm", "2x8xa100-80gb-sxm",
-                                                       "1x8xh100-sxm", "4x8xh100-sxm",
-                                                       "8x8xa100-80gb-sxm"};
+constexpr std::array<std::string_view, 5> kClusters = {
+    "1x8xa100-80gb-sxm", "2x8xa100-80gb-sxm", "1x8xh100-sxm", "4x8xh100-sxm", "8x8xa100-80gb-sxm"};
 
 class Sampler {
  public:
@@ -49,8 +48,8 @@ Plan AnyPlan(Sampler& sampler, const ModelSpec& model, int ranks) {
   plan.micro_batch = 1 << sampler.Pick(0, 2);
   const int rounds = plan.pp == 1 ? sampler.Pick(1, 4) : plan.pp * sampler.Pick(1, 4);
   plan.global_batch = plan.micro_batch * plan.dp * rounds;
-  plan.schedule = static_cast<ScheduleKind>(
-      sampler.Pick(0, static_cast<int>(ScheduleKind::kDualPipeV)));
+  plan.schedule =
+      static_cast<ScheduleKind>(sampler.Pick(0, static_cast<int>(ScheduleKind::kDualPipeV)));
   if (plan.schedule == ScheduleKind::kInterleaved) plan.vpp = sampler.Pick(2, 3);
   plan.zero_stage = sampler.Pick(0, 3);
   plan.recompute = static_cast<RecomputeKind>(sampler.Pick(0, 2));
@@ -68,8 +67,7 @@ Result<RealisticPlan> Make(Sampler& sampler, const Catalogue& catalogue) {
   FT_ASSIGN(const ResolvedModel model,
             ResolveModel(sampler.From(kModels.data(), kModels.size()), "test", catalogue));
   out.model = model.model;
-  FT_ASSIGN(out.cluster,
-            ParseCluster(sampler.From(kClusters.data(), kClusters.size()), catalogue));
+  FT_ASSIGN(out.cluster, ParseCluster(sampler.From(kClusters.data(), kClusters.size()), catalogue));
   out.plan = AnyPlan(sampler, out.model, out.cluster.Devices());
   FT_TRY(ValidatePlan(out.plan, out.model));
   return out;

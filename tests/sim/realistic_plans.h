@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "sim/spec/cluster_spec.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 

@@ -1,7 +1,7 @@
 """Casts the fp32 numbers of a file to 8 bits: python3 casts.py NUMBERS FORMAT LARGEST OUT.
 
-Writes a code for each number, as torch.float8_e4m3fn or torch.float8_e5m2 rounds it; 0 for numbers
-beyond LARGEST, which the two sides treat differently."""
+Writes a code for each number, rounded as torch.float8_e4m3fn or torch.float8_e5m2. Numbers beyond LARGEST, which
+PyTorch and foretrain treat differently, become 0."""
 
 import sys
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Trains a small model of the transformers library, with the options and the output of train.py beside it.
+"""Trains a small model of the transformers library. Options and output are those of train.py.
 
---config is a config.json of any model type of a causal language model; --save-init gets the weights that training
-starts from, under the library's names. Needs torch and transformers (written with 5.23).
+--config is a config.json of any causal language model. --save-init writes the initial weights under the library's
+names. Needs torch and transformers (written with 5.23).
 """
 import json
 import os
@@ -24,7 +24,7 @@ def make(config_path, seed):
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     model.eval()  # no dropout
-    with torch.no_grad():  # vectors too: a term that is left out must show
+    with torch.no_grad():  # vectors too, so that a missing term shows
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1 if parameter.dim() == 1 else 0.01)
         for name, buffer in model.named_buffers():
@@ -34,12 +34,12 @@ def make(config_path, seed):
 
 
 def decays(name, parameter):
-    """Biases of experts are one tensor of two dimensions."""
+    """Whether a parameter decays. Biases of experts form one tensor of two dimensions, so the name decides too."""
     return parameter.dim() > 1 and not name.endswith("bias")
 
 
 def save(model, path):
-    """Under the names of published files: the library has all experts of a layer in one tensor of its own."""
+    """Saves under the names of published files. The library keeps all experts of a layer in one tensor."""
     if all(parameter.dim() < 3 for parameter in model.parameters()):
         train.write_safetensors(path, dict(model.named_parameters()))
         return

@@ -1,6 +1,6 @@
-"""Trains a small GPT on the CPU under torch.profiler, writes the trace, and prints what an independent reading of it says.
+"""Trains a small GPT on the CPU under torch.profiler, writes the trace, and prints an independent reading of it.
 
-traced.py TRACE: one JSON object on stdout: operators, their self times by name in nanoseconds, steps.
+traced.py TRACE prints one JSON object: number of operators, self time by name in nanoseconds, steps.
 """
 import collections
 import json
@@ -48,7 +48,7 @@ class Gpt(nn.Module):
 
 
 def self_times(events):
-    """Each operator's time less that of operators directly within it, by a stack for each thread."""
+    """Each operator's time without the operators directly within it. Keeps one stack a thread."""
     spans = [e for e in events if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
     spans.sort(key=lambda e: (e["tid"], e["ts"], -e["dur"]))
     times, stack = collections.Counter(), []

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains a small GPT-2 or Llama in plain PyTorch, step for step what `foretrain train` says it does.
+"""Trains a small GPT-2 or Llama in plain PyTorch, with the same steps as `foretrain train`.
 
-The model is that of --config, a Hugging Face config.json of type gpt2 or llama; initial weights go to or come
-from a safetensors file under Hugging Face names. Batch i is --batch samples of --sequence tokens, one after the
-other in --data (one token a byte), from (i * batch * sequence) % (length - batch * sequence) on. AdamW: betas .9
+--config is a Hugging Face config.json of type gpt2 or llama. Initial weights are written to or read from a
+safetensors file under Hugging Face names. Batch i is --batch consecutive samples of --sequence tokens of --data (one
+token a byte), starting at (i * batch * sequence) % (length - batch * sequence). AdamW: betas .9
 and .95, eps 1e-8, weight decay .1 on matrices and tables, none on vectors. Prints one JSON object: `torch`,
 `losses`, `gradient_norms` (before clipping), `seconds` (of each step).
 
@@ -40,9 +40,9 @@ def arguments():
 
 
 def attention(q, k, v, window=None):
-    """Causal, of [batch, heads, tokens, head_dim]; several query heads may share a key head.
+    """Causal attention of [batch, heads, tokens, head_dim]. Several query heads may share a key head.
 
-    With a window a token sees that many, itself included.
+    With a window a token attends to that many tokens, itself included.
     """
     shared = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
@@ -141,7 +141,7 @@ class Llama:
             yield "lm_head.weight", (self.vocab, h)
 
     def rotate(self, x):
-        """Turns component d of a head and component d + head_dim / 2 by the angle position * theta^(-2 d / head_dim)."""
+        """Rotates components d and d + head_dim / 2 of a head by the angle position * theta^(-2 d / head_dim)."""
         half = self.head_dim // 2
         rate = self.theta ** (-torch.arange(half, dtype=torch.float64) / half)
         angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * rate
@@ -168,7 +168,7 @@ class Llama:
 
 
 def random_weights(model, seed):
-    """Vectors too are random, about 1 for norms and 0 for biases: a term that is left out must show."""
+    """Vectors are random too, around 1 for norms and 0 for biases, so that a missing term shows."""
     generator = torch.Generator().manual_seed(seed)
     weights = {}
     for name, shape in model.shapes():

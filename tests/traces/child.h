@@ -1,4 +1,4 @@
-// Work in a child process, which may be killed or be given a file system of its own.
+// Work in a child process, which can be killed or get its own file system.
 #pragma once
 
 #include <sys/types.h>
@@ -10,20 +10,20 @@
 
 namespace foretrain {
 
-// A child that runs `work` and sends what it returns; `report` sends a number meanwhile.
+// A child that runs `work` and sends back its result; `report` sends numbers meanwhile.
 class Child {
  public:
   using Report = std::function<void(std::int64_t)>;
   explicit Child(const std::function<std::string(const Report& report)>& work);
-  ~Child();  // kills it where it still runs
+  ~Child();  // kills the child if it still runs
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
   void Kill();
-  // The next number reported, waited for; nothing at the end.
+  // Waits for the next reported number; `nullopt` at the end.
   std::optional<std::int64_t> NextReport();
-  // Waits for the end: what `work` returned, or "died" when it did not return.
+  // Waits for the end. Returns the result of `work`, or "died".
   std::string Wait();
 
  private:
@@ -32,13 +32,13 @@ class Child {
   std::string result_;
 };
 
-// What `work` returns in a child of its own.
+// The result of `work`, run in a child process.
 std::string InChild(const std::function<std::string()>& work);
 
-// For use in a child: mounts an empty file system of `bytes` in memory at `folder`, seen by this
-// process alone. False: this user or system may not.
+// In a child: mounts an empty in-memory file system of `bytes` at `folder`, visible to this process
+// only. False if not permitted.
 bool MountMemory(const std::string& folder, std::int64_t bytes);
-// And makes it another size, or read-only.
+// Changes its size, or makes it read-only.
 bool RemountWithBytes(const std::string& folder, std::int64_t bytes);
 bool RemountReadOnly(const std::string& folder);
 

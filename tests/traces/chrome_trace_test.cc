@@ -35,7 +35,7 @@ std::string Write(const std::vector<Run>& runs) {
 }
 
 std::vector<json> EventsOf(const std::string& text, const std::string& phase) {
-  const json trace = json::parse(text);  // throws where it is no JSON
+  const json trace = json::parse(text);  // throws if it is not JSON
   std::vector<json> events;
   for (const json& event : trace.at("traceEvents")) {
     if (event.at("ph") == phase) events.push_back(event);
@@ -128,7 +128,7 @@ TEST(ChromeTrace, EscapesAnyName) {
       {std::string("nul\0in", 6), std::string("nul\0in", 6)},
       {"\xc3\xa9 \xe2\x80\xae \xf0\x9f\x9a\x80", "\xc3\xa9 \xe2\x80\xae \xf0\x9f\x9a\x80"},
       {"\xff", "\xef\xbf\xbd"},
-      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                  // longer than needed
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                  // overlong
       {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // a surrogate
       {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},                  // cut off
       {"</script>\xe2\x80\xa8", "</script>\xe2\x80\xa8"},
@@ -181,7 +181,7 @@ TEST(ExportChromeTrace, WritesRunsOfAStoreIntoOneFile) {
   const std::vector<RunId> missing = {1, 9};
   EXPECT_EQ(ExportChromeTrace(*reader, missing, files, folder.File("trace.json")).error().code,
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(ReadBytes(folder.File("trace.json")), text);  // the file there stays
+  EXPECT_EQ(ReadBytes(folder.File("trace.json")), text);  // the existing file stays
 }
 
 TEST(ExportChromeTrace, KeepsTheFileThatAFailedOneWouldHaveReplaced) {

@@ -7,13 +7,13 @@
 namespace foretrain {
 namespace {
 
-std::atomic<int> calls_left = -1;  // until the fault; below 0: past it
+std::atomic<int> calls_left = -1;  // until the fault; negative after it
 std::atomic<bool> armed = false;
 std::atomic<bool> sticky_fault = false;
 std::atomic<bool> full_fault = false;
 std::atomic<bool> fired = false;
 
-// SQLite's struct, with the real file's behind it.
+// SQLite's file struct, with the real file after it.
 struct FaultFile {
   sqlite3_file base;
   sqlite3_file* real;
@@ -21,7 +21,7 @@ struct FaultFile {
 
 sqlite3_file* Real(sqlite3_file* file) { return reinterpret_cast<FaultFile*>(file)->real; }
 
-// The code to fail with, or SQLITE_OK.
+// The error code to return, or SQLITE_OK.
 int Fault(int io_code) {
   if (!armed) return SQLITE_OK;
   const int left = calls_left.fetch_sub(1);
@@ -106,7 +106,7 @@ int Open(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags,
 
 sqlite3_vfs MakeVfs() {
   sqlite3_vfs* real = sqlite3_vfs_find(nullptr);
-  sqlite3_vfs vfs = *real;  // all but xOpen works on names, not on files
+  sqlite3_vfs vfs = *real;  // everything except xOpen works on names, not files
   vfs.pNext = nullptr;
   vfs.zName = "foretrain-fault";
   vfs.pAppData = real;

@@ -1,17 +1,17 @@
-// An SQLite VFS that fails the n-th write, sync or truncation, once or from then on.
+// An SQLite VFS whose n-th write, sync or truncation fails, once or from then on.
 #pragma once
 
 namespace foretrain {
 
 enum class FaultKind { kFull, kIo };
 
-// The name under which the VFS is registered, at the first call.
+// Name of the VFS; registers it at the first call.
 const char* FaultVfs();
 
-// Lets call number `call` (from 0, counted from now) fail; `sticky`: and all after it.
+// Makes call number `call` fail, counted from 0 and from now; with `sticky` also all later ones.
 void ArmFault(int call, bool sticky, FaultKind kind);
 
-// Lets nothing fail any more. True: something had.
+// Stops all failures. True if one occurred.
 bool DisarmFault();
 
 }  // namespace foretrain

@@ -54,7 +54,7 @@ TEST(SpanSums, CountTheSpansOfAStretch) {
   const SpanSums sums = Regular(96);
   EXPECT_EQ(sums.SpansIn(-1e9, 1e9), 96);
   EXPECT_EQ(sums.SpansIn(5000, 1e9), 0);
-  // The first block lasts 630 ns: a third of it.
+  // The first block lasts 630 ns: a third of it counts.
   EXPECT_EQ(sums.SpansIn(0, 210), 11);  // 10.7
 }
 
@@ -74,7 +74,7 @@ TEST(SpanSums, SayWhatIsLiveNowAndThen) {
   }
   const SpanSums sums = summer.Take();
   EXPECT_TRUE(sums.LevelsBefore(0, 1000).empty());
-  // Taken after 2,000 samples: those of times 0 to 1999.
+  // Taken after 2,000 samples, at times 0 to 1999.
   const auto levels = sums.LevelsBefore(1, 3000);
   ASSERT_EQ(levels.size(), 2U);
   EXPECT_EQ(levels[0].time_ns, 1999);

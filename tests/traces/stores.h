@@ -1,4 +1,4 @@
-// Stores for tests: made, read back and looked at through plain SQL.
+// Stores for tests: created, read back, and inspected by plain SQL.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "tests/traces/temp_folder.h"
 #include "traces/store.h"
 
-// Ends the test where a Result<void> is an Error.
+// Ends the test if a Result<void> is an Error.
 #define FT_ASSERT_OK(...)                                      \
   do {                                                         \
     const auto ft_ok_ = (__VA_ARGS__);                         \
@@ -20,8 +20,8 @@
 
 namespace foretrain {
 
-// Stores `timeline` as a finished run of a new or existing store and returns its id; 0 and a failed
-// test where that fails.
+// Stores `timeline` as a finished run of a new or existing store. Returns its id; on failure 0 and
+// a failed test.
 RunId StoreTimeline(const std::string& path, const Timeline& timeline, RunSetup setup = {});
 
 // The run of a store, read by a new reader.
@@ -31,10 +31,10 @@ Result<StoredRun> LoadFrom(const std::string& path, RunId id, const LoadOptions&
 void ExpectSameTimeline(const Timeline& a, const Timeline& b);
 bool SameTimeline(const Timeline& a, const Timeline& b);
 
-// Rows of `sql`, columns separated by "|". Unhardened: for views.
+// Rows of `sql`, columns separated by "|". Not hardened, so that views work.
 std::vector<std::string> Query(const std::string& path, const std::string& sql);
 
-// Runs SQL that changes the file behind the store's back.
+// Runs SQL that changes the file without the store's knowledge.
 void Damage(const std::string& path, const std::string& sql);
 
 std::string ReadBytes(const std::string& path);

@@ -1,4 +1,4 @@
-// A folder that goes with the test that made it.
+// A folder that is removed with the test that created it.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@ namespace foretrain {
 
 class TempFolder {
  public:
-  // In memory: where syncing costs nothing, if there is such a place.
+  // in_memory: uses a file system in memory, where syncs are free, if there is one.
   explicit TempFolder(bool in_memory = false) {
     static std::atomic<int> count = 0;
     const bool memory = in_memory && std::filesystem::is_directory("/dev/shm");

@@ -26,7 +26,7 @@ struct Slot {
   int micro_batch = 0;
 };
 
-// Warm-up forwards, then one forward and one backward at a time, then the backwards left.
+// Warm-up forwards, then one forward and one backward alternating, then the remaining backwards.
 std::vector<Slot> SlotsOf(int stage, int stages, int micro_batches) {
   const int warmup = std::min(micro_batches, stages - 1 - stage);
   std::vector<Slot> slots;
@@ -91,7 +91,7 @@ Timeline Uniform1F1B(int stages, int micro_batches, std::int64_t forward_ns,
       const auto stage = static_cast<std::size_t>(s);
       if (next[stage] == slots[stage].size()) continue;
       const Slot slot = slots[stage][next[stage]];
-      // A forward waits for the stage before; a backward for the stage behind, on the last stage
+      // A forward waits for the previous stage; a backward for the next stage, or on the last stage
       // for its own forward.
       const bool first = slot.forward && s == 0;
       const int from = slot.forward ? s - 1 : std::min(s + 1, stages - 1);

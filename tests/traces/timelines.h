@@ -1,4 +1,4 @@
-// Timelines for tests: small ones by hand, large ones by chance.
+// Timelines for tests: small ones by hand, large random ones.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ inline Span SpanOf(Queue queue, OpClass op_class, std::int64_t start_ns, std::in
           .op_class = op_class};
 }
 
-// `spans` spans on each of `ranks` ranks, queues and classes drawn by chance, without overlap on a
-// queue; steps of 10,000 ns as windows; one memory sample to two spans.
+// `spans` spans on each of `ranks` ranks with random queues and classes, without overlap on a
+// queue; windows of 10,000 ns as steps; one memory sample for every two spans.
 Timeline RandomTimeline(std::mt19937_64& random, int ranks, int spans);
 
 // A pipeline of `stages` equal stages with one forward op of `forward_ns` and one backward op of
-// `backward_ns` per micro-batch in 1F1B order, transfers free. Rank = stage; one step, step 0.
+// `backward_ns` for each micro-batch, in 1F1B order, with free transfers. Rank = stage; one step,
+// step 0.
 Timeline Uniform1F1B(int stages, int micro_batches, std::int64_t forward_ns,
                      std::int64_t backward_ns);
 

@@ -17,14 +17,16 @@ using testing::HasSubstr;
 
 class DesktopView : public testing::Test {
  protected:
-  // The Error of a picture with `options`, or kAborted where there was none.
+  // The error of drawing a picture with `options`; kAborted if there was none.
   Error ErrorOf(const ViewOptions& options) const {
     const auto done = ScreenshotDesktop({.input = input_}, options, path_);
     return done.has_value() ? Error{ErrorCode::kAborted, "drawn"} : done.error();
   }
 
   CompareInput input_ = TwoRanks();
-  std::string path_ = testing::TempDir() + "/desktop_view.png";
+  // Tests run at the same time, so each writes a file of its own.
+  std::string path_ = testing::TempDir() + "/desktop_view_" +
+                      testing::UnitTest::GetInstance()->current_test_info()->name() + ".png";
 };
 
 TEST_F(DesktopView, WritesAPictureOfTheSizeAskedFor) {

@@ -1,5 +1,5 @@
-// Timelines made by hand for tests of the view: times in nanoseconds, as small as the arithmetic
-// in the comments allows.
+// Timelines made by hand for tests of the view, in nanoseconds, small enough for the arithmetic in
+// the comments.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "traces/metrics/metrics.h"
 #include "ui/run_view.h"
-#include "ui/view_model/compare_model.h"
+#include "ui/view_model/runs/compare_model.h"
 
 namespace foretrain {
 
@@ -36,12 +36,12 @@ RunView RunOfSpans(std::vector<Span> spans);
 // later in the run's own time. Relative to the step:
 //
 //   rank 0  predicted  mb 0 [0, 100)  mb 1 [100, 200)
-//           measured   mb 0 [0, 100)  mb 1 [100, 240)   and a send [100, 150) without a twin
+//           measured   mb 0 [0, 100)  mb 1 [100, 240)   and a send [100, 150) without a counterpart
 //   rank 1  predicted  mb 0 [100, 200)  mb 1 [200, 300)
 //           measured   mb 0 [110, 200)  mb 1 [240, 350)
 CompareInput TwoRanks();
 
-// Facts and model of `input` in one go.
+// Facts and model of `input` in one call.
 ui::CompareModel ModelOf(const CompareInput& input, const ui::CompareOptions& options = {});
 ui::CompareModel ModelOf(CompareInput&&, const ui::CompareOptions& = {}) = delete;  // borrows it
 

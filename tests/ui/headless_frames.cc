@@ -17,7 +17,8 @@ void HeadlessFrames::Open(const CompareInput& input, const ui::CompareOptions& o
   content_.reset();
   whole_ = nullptr;
   screen_.reset();
-  desktop_ = std::make_unique<ui::DesktopState>(std::make_unique<const CompareInput>(input), options);
+  desktop_ =
+      std::make_unique<ui::DesktopState>(std::make_unique<const CompareInput>(input), options);
   screen_ = std::make_unique<ui::CompareScreen>(*desktop_);
   content_ = std::make_unique<ui::LoneScreen>(*screen_);
   Frame();

@@ -1,4 +1,4 @@
-// Timelines of millions of spans, for tests of what a frame costs.
+// Timelines of millions of spans, for tests of the cost of a frame.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace foretrain {
 
-// `count` spans on 32 ranks and three queues each, lengths from 1 ns to 100 us, of all passes.
+// `count` spans on 32 ranks with three queues each, lengths from 1 ns to 100 us, of all passes.
 RunView ManySpans(std::size_t count, std::uint64_t seed);
 
 }  // namespace foretrain

@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/spec/catalogue.h"
-#include "ui/view_model/plan_setup.h"
-#include "ui/view_model/what_if.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "ui/view_model/planning/plan_setup.h"
+#include "ui/view_model/planning/what_if.h"
 
 namespace foretrain {
 
-// A model and a cluster of the catalogue with a plan of bf16, micro-batch 1.
+// A model and a cluster of the catalogue with a plan in bf16 and micro-batch 1.
 inline ui::Scenario SampleScenario(const std::string& model, const std::string& cluster, int dp,
                                    int tp, int pp, std::int64_t batch, std::int64_t sequence) {
   const auto catalogue = BuiltInCatalogue();
@@ -28,7 +28,7 @@ inline ui::Scenario SampleScenario(const std::string& model, const std::string& 
   return out;
 }
 
-// gpt2-124m on one node of 4 H100: a search of it takes little.
+// gpt2-124m on one node of 4 H100, which is quick to search.
 inline ui::PlanSetup SampleSetup() {
   ui::PlanSetup setup;
   setup.model = "gpt2-124m";
@@ -37,9 +37,10 @@ inline ui::PlanSetup SampleSetup() {
   setup.sequence = 256;
   setup.global_batch = 16;
   setup.simulated = 1;
-  setup.constraints = {{"schedule", "1f1b"}, {"zero_stage", "0,1"}, {"recompute", "none"},
-                       {"sequence_parallel", "off"}, {"vocab_parallel", "off"},
-                       {"cp", "1"}, {"tp_tiles", "1"}, {"micro_batch", "1,2"}};
+  setup.constraints = {{"schedule", "1f1b"},      {"zero_stage", "0,1"},
+                       {"recompute", "none"},     {"sequence_parallel", "off"},
+                       {"vocab_parallel", "off"}, {"cp", "1"},
+                       {"tp_tiles", "1"},         {"micro_batch", "1,2"}};
   return setup;
 }
 

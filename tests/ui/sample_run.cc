@@ -36,11 +36,11 @@ constexpr std::int64_t kLaunchNs = 4'000;
 constexpr std::int64_t kWeightsBytes = 190 * kMiB;     // of a layer, in bf16
 constexpr std::int64_t kActivationBytes = 310 * kMiB;  // of a layer and micro-batch
 
-// A small generator of our own: equal numbers on every platform.
+// A small generator of our own: the same numbers on every platform.
 class Noise {
  public:
   explicit Noise(std::uint64_t seed) : state_(seed * 2 + 1) {}
-  // About normal, mean 0, standard deviation 1: twelve uniform numbers less six.
+  // Approximately normal, mean 0, standard deviation 1: twelve uniform numbers minus six.
   double Next() {
     double sum = -6.0;
     for (int i = 0; i < 12; ++i) {
@@ -142,7 +142,7 @@ class Builder {
     return timeline_.spans.back();
   }
 
-  // Launches run ahead of the device.
+  // Records a launch; launches run ahead of the device.
   void Launch(int rank, OpId op, int step, std::int64_t not_before_ns) {
     std::int64_t& host = host_[static_cast<std::size_t>(rank)];
     host = std::max(host, not_before_ns);
@@ -150,7 +150,7 @@ class Builder {
     host += kLaunchNs;
   }
 
-  // One block; returns its end.
+  // Adds one block; returns its end.
   std::int64_t Block(int stage, int rank, int layer, const SlotOf& slot, int step,
                      std::int64_t ready_ns) {
     std::int64_t& free = free_[static_cast<std::size_t>(rank)];
@@ -174,7 +174,7 @@ class Builder {
     return free;
   }
 
-  // All blocks of a slot and the transfer to the neighbour.
+  // Adds all blocks of a slot and the transfer to the neighbour.
   void Slot(int stage, int replica, const SlotOf& slot, int step) {
     const int rank = RankOf(stage, replica);
     const auto key = std::tuple(stage, replica, slot.forward, slot.micro_batch);
@@ -208,7 +208,7 @@ class Builder {
     last_transfer_ns_ = ready_ns + length;
   }
 
-  // Runs slots in order of readiness until all stages are done.
+  // Runs slots in the order in which they become ready, until all stages are done.
   void Pipeline(int replica, int step) {
     std::vector<std::vector<SlotOf>> lists;
     for (int stage = 0; stage < shape_.stages; ++stage) {
@@ -232,7 +232,7 @@ class Builder {
     }
   }
 
-  // Gradient buckets among replicas, then the update; returns the end.
+  // Adds the reduction of gradient buckets over the replicas, then the update; returns the end.
   std::int64_t Finish(int stage, int step) {
     std::int64_t ready = 0;
     for (int r = 0; r < shape_.replicas; ++r) {
@@ -280,7 +280,7 @@ class Builder {
   Timeline timeline_;
   std::int64_t step_start_ = 0;
   std::int64_t last_transfer_ns_ = 0;
-  std::vector<std::int64_t> free_;  // [rank]: when its compute queue is free
+  std::vector<std::int64_t> free_;  // by rank: when its compute queue is free
   std::vector<std::int64_t> host_;
   std::vector<std::array<std::int64_t, kCategoryCount>> live_;
   std::map<std::tuple<int, int, bool, int>, std::int64_t> arrived_;

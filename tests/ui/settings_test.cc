@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 
 namespace foretrain {
 namespace {
@@ -54,13 +54,13 @@ TEST_F(SettingsOnDisk, KeepADamagedFileBesideTheNextOne) {
   EXPECT_EQ(file_.Load(), Settings());
   EXPECT_THAT(file_.damage(), HasSubstr("desktop.json"));
   EXPECT_THAT(file_.damage(), HasSubstr(".bad"));
-  // Nothing is touched before there is something to keep.
+  // The file is not touched before there is something to save.
   EXPECT_EQ(Text(path_), "{\"theme\": \"li");
   ASSERT_TRUE(file_.Save({.light = true}).has_value());
   EXPECT_EQ(Text(path_ + ".bad"), "{\"theme\": \"li");
   EXPECT_TRUE(file_.Load().light);
   EXPECT_EQ(file_.damage(), "");
-  // Said and kept once.
+  // The warning and the copy happen once.
   ASSERT_TRUE(file_.Save({.light = false}).has_value());
   EXPECT_EQ(Text(path_ + ".bad"), "{\"theme\": \"li");
 }
@@ -85,7 +85,7 @@ TEST(Settings, RememberTheNewestStoresOnceEach) {
   for (const char* path : {"a", "b", "a"}) settings.Remember(path);
   EXPECT_THAT(settings.recent, ElementsAre("a", "b"));
   for (int i = 0; i < 30; ++i) settings.Remember(std::to_string(i));
-  EXPECT_EQ(settings.recent.size(), kMostRecent);
+  EXPECT_EQ(settings.recent.size(), kMaxRecent);
   EXPECT_EQ(settings.recent.front(), "29");
 }
 

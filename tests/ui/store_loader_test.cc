@@ -1,4 +1,4 @@
-// Opening stores from the desktop: the panel, the thread that reads, and what goes wrong.
+// Opening stores from the desktop: the panel, the thread that loads, and errors.
 #include "ui/store_loader.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
-#include "ui/view/input.h"
+#include "ui/view/desktop/input.h"
 
 namespace foretrain {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Stores by path; a path that is not here cannot be opened.
+// Stores by path; a path that is not listed cannot be opened.
 class FakeStores final : public StoreAccess {
  public:
   Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) override {
@@ -57,7 +57,7 @@ class FakeStores final : public StoreAccess {
   std::vector<StoreRequest> asked_;
   std::atomic<int> newer_ = 0;
   std::atomic<bool> gone_ = false;
-  std::atomic<bool> held_ = false;  // opening takes until this is false
+  std::atomic<bool> held_ = false;  // opening waits until this is false
 };
 
 class StorePanel : public HeadlessFrames {
@@ -69,10 +69,10 @@ class StorePanel : public HeadlessFrames {
 
   ui::DesktopState& desktop() { return whole_->state(); }
 
-  // Frames until nothing is being read. Time of its own: the clock stands at `now_s`.
+  // Draws frames until no load is in progress. The clock stands at `now_s`.
   const ui::FrameRecord& Settle(double now_s = 0.0) {
     loader_.Refresh(now_s, desktop());
-    while (loader_.IsBusy() || !desktop().dropped.empty()) {
+    while (loader_.IsBusy() || !desktop().stores.dropped.empty()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       loader_.Refresh(now_s, desktop());
     }
@@ -84,13 +84,13 @@ class StorePanel : public HeadlessFrames {
 };
 
 TEST_F(StorePanel, WelcomesWithTheCommandsThatMakeAStore) {
-  desktop().recent = {"good.db", "old.db"};
+  desktop().stores.recent = {"good.db", "old.db"};
   Frame();
   for (const char* text : {"Open a store", "Recent stores", "old.db", "foretrain demo"}) {
     EXPECT_TRUE(Shows(last_, text)) << text;
   }
   ClickOn("good.db");
-  EXPECT_EQ(whole_->state().wanted_store.value_or(StoreRequest{}).path, "good.db");
+  EXPECT_EQ(whole_->state().stores.wanted.value_or(StoreRequest{}).path, "good.db");
   Settle();
   EXPECT_FALSE(whole_->ShowsStores());
   EXPECT_TRUE(Shows(Frame(), "rank 0"));
@@ -105,23 +105,23 @@ TEST_F(StorePanel, OpensThePathThatIsTyped) {
   Frame();
   ClickOn("Open");
   Settle();
-  EXPECT_EQ(desktop().store, "good.db");
-  EXPECT_THAT(desktop().recent, ElementsAre("good.db"));
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
+  EXPECT_THAT(desktop().stores.recent, ElementsAre("good.db"));
 }
 
 TEST_F(StorePanel, SaysWhatIsWrongWithAStoreAndOpensTheNext) {
-  desktop().wanted_store = StoreRequest{.path = "bad.db"};
+  desktop().stores.wanted = StoreRequest{.path = "bad.db"};
   EXPECT_TRUE(Shows(Settle(), "bad.db: page 3 is damaged"));
   EXPECT_TRUE(whole_->ShowsStores());
-  desktop().wanted_store = StoreRequest{.path = "throws.db"};
+  desktop().stores.wanted = StoreRequest{.path = "throws.db"};
   EXPECT_TRUE(Shows(Settle(), "thrown while reading"));
-  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  desktop().stores.wanted = StoreRequest{.path = "good.db"};
   EXPECT_FALSE(Shows(Settle(), "damaged"));
   EXPECT_TRUE(Shows(last_, "rank 0"));
-  // The open one stays.
-  desktop().wanted_store = StoreRequest{.path = "bad.db"};
+  // The open store stays.
+  desktop().stores.wanted = StoreRequest{.path = "bad.db"};
   EXPECT_TRUE(Shows(Settle(), "page 3 is damaged"));
-  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
   Type('o');
   EXPECT_TRUE(Shows(Frame(), "rank 0"));
 }
@@ -129,7 +129,7 @@ TEST_F(StorePanel, SaysWhatIsWrongWithAStoreAndOpensTheNext) {
 TEST_F(StorePanel, SaysWhatItIsAtForAsLongAsItIs) {
   stores_.held_ = true;
   ui::StoreLoader loader(&stores_, [] { return std::string("Importing: reading a.json, 40.0 %"); });
-  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  desktop().stores.wanted = StoreRequest{.path = "good.db"};
   loader.Refresh(0.0, desktop());
   EXPECT_THAT(desktop().notices, ElementsAre("Importing: reading a.json, 40.0 %"));
   loader.Refresh(0.0, desktop());
@@ -137,50 +137,50 @@ TEST_F(StorePanel, SaysWhatItIsAtForAsLongAsItIs) {
   stores_.held_ = false;
   while (loader.IsBusy()) loader.Refresh(0.0, desktop());
   EXPECT_THAT(desktop().notices, testing::IsEmpty());
-  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
 }
 
 TEST_F(StorePanel, OpensAllThatIsDroppedAtOnceAndShowsTheLast) {
-  desktop().dropped = {"one.db", "bad.db", "good.db"};
+  desktop().stores.dropped = {"one.db", "bad.db", "good.db"};
   Settle();
-  EXPECT_EQ(desktop().store, "good.db");
-  EXPECT_THAT(desktop().recent, ElementsAre("good.db", "one.db"));
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
+  EXPECT_THAT(desktop().stores.recent, ElementsAre("good.db", "one.db"));
   EXPECT_FALSE(whole_->ShowsStores());
   EXPECT_TRUE(Shows(last_, "Not opened: bad.db: page 3 is damaged"));
   EXPECT_TRUE(Shows(last_, "rank 0"));
-  // What comes next takes the sentence away.
-  desktop().dropped = {"one.db"};
+  // The next store removes the message.
+  desktop().stores.dropped = {"one.db"};
   EXPECT_FALSE(Shows(Settle(), "damaged"));
-  EXPECT_EQ(desktop().store, "one.db");
+  EXPECT_EQ(desktop().session.shown().path, "one.db");
 }
 
 TEST_F(StorePanel, KeepsTheStoreThatCouldBeOpenedOfSeveralAndTellsOfTheOthers) {
-  desktop().dropped = {"good.db", "throws.db", "bad.db"};
+  desktop().stores.dropped = {"good.db", "throws.db", "bad.db"};
   Settle();
-  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
   EXPECT_TRUE(Shows(last_, "Not opened: thrown while reading"));
   EXPECT_TRUE(Shows(last_, "Not opened: bad.db"));
   EXPECT_FALSE(whole_->ShowsStores());
 }
 
 TEST_F(StorePanel, TellsOfASingleDroppedFileInThePanel) {
-  desktop().dropped = {"bad.db"};
+  desktop().stores.dropped = {"bad.db"};
   EXPECT_TRUE(Shows(Settle(), "bad.db: page 3 is damaged"));
   EXPECT_TRUE(whole_->ShowsStores());
 }
 
 TEST_F(StorePanel, OpensWhatIsChosenMeanwhileAfterTheFilesThatWereDropped) {
-  desktop().dropped = {"one.db", "two.db"};
+  desktop().stores.dropped = {"one.db", "two.db"};
   loader_.Refresh(0.0, desktop());
-  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  desktop().stores.wanted = StoreRequest{.path = "good.db"};
   Settle();
   Settle();
-  EXPECT_EQ(desktop().store, "good.db");
-  EXPECT_THAT(desktop().recent, ElementsAre("good.db", "two.db", "one.db"));
+  EXPECT_EQ(desktop().session.shown().path, "good.db");
+  EXPECT_THAT(desktop().stores.recent, ElementsAre("good.db", "two.db", "one.db"));
 }
 
 TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {
-  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  desktop().stores.wanted = StoreRequest{.path = "good.db"};
   Settle();
   Type('o');
   Frame();
@@ -190,7 +190,7 @@ TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {
   ClickOn("show run 3");
   Settle();
   EXPECT_EQ(stores_.asked_.back().run, 3);
-  EXPECT_EQ(desktop().shown_run, 3);
+  EXPECT_EQ(desktop().session.shown().run, 3);
   Type('o');
   Frame();
   ClickOn("against run 2");
@@ -200,7 +200,7 @@ TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {
 }
 
 TEST_F(StorePanel, SaysWhenTheOpenStoreCannotBeReadAgain) {
-  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  desktop().stores.wanted = StoreRequest{.path = "good.db"};
   Settle();
   stores_.gone_ = true;
   EXPECT_TRUE(Shows(Settle(2.0), "the file is gone"));
@@ -208,7 +208,7 @@ TEST_F(StorePanel, SaysWhenTheOpenStoreCannotBeReadAgain) {
   stores_.gone_ = false;
   EXPECT_FALSE(Shows(Settle(4.0), "the file is gone"));
   EXPECT_EQ(stores_.newer_, 2);
-  // Less than a second later it is not asked.
+  // It is not asked again within a second.
   Settle(4.5);
   EXPECT_EQ(stores_.newer_, 2);
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/spec/plan_json.h"
+#include "sim/config/plan/plan_json.h"
 #include "tests/ui/hand_made.h"
 
 namespace foretrain {
@@ -27,7 +27,7 @@ TEST(StoredRunView, CarriesTheRecordingsFaults) {
   EXPECT_EQ(view.invalid, 1);
   EXPECT_EQ(view.clock_error_ns, 5);
   EXPECT_EQ(view.program_hash, "0000000000000abc");
-  // Windows of 240 ns on both ranks: 24 of 480.
+  // Windows of 240 ns on both ranks: 24 of 480 ns are overhead.
   ASSERT_EQ(view.timeline.steps.size(), 2U);
   EXPECT_DOUBLE_EQ(view.overhead.value(), 0.05);
   EXPECT_FALSE(view.emulated);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One training step of a GPT-2 or Llama model in PyTorch, timed: what `foretrain bench` is measured beside.
+"""Times training steps of a GPT-2 or Llama model in PyTorch, for comparison with `foretrain bench`.
 
-The shapes are those of a row of `foretrain bench --list --json` (its `peer`). The model is written as PyTorch users write
-it: fused scaled_dot_product_attention, autocast for bf16, fused AdamW, activation checkpointing where the row recomputes.
-Prints one JSON object as its last line. Works with PyTorch 2.0 and later; --compile needs a compiler that it can use.
+Shapes come from a row of `foretrain bench --list --json` (its `peer`). The model is written as PyTorch users write it:
+fused scaled_dot_product_attention, autocast for bf16, fused AdamW, activation checkpointing if the row recomputes. The
+last line of output is one JSON object. Works with PyTorch 2.0 and later; --compile needs a working compiler.
 """
 import argparse
 import json
@@ -14,7 +14,7 @@ import time
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--row", metavar="JSON", help="a row's `peer`; options overrule it")
+    parser.add_argument("--row", metavar="JSON", help="a row's `peer`; other options override it")
     parser.add_argument("--family", choices=["gpt2", "llama"])
     for name in ("layers", "hidden", "heads", "kv-heads", "ffn-hidden", "vocab", "sequence", "micro-batch", "global-batch", "lora-rank"):
         parser.add_argument("--" + name, type=int, metavar="N")
@@ -23,8 +23,8 @@ def parse_arguments():
     parser.add_argument("--recompute", action="store_true", default=None)
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--steps", type=int, default=10, help="steps that count (default: 10)")
-    parser.add_argument("--warm-up", type=int, default=3, help="steps before them (default: 3)")
+    parser.add_argument("--steps", type=int, default=10, help="timed steps (default: 10)")
+    parser.add_argument("--warm-up", type=int, default=3, help="untimed steps before them (default: 3)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     row = {"family": "gpt2", "layers": 12, "hidden": 768, "heads": 12, "vocab": 50257, "sequence": 1024, "micro_batch": 4,
@@ -48,7 +48,7 @@ def parse_arguments():
 
 
 def make_model(torch, row):
-    """The model of a row, its weights normal(0, 0.02)."""
+    """Returns the model class of a row, and the function that initializes weights to normal(0, 0.02)."""
     from torch import nn
     from torch.nn import functional
     from torch.utils.checkpoint import checkpoint
@@ -58,7 +58,7 @@ def make_model(torch, row):
     size = hidden // heads
 
     class Adapted(nn.Module):
-        """A linear, with a trained product of rank r beside it where the row asks for adapters."""
+        """A linear layer, with a trained adapter of rank r if the row asks for one."""
 
         def __init__(self, inputs, outputs, bias):
             super().__init__()
@@ -180,7 +180,7 @@ def main():
     torch.set_float32_matmul_precision("high" if row["precision"] == "tf32" else "highest")
 
     make, start = make_model(torch, row)
-    # bf16 with bf16 moments: all state in bf16, as a plan that keeps no fp32 moments; else fp32 state under autocast.
+    # With bf16 and bf16 moments all state is bf16, as in a plan without fp32 moments; otherwise fp32 state under autocast.
     state = torch.bfloat16 if row["precision"] == "bf16" and (row["moments"] == "bf16" or row["lora_rank"]) else torch.float32
     torch.set_default_dtype(state)
     with device:

@@ -15,6 +15,7 @@
 namespace foretrain::trace_import {
 namespace {
 
+// Reads the file as it is.
 class PlainSource final : public ByteSource {
  public:
   explicit PlainSource(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
@@ -34,9 +35,13 @@ class PlainSource final : public ByteSource {
 
 #if FORETRAIN_HAVE_ZLIB
 
+// Packed bytes that are read at once.
 constexpr std::size_t kPackedChunk = 64 * 1024;
-constexpr std::int64_t kRatioFrom = std::int64_t{1} << 20;  // small texts may well repeat
+// below this size high ratios are normal
+constexpr std::int64_t kRatioFrom = std::int64_t{1} << 20;
 
+// Unpacks gzip while it is read. A hostile file can expand a thousandfold, so the output is limited
+// both in bytes and relative to the bytes read so far.
 class GzipSource final : public ByteSource {
  public:
   GzipSource(std::unique_ptr<ByteSource> packed, std::string path, UnpackLimits limits)
@@ -47,8 +52,10 @@ class GzipSource final : public ByteSource {
   GzipSource(const GzipSource&) = delete;
   GzipSource& operator=(const GzipSource&) = delete;
 
+  // Returns 0 bytes only at the end: inflate may consume input without output, so it is called
+  // until something came out.
   Result<std::int64_t> Read(std::span<char> out) override {
-    // 16 + MAX_WBITS: gzip alone, with its header and checksum.
+    // 16 + MAX_WBITS accepts gzip only, and checks its header and checksum.
     if (!started_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
       return Fail(ErrorCode::kResourceExhausted, path_ + ": no memory to unpack it");
     }
@@ -65,6 +72,7 @@ class GzipSource final : public ByteSource {
   std::int64_t file_bytes_read() const override { return packed_->file_bytes_read(); }
 
  private:
+  // One step of inflate; reads more packed bytes if all were used.
   Result<void> Inflate() {
     if (stream_.avail_in == 0) {
       FT_ASSIGN(const std::int64_t read, packed_->Read(chunk_));
@@ -77,7 +85,7 @@ class GzipSource final : public ByteSource {
     }
     const int code = inflate(&stream_, Z_NO_FLUSH);
     if (code == Z_STREAM_END) {
-      // Files that were put together by `cat` are one.
+      // Concatenated gzip files (made by `cat`) count as one.
       if (inflateReset(&stream_) != Z_OK) ended_ = true;
       return {};
     }
@@ -89,16 +97,17 @@ class GzipSource final : public ByteSource {
                     "); copy the file again");
   }
 
+  // Checked after each read, so at most one buffer is unpacked beyond a limit.
   Result<void> CheckLimits() const {
     const std::int64_t read = std::max<std::int64_t>(1, packed_->file_bytes_read());
-    if (unpacked_ > limits_.most_bytes) {
+    if (unpacked_ > limits_.max_bytes) {
       return Fail(ErrorCode::kResourceExhausted,
-                  path_ + ": unpacks to more than " + FormatBytes(limits_.most_bytes) +
+                  path_ + ": unpacks to more than " + FormatBytes(limits_.max_bytes) +
                       "; unpack it yourself (gunzip) and import the text");
     }
-    if (unpacked_ > kRatioFrom && unpacked_ / read > limits_.most_ratio) {
+    if (unpacked_ > kRatioFrom && unpacked_ / read > limits_.max_ratio) {
       return Fail(ErrorCode::kResourceExhausted,
-                  path_ + ": unpacks to more than " + std::to_string(limits_.most_ratio) +
+                  path_ + ": unpacks to more than " + std::to_string(limits_.max_ratio) +
                       " times its size, which no trace does; if it is one, unpack it yourself "
                       "(gunzip) and import the text");
     }
@@ -119,6 +128,7 @@ class GzipSource final : public ByteSource {
 
 }  // namespace
 
+// The first two bytes decide, not the file's name.
 Result<std::unique_ptr<ByteSource>> OpenBytes(FileSystem& files, const std::string& path,
                                               const UnpackLimits& limits) {
   FT_ASSIGN(std::unique_ptr<ReadableFile> file, files.Open(path));

@@ -1,5 +1,4 @@
-// The bytes of a trace file one after another, unpacked where gzip packed them. Leaves out what
-// they mean.
+// Reads the bytes of a trace file in order and unpacks gzip. Parsing is in json_events.h.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "base/result.h"
 
 namespace foretrain::trace_import {
@@ -15,24 +14,25 @@ namespace foretrain::trace_import {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills up to out.size() bytes and returns how many; 0 only at the end.
+  // Fills up to out.size() bytes and returns the number; 0 only at the end.
   virtual Result<std::int64_t> Read(std::span<char> out) = 0;
-  // Of the file itself, for progress.
+  // Packed size of the file and packed bytes read so far, for progress.
   virtual std::int64_t file_bytes() const = 0;
   virtual std::int64_t file_bytes_read() const = 0;
 };
 
-// A gzip file may expand to this much, and to this many times its size (past a megabyte of text).
+// Limits for a gzip file: unpacked bytes, and their ratio to the bytes read (checked past a
+// megabyte).
 struct UnpackLimits {
-  std::int64_t most_bytes = std::int64_t{4} << 30;
-  std::int64_t most_ratio = 200;
+  std::int64_t max_bytes = std::int64_t{4} << 30;
+  std::int64_t max_ratio = 200;
 };
 
-// The text of `path`: unpacked where its first bytes are gzip's. A packed file that ends too early
-// ends like any other.
+// Opens `path` and unpacks it if it starts with the gzip magic. A gzip file that is cut off ends
+// like any other file, without an error.
 //
-// Errors: those of opening and reading; kCorruptInput, damaged packed data (with its offset);
-// kResourceExhausted, past `limits`; kUnsupported, packed, and this build has no zlib.
+// Errors: those of opening and reading; kCorruptInput, damaged gzip data (with its offset);
+// kResourceExhausted, past `limits`; kUnsupported, gzip in a build without zlib.
 Result<std::unique_ptr<ByteSource>> OpenBytes(FileSystem& files, const std::string& path,
                                               const UnpackLimits& limits = {});
 

@@ -9,7 +9,7 @@
 namespace foretrain::trace_import {
 namespace {
 
-// Meanings of names, looked up once a name.
+// Caches the meaning of each name: a trace repeats a few thousand names millions of times.
 class Meanings {
  public:
   Meanings(const NameTable& names, const OpTable& table)
@@ -36,7 +36,7 @@ class Meanings {
   std::vector<std::optional<RangeMeaning>> ranges_;
 };
 
-// The host's events by track, then outer before inner ones.
+// Host events by track, outer ones before the inner ones they contain.
 std::vector<std::uint32_t> HostOrder(const RankEvents& events) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < events.events.size(); ++i) {
@@ -44,7 +44,7 @@ std::vector<std::uint32_t> HostOrder(const RankEvents& events) {
   }
   const auto key = [&events](std::uint32_t i) {
     const RawEvent& event = events.events[i];
-    // Of two of one time the range is outside.
+    // If two events span the same time, the range contains the other.
     return std::tuple(event.track, event.start_ns, -event.end_ns, event.kind != RawKind::kRange, i);
   };
   std::sort(order.begin(), order.end(),
@@ -52,6 +52,9 @@ std::vector<std::uint32_t> HostOrder(const RankEvents& events) {
   return order;
 }
 
+// Sweeps each thread's events in time with a stack of open ones. Each event inherits the pass,
+// layer and micro-batch of the event around it; annotations and backward ops then override them.
+// O(n) after the sort, and the stack is as deep as the calls nest.
 class Sweep {
  public:
   Sweep(const RankEvents& events, const OpTable& table, HostContext& out)
@@ -77,12 +80,15 @@ class Sweep {
 
  private:
   static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+  // An event that has begun and not ended.
   struct Open {
     std::uint32_t event = 0;
     std::int64_t end_ns = 0;
-    std::int64_t own_ns = 0;  // since when none within it has run
+    std::int64_t own_ns = 0;  // start of the current stretch without an inner event
   };
 
+  // Opens event `i` inside the innermost open event and decides its surroundings. Its end is cut to
+  // that of the event around it, so that the stack stays nested.
   void Begin(std::uint32_t i, const RawEvent& event) {
     std::int64_t end = event.end_ns;
     Surroundings around;
@@ -103,6 +109,7 @@ class Sweep {
     } else if (event.kind == RawKind::kHostOp) {
       const Pass pass = meanings_.PassOfOp(event.name);
       if (pass != Pass::kNone) around.pass = pass;
+      // An outermost op with a matching backward op later in the trace runs in the forward pass.
       if (around.pass == Pass::kNone && outermost && HasForward(event)) {
         around.pass = Pass::kForward;
       }
@@ -111,7 +118,7 @@ class Sweep {
     open_.push_back({i, std::max(end, event.start_ns), event.start_ns});
   }
 
-  // Whether an op within `event` has a backward pass that the trace holds.
+  // True if an op within `event` has a backward op in the trace ("fwdbwd" flow).
   bool HasForward(const RawEvent& event) const {
     const auto at =
         std::lower_bound(forwards_.begin(), forwards_.end(), RawPoint{event.track, event.start_ns},
@@ -121,11 +128,14 @@ class Sweep {
     return at != forwards_.end() && at->track == event.track && at->time_ns <= event.end_ns;
   }
 
+  // Ends the current stretch of `open` at `until_ns`; ranges have no stretches of their own.
   void AddStretch(const Open& open, std::int64_t until_ns) {
     if (events_.events[open.event].kind == RawKind::kRange || until_ns <= open.own_ns) return;
     out_.stretches.push_back({open.event, open.own_ns, until_ns});
   }
 
+  // Closes all events that end by `time_ns`. The parent's next stretch starts where the child
+  // ended.
   void CloseUpTo(std::int64_t time_ns) {
     while (!open_.empty() && open_.back().end_ns <= time_ns) {
       const Open closed = open_.back();
@@ -139,9 +149,11 @@ class Sweep {
   Meanings meanings_;
   HostContext& out_;
   std::vector<RawPoint> forwards_;
-  std::vector<Open> open_;  // of one track, innermost last
+  std::vector<Open> open_;  // open events of one track, innermost last
 };
 
+// Collects the ranges that count steps. The table may list several kinds of such ranges; only the
+// kind in the lowest row that occurs is used, because kinds often nest.
 void FindSteps(const RankEvents& events, const OpTable& table, std::string_view step_name,
                HostContext& out) {
   Meanings meanings(events.names, table);

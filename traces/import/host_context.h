@@ -1,5 +1,5 @@
-// What the host was doing when: nested calls of each thread cut into the stretches in which one of
-// them ran itself, and what its annotations say of whatever it launched. Leaves out the device.
+// Host activity: splits each thread's nested calls into stretches in which one call itself ran, and
+// finds what annotations say about the work it launched. Device events are in rank_timeline.h.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace foretrain::trace_import {
 
-// What surrounds an event. -1: unknown.
+// Context of an event. -1: unknown.
 struct Surroundings {
   Pass pass = Pass::kNone;
   int layer = -1;
   int micro_batch = -1;
 };
 
-// A stretch in which `event` ran and nothing within it.
+// A stretch of time in which `event` ran and nothing inside it.
 struct Stretch {
   std::uint32_t event = 0;  // into RankEvents::events
   std::int64_t start_ns = 0;
@@ -25,14 +25,15 @@ struct Stretch {
 };
 
 struct HostContext {
-  std::vector<Surroundings> of;      // [event]; of the host's alone
-  std::vector<Stretch> stretches;    // of kHostOp and kCall, by track and time
+  std::vector<Surroundings> of;      // [event]; set for host events only
+  std::vector<Stretch> stretches;    // of kHostOp and kCall events, by track and time
   std::vector<std::uint32_t> steps;  // ranges that count steps, by time
 };
 
-// A child that ends after its parent is cut to it. O(n log n).
+// Computes the context of all host events. A child that ends after its parent is cut to it. O(n log
+// n).
 //
-//   step_name  ranges that begin so count steps; empty: those of the table
+//   step_name  prefix of the ranges that count steps; empty: those of the table
 HostContext ContextOf(const RankEvents& events, const OpTable& table, std::string_view step_name);
 
 }  // namespace foretrain::trace_import

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/text.h"
 #include "traces/import/byte_source.h"
 #include "traces/import/json_events.h"
@@ -22,18 +22,21 @@ namespace {
 
 using namespace trace_import;
 
-constexpr std::int64_t kMostEvents = std::int64_t{1} << 26;
+// Bounds memory: at 150 bytes an event, 10 GB.
+constexpr std::int64_t kMaxEvents = std::int64_t{1} << 26;
 constexpr std::size_t kMostRanks = 1 << 15;
-// Files of one job are written within this time; beyond it their clocks are not the same.
+// Files of one job are written within an hour. If first events lie further apart, the clocks
+// differ.
 constexpr std::int64_t kOneClockNs = 3600LL * 1'000'000'000;
 
+// The last part of a path, safe to print.
 std::string FileName(const std::string& path) {
   return Printable(std::filesystem::path(path).filename().string(), 200);
 }
 
 enum class FileType { kText, kStore, kDatabase, kNsightReport, kOther };
 
-// Whether the count that `query` makes of a database's tables is at least `least`.
+// True if `query`, which counts tables of the database, returns at least `least`.
 bool HasTables(const std::string& path, const char* query, std::int64_t least) {
   const auto database = store_internal::Database::Open(path, store_internal::OpenMode::kRead, "");
   if (!database.has_value()) return false;
@@ -41,6 +44,7 @@ bool HasTables(const std::string& path, const char* query, std::int64_t least) {
   return tables.has_value() && *tables >= least;
 }
 
+// Three tables that together only our stores have.
 bool IsStore(const std::string& path) {
   return HasTables(path,
                    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('run', "
@@ -55,6 +59,7 @@ bool IsNsightExport(const std::string& path) {
                    1);
 }
 
+// Decides by the first bytes, not the file name. Databases are then told apart by their tables.
 Result<FileType> TypeOf(FileSystem& files, const std::string& path) {
   FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::array<char, 64> first{};
@@ -71,7 +76,8 @@ Result<FileType> TypeOf(FileSystem& files, const std::string& path) {
   return json ? FileType::kText : FileType::kOther;
 }
 
-// All that files hold, until ranks are given.
+// Contents of all files, before ranks are numbered. `own_invalid` counts events of our own exports
+// that could not be read. `events` counts all events, also those that are not used.
 struct ReadFiles {
   std::vector<RankEvents> ranks;
   std::vector<OwnRun> own;
@@ -80,6 +86,8 @@ struct ReadFiles {
   std::int64_t events = 0;
 };
 
+// Reads the files one after another into ReadFiles. Each event of a JSON file is offered to the
+// reader of our own exports first; the rest goes to Kineto's.
 class FileReader {
  public:
   FileReader(FileSystem& files, const ImportOptions& options) : files_(files), options_(options) {}
@@ -110,12 +118,15 @@ class FileReader {
   ReadFiles Take() { return std::move(out_); }
 
  private:
+  // False if the user stopped the import.
   bool Tell(const std::string& path, std::int64_t read, std::int64_t all) const {
     if (!options_.progress) return true;
     const double share = all > 0 ? static_cast<double>(read) / static_cast<double>(all) : 1.0;
     return options_.progress({"reading " + FileName(path), std::clamp(share, 0.0, 1.0)});
   }
 
+  // One pass over the text. The number of events is bounded over all files together, since each one
+  // costs about 150 bytes.
   Result<void> AddJson(const std::string& path) {
     FT_ASSIGN(const std::unique_ptr<ByteSource> source, OpenBytes(files_, path));
     KinetoReader kineto;
@@ -124,7 +135,7 @@ class FileReader {
     const JsonSinks sinks{
         .event =
             [&](const JsonEvent& event) {
-              too_many = ++out_.events > kMostEvents;
+              too_many = ++out_.events > kMaxEvents;
               if (!too_many && !own.Take(event)) kineto.Take(event);
             },
         .note = [&kineto](const JsonNote& note) { kineto.Take(note); },
@@ -133,7 +144,7 @@ class FileReader {
     const Result<JsonReading> reading = ReadJsonEvents(*source, path, sinks);
     if (too_many) {
       return Fail(ErrorCode::kResourceExhausted, Printable(path, 512) + ": more than " +
-                                                     std::to_string(kMostEvents) +
+                                                     std::to_string(kMaxEvents) +
                                                      " events in all; import fewer ranks or steps");
     }
     if (!reading.has_value()) return Fail(reading.error().code, reading.error().message);
@@ -152,6 +163,7 @@ class FileReader {
     return {};
   }
 
+  // Each process of the export becomes a rank.
   Result<void> AddNsys(const std::string& path) {
     if (!Tell(path, 0, 1)) return Fail(ErrorCode::kAborted, "the import was stopped");
     FT_ASSIGN(std::vector<RankEvents> processes, ReadNsys(path, [&] { return Tell(path, 0, 1); }));
@@ -168,7 +180,7 @@ class FileReader {
   ReadFiles out_;
 };
 
-// The ranks that the traces say, or the order of the files.
+// Ranks as stated by the traces, if all state one and no two agree; else the order of the files.
 Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
                                      std::vector<std::string>& notes) {
   std::set<int> said;
@@ -193,6 +205,7 @@ Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
   return numbers;
 }
 
+// Time of the rank's first event or sample.
 std::int64_t FirstNs(const RankEvents& rank) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const RawEvent& event : rank.events) first = std::min(first, event.start_ns);
@@ -200,7 +213,8 @@ std::int64_t FirstNs(const RankEvents& rank) {
   return first;
 }
 
-// What to add to each rank's times, so that the first event of all is at 0.
+// Offsets that move the first event of all ranks to 0. Ranks on one clock keep their distances; if
+// the clocks differ, each rank starts at its own first event.
 std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
                                     std::vector<std::string>& notes) {
   std::vector<std::int64_t> firsts;
@@ -219,6 +233,7 @@ std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
   return offsets;
 }
 
+// Describes in the run's details how streams and threads were mapped to queues.
 void WriteRank(JsonWriter& json, int number, const RankEvents& rank, const RankTimeline& made) {
   json.BeginObject().Field("rank", number).Field("source", rank.source);
   json.Name("devices").BeginArray();
@@ -235,6 +250,7 @@ void WriteRank(JsonWriter& json, int number, const RankEvents& rank, const RankT
   json.EndArray().EndObject();
 }
 
+// Adds a note for each assumption made and each thing missing, to be shown with the run.
 void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
   std::int64_t unclosed = 0;
   bool memory = false, device = false, groups = true;
@@ -264,6 +280,8 @@ void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
   }
 }
 
+// Builds one run whose ranks are the files. Ops without an id get one from OpIds, shared by all
+// ranks, so that the same name means the same op on each.
 Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string> notes,
                          const ImportOptions& options) {
   TraceRun run;
@@ -297,6 +315,8 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
   return run;
 }
 
+// A run of our own export keeps its ids and step windows; only windows that are missing are
+// derived.
 TraceRun RunOf(OwnRun own) {
   TraceRun run{.label = std::move(own.title), .timeline = std::move(own.timeline)};
   std::set<int> ranks;
@@ -309,6 +329,8 @@ TraceRun RunOf(OwnRun own) {
 
 }  // namespace
 
+// Own runs and the combined run of all other files may both come from one call. Notes go to the
+// combined run if there is one.
 Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std::string> paths,
                                          const ImportOptions& options) {
   FileReader reader(files, options);
@@ -344,6 +366,8 @@ Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std:
   return runs;
 }
 
+// Writes the run in one go; a failure leaves an unfinished run in the store, which readers show as
+// such.
 Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& options) {
   ImportedRun out{.label = run.label, .ranks = run.recorded_ranks, .totals = run.totals};
   out.spans = std::ssize(run.timeline.spans);

@@ -16,12 +16,13 @@ namespace {
 
 constexpr std::size_t kChunk = 256 * 1024;
 constexpr std::size_t kLongestText = 64 * 1024;  // of a name; longer ones are cut
-constexpr std::size_t kMostArguments = 256;
-constexpr std::int64_t kMostNs = std::int64_t{1} << 61;  // since 1970: the year 2043
+constexpr std::size_t kMaxArguments = 256;
+constexpr std::int64_t kMaxNs = std::int64_t{1} << 61;  // since 1970: the year 2043
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// The source as the library's parser takes it.
+// A ByteSource as the stream buffer that the JSON parser reads. It refills by 256 KiB and remembers
+// the source's error, which a stream cannot carry.
 class SourceBuffer final : public std::streambuf {
  public:
   SourceBuffer(ByteSource& source, const JsonSinks& sinks)
@@ -56,7 +57,8 @@ class SourceBuffer final : public std::streambuf {
   std::optional<Error> error_;
 };
 
-// Follows the text by depth: the file's own members lie at depth 1, events one below their array.
+// Follows the text by nesting depth: members of the file lie at depth 1, events one below their
+// array. Only the current event is kept, so memory does not grow with the file.
 class Handler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Handler(const JsonSinks& sinks) : sinks_(sinks) {}
@@ -69,6 +71,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override { return Value(value); }
   bool binary(binary_t&) override { return false; }
 
+  // An object is an event, an event's "args", or a note outside the events; deeper ones are
+  // ignored.
   bool start_object(std::size_t) override {
     ++depth_;
     if (InEvents() && depth_ == event_depth_) {
@@ -92,6 +96,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     Leave();
     return true;
   }
+  // The events are the top-level array, or the array "traceEvents" of the top-level object.
   bool start_array(std::size_t) override {
     ++depth_;
     if (depth_ == 1 || (depth_ == 2 && !is_array_ && key_ == "traceEvents")) {
@@ -126,6 +131,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   const std::string& what() const { return what_; }
 
  private:
+  // True inside the array of events, at any depth.
   bool InEvents() const { return in_events_ && depth_ >= event_depth_ - 1; }
   void Leave() {
     --depth_;
@@ -138,13 +144,15 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return Value({digits.data(), static_cast<std::size_t>(end.ptr - digits.data())});
   }
 
+  // Stores a scalar in the current event or its "args", or passes it on as a note. Texts and the
+  // number of arguments are bounded; deeper structures inside an event are ignored.
   bool Value(std::string_view value) {
     value = value.substr(0, kLongestText);
     if (is_event_) {
       if (depth_ == event_depth_) {
         if (std::string* const field = Field(); field != nullptr) field->assign(value);
       } else if (in_arguments_ && depth_ == event_depth_ + 1 &&
-                 event_.argument_count() < kMostArguments) {
+                 event_.argument_count() < kMaxArguments) {
         JsonArgument& argument = event_.Add();
         argument.name.assign(key_);
         argument.text.assign(value);
@@ -155,6 +163,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  // The string of the current event for a key; null for keys that are not used.
   std::string* Field() {
     if (key_ == "ph") return &event_.phase;
     if (key_ == "name") return &event_.name;
@@ -178,7 +187,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   std::string what_;
 };
 
-// What the library says, without its own numbers in brackets.
+// The library's reason, without its error number in brackets.
 std::string Reason(const std::string& what) {
   const std::size_t at = what.find("] ");
   std::string reason = at == std::string::npos ? what : what.substr(at + 2);
@@ -191,6 +200,7 @@ std::string Reason(const std::string& what) {
 
 }  // namespace
 
+// The whole text must be digits: "3.0" and "0x3" are no integers.
 std::optional<std::int64_t> JsonArgument::Integer() const {
   std::int64_t value = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -205,6 +215,7 @@ void JsonEvent::Clear() {
   used_ = 0;
 }
 
+// Reuses the strings of earlier events, so that reading an event rarely allocates.
 JsonArgument& JsonEvent::Add() {
   if (used_ == arguments_.size()) arguments_.emplace_back();
   return arguments_[used_++];
@@ -230,27 +241,29 @@ std::string_view JsonEvent::Text(std::string_view wanted) const {
   return found == nullptr ? std::string_view() : std::string_view(found->text);
 }
 
+// Digits are read one by one into an integer: a double has no room for nanoseconds since 1970. Only
+// numbers with an exponent take the double path, and those lose precision anyway.
 std::optional<std::int64_t> NanosecondsOf(std::string_view text) {
   std::size_t at = text.starts_with('-') ? 1 : 0;
   const bool negative = at == 1;
   const bool plain = text.find_first_of("eE") == std::string_view::npos;
   std::int64_t value = 0;
   if (plain) {
-    int decimals = -1;  // nanoseconds have three
+    int decimals = -1;  // decimals read; three give nanoseconds
     for (; at < text.size() && decimals < 3; ++at) {
       if (text[at] == '.' && decimals < 0) {
         decimals = 0;
         continue;
       }
       if (!IsDigit(text[at])) return std::nullopt;
-      if (value > kMostNs / 10) return std::nullopt;
+      if (value > kMaxNs / 10) return std::nullopt;
       value = value * 10 + (text[at] - '0');
       decimals += decimals >= 0;
     }
     if (text.size() == (negative ? 1U : 0U)) return std::nullopt;
     for (; decimals < 3; ++decimals) {
       if (decimals < 0) decimals = 0;
-      if (value > kMostNs / 10) return std::nullopt;
+      if (value > kMaxNs / 10) return std::nullopt;
       value *= 10;
     }
     return negative ? -value : value;
@@ -259,10 +272,11 @@ std::optional<std::int64_t> NanosecondsOf(std::string_view text) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end.ec != std::errc() || end.ptr != text.data() + text.size()) return std::nullopt;
   number *= 1e3;
-  if (!(std::abs(number) <= static_cast<double>(kMostNs))) return std::nullopt;
+  if (!(std::abs(number) <= static_cast<double>(kMaxNs))) return std::nullopt;
   return static_cast<std::int64_t>(std::floor(number));
 }
 
+// The parser's error position separates a truncated file, which is accepted, from a malformed one.
 Result<JsonReading> ReadJsonEvents(ByteSource& source, const std::string& path,
                                    const JsonSinks& sinks) {
   SourceBuffer buffer(source, sinks);
@@ -273,7 +287,7 @@ Result<JsonReading> ReadJsonEvents(ByteSource& source, const std::string& path,
   const std::string where = Printable(path, 512);
   JsonReading reading{.events = handler.events(), .bytes = buffer.bytes(), .cut_at = {}};
   if (!whole) {
-    // At the end of the text, but for line ends, what is wrong is that it ends.
+    // If only white space follows the error, the text ends too early: the events so far are kept.
     for (int c = buffer.sgetc(); c == ' ' || c == '\n' || c == '\r'; c = buffer.snextc()) {
     }
     if (!buffer.ended() || handler.events() == 0) {

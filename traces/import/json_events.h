@@ -1,5 +1,5 @@
-// Reads the events of a Chrome JSON trace one after another, in the memory of one. Leaves out what
-// events mean (kineto.h, own_trace.h).
+// Reads the events of a Chrome JSON trace one by one, holding one event in memory. Their meaning is
+// decided in kineto.h and own_trace.h.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@
 
 namespace foretrain::trace_import {
 
-// One member of an event's "args". Numbers are kept as they were written.
+// One member of an event's "args". Numbers are kept as written.
 struct JsonArgument {
   std::string name{};
   std::string text{};  // of a string or number; "true", "false" or "null"
 
-  // A whole number as written; nothing for others and those beyond int64_t.
+  // The value as an integer; `nullopt` if it is not a whole number or exceeds int64_t.
   std::optional<std::int64_t> Integer() const;
 };
 
-// An event as it was written. What is missing is empty.
+// An event as written. Missing fields are empty.
 struct JsonEvent {
   std::string phase{}, name{}, category{}, process{}, thread{}, id{};
   std::string time{}, duration{};  // microseconds, as written
 
   std::optional<std::int64_t> TimeNs() const;
   std::optional<std::int64_t> DurationNs() const;
-  // The member of "args" of that name, or null.
+  // The member of "args" with that name; null if there is none.
   const JsonArgument* Find(std::string_view name) const;
   std::optional<std::int64_t> Integer(std::string_view name) const;
   std::string_view Text(std::string_view name) const;
@@ -42,17 +42,16 @@ struct JsonEvent {
   JsonArgument& Add();
 
  private:
-  std::vector<JsonArgument> arguments_;  // those from used_ on keep their memory
+  std::vector<JsonArgument> arguments_;  // entries from used_ on are kept for reuse
   std::size_t used_ = 0;
 };
 
-// A decimal number of microseconds as whole nanoseconds, rounded down: exact where a double would
-// not be (1.7e15 us since 1970 with three decimals). Nothing for what is no finite number or lies
-// beyond +-2^61 ns.
+// Converts a decimal number of microseconds to nanoseconds, rounded down. Exact where a double is
+// not: 1.7e15 us since 1970 with three decimals. `nullopt` if it is not finite or beyond +-2^61 ns.
 std::optional<std::int64_t> NanosecondsOf(std::string_view microseconds);
 
-// What stands beside the events: "distributedInfo" -> "rank" -> "3". `outer` is "" for members of
-// the file itself. A new member of an array of objects is announced by an empty `name`.
+// A value outside the events: "distributedInfo" -> "rank" -> "3". `outer` is "" for members of the
+// file itself. An empty `name` announces the next object of an array.
 struct JsonNote {
   std::string_view outer, name, value;
 };
@@ -60,21 +59,22 @@ struct JsonNote {
 struct JsonSinks {
   std::function<void(const JsonEvent&)> event;
   std::function<void(const JsonNote&)> note;
-  // Asked every 256 KiB with the file's bytes read and in all; false ends the reading with
+  // Called every 256 KiB with the file's bytes read and total; false ends the reading with
   // kAborted.
   std::function<bool(std::int64_t, std::int64_t)> go_on{};
 };
 
 struct JsonReading {
   std::int64_t events = 0;
-  std::int64_t bytes = 0;                // of text
-  std::optional<std::int64_t> cut_at{};  // the text ends too early, at this byte
+  std::int64_t bytes = 0;  // of text
+  // byte at which the text ends too early; `nullopt` if it is complete
+  std::optional<std::int64_t> cut_at{};
 };
 
-// Reads the text: an object with "traceEvents", or an array of events. A text that ends too early
-// (its writer was killed) gives the events that are whole.
+// Reads an object with "traceEvents", or an array of events. If the text ends too early because its
+// writer was killed, the complete events are kept.
 //
-// Errors: kCorruptInput, no JSON (with the byte), or no trace; kAborted; those of the source.
+// Errors: kCorruptInput, not JSON (with the byte) or not a trace; kAborted; those of the source.
 Result<JsonReading> ReadJsonEvents(ByteSource& source, const std::string& path,
                                    const JsonSinks& sinks);
 

@@ -14,8 +14,8 @@ struct CategoryKind {
   RawKind kind;
 };
 
-// Others (python_function, overhead, Trace, gpu_user_annotation, which repeats a range's name above
-// its kernels) do not say what the device or the host ran.
+// The categories that say what device or host ran. Others are skipped (python_function, overhead,
+// Trace, and gpu_user_annotation, which repeats a range's name above its kernels).
 constexpr std::array<CategoryKind, 10> kCategories{{
     {"kernel", RawKind::kKernel},
     {"gpu_memcpy", RawKind::kCopy},
@@ -29,6 +29,7 @@ constexpr std::array<CategoryKind, 10> kCategories{{
     {"", RawKind::kHostOp},
 }};
 
+// `nullopt` for a category that is skipped.
 std::optional<RawKind> KindOf(std::string_view category) {
   for (const CategoryKind& known : kCategories) {
     if (known.category == category) return known.kind;
@@ -36,6 +37,7 @@ std::optional<RawKind> KindOf(std::string_view category) {
   return std::nullopt;
 }
 
+// Element sizes by the names that PyTorch uses; 0 for unknown types.
 std::int64_t BytesOfType(std::string_view type) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 16> kTypes{{
       {"BFloat16", 2},
@@ -61,7 +63,8 @@ std::int64_t BytesOfType(std::string_view type) {
   return 0;
 }
 
-// Of a copy or collective; the store takes up to 2^56.
+// Bytes of a copy or collective; 0 if unknown. A collective states elements and type instead. The
+// bounds keep sums inside the 2^56 that the store accepts.
 std::int64_t BytesOf(const JsonEvent& event) {
   constexpr std::int64_t kMost = std::int64_t{1} << 56;
   std::int64_t bytes = event.Integer("bytes").value_or(0);
@@ -79,6 +82,8 @@ std::int64_t CorrelationOf(const JsonEvent& event) {
 
 }  // namespace
 
+// Reads the facts that stand outside the events: rank, world size, devices and the base time. They
+// come from the file, so each is checked against its range.
 void KinetoReader::Take(const JsonNote& note) {
   const auto number = [&note]() -> std::optional<std::int64_t> {
     std::int64_t value = 0;
@@ -128,6 +133,8 @@ void KinetoReader::Take(const JsonEvent& event) {
   }
 }
 
+// An 'X' event carries its own duration. Host ops and ranges get no correlation: only calls and
+// device work are joined by it.
 void KinetoReader::TakeComplete(const JsonEvent& event) {
   const std::optional<RawKind> kind = KindOf(event.category);
   if (!kind.has_value()) return;
@@ -157,6 +164,7 @@ void KinetoReader::TakeBegin(const JsonEvent& event) {
     return;
   }
   last_ns_ = std::max(last_ns_, *start);
+  // Events of a 'B'/'E' pair nest, so each track keeps a stack of open ones.
   open_[out_.TrackOf(event.process, event.thread)].push_back(
       {*start, out_.names.Of(event.name), *kind});
 }
@@ -165,7 +173,7 @@ void KinetoReader::TakeEnd(const JsonEvent& event) {
   const std::optional<std::int64_t> end = event.TimeNs();
   const std::uint32_t track = out_.TrackOf(event.process, event.thread);
   std::vector<Open>& open = open_[track];
-  // An end without a beginning began before the profiler did.
+  // An end without a beginning: the profiler started in between.
   if (open.empty()) return;
   const Open begun = open.back();
   open.pop_back();
@@ -180,6 +188,7 @@ void KinetoReader::TakeEnd(const JsonEvent& event) {
   out_.events.push_back(raw);
 }
 
+// Keeps two kinds of flows: from a launch to its kernel, and from a forward op to its backward.
 void KinetoReader::TakeFlow(const JsonEvent& event) {
   const std::optional<std::int64_t> time = event.TimeNs();
   if (!time.has_value()) return;
@@ -188,7 +197,8 @@ void KinetoReader::TakeFlow(const JsonEvent& event) {
   if (event.category == "fwdbwd" && event.phase == "s") out_.forwards.push_back({track, *time});
 }
 
-// PyTorch's allocator reports each change with the bytes that are then allocated.
+// Memory as PyTorch's allocator reports it: each change with the total then allocated. For the host
+// no total is recorded, so it is summed from the changes.
 void KinetoReader::TakeInstant(const JsonEvent& event) {
   if (event.name != "[memory]") return;
   const std::optional<std::int64_t> time = event.TimeNs();
@@ -200,7 +210,7 @@ void KinetoReader::TakeInstant(const JsonEvent& event) {
   constexpr std::int64_t kMost = std::int64_t{1} << 56;
   const bool on_device = event.Integer("Device Type").value_or(0) != 0;
   std::int64_t bytes = event.Integer("Total Allocated").value_or(0);
-  if (!on_device) {  // of the host no total is kept
+  if (!on_device) {  // no total exists for the host
     if (*change > kMost || *change < -kMost) return;
     host_bytes_ = std::clamp<std::int64_t>(host_bytes_ + *change, 0, kMost);
     if (bytes <= 0) bytes = host_bytes_;
@@ -213,6 +223,7 @@ void KinetoReader::TakeInstant(const JsonEvent& event) {
                          .space = on_device ? Space::kDevice : Space::kHost});
 }
 
+// The thread that runs backward passes is recognized by its name.
 void KinetoReader::TakeMetadata(const JsonEvent& event) {
   if (event.name != "thread_name") return;
   const std::string_view name = event.Text("name");
@@ -221,7 +232,7 @@ void KinetoReader::TakeMetadata(const JsonEvent& event) {
   }
 }
 
-// What never ended was running when the profiler stopped.
+// Events that never ended were running when the profiler stopped: they end at the last known time.
 void KinetoReader::CloseOpen() {
   for (const auto& [track, stack] : open_) {
     for (const Open& open : stack) {
@@ -235,17 +246,19 @@ void KinetoReader::CloseOpen() {
   }
 }
 
+// Flow ids may be any text: numbers are kept, other texts get numbers above every correlation.
 std::int64_t KinetoReader::NumberOf(const std::string& flow) {
   std::int64_t number = 0;
   const char* const end = flow.data() + flow.size();
   const auto read = std::from_chars(flow.data(), end, number);
   if (read.ec == std::errc() && read.ptr == end && number >= 0) return number;
-  // Beyond all correlations: those are of 32 bits.
+  // Correlations have 32 bits; these numbers start above them.
   constexpr std::int64_t kFirst = std::int64_t{1} << 40;
   return flow_numbers_.try_emplace(flow, kFirst + std::ssize(flow_numbers_)).first->second;
 }
 
-// Gives calls and device work without a correlation of their own that of the flow between them.
+// Older traces link a call and its device work by a flow ("ac2g") only. An event without a
+// correlation takes the number of the flow that starts or ends where the event begins.
 void KinetoReader::JoinLaunches() {
   if (launches_.empty()) return;
   using Place = std::pair<std::uint32_t, std::int64_t>;  // track and time
@@ -262,6 +275,7 @@ void KinetoReader::JoinLaunches() {
   }
 }
 
+// Flows are needed only if some call or kernel lacks its own correlation.
 RankEvents KinetoReader::Finish() {
   CloseOpen();
   const bool all_known =

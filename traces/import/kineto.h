@@ -1,5 +1,5 @@
-// Chrome events as PyTorch's profiler (Kineto) writes them, and plain ones of other programs, as
-// raw events. Leaves out foretrain's own exports (own_trace.h).
+// Converts Chrome events, as written by PyTorch's profiler (Kineto) and other programs, to raw
+// events. foretrain's own exports are read by own_trace.h.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace foretrain::trace_import {
 
-// Takes the events of one file in the order of the text, which is any order of time.
+// Takes the events of one file in the order of the text, which need not be the order of time.
 class KinetoReader {
  public:
   void Take(const JsonEvent& event);
   void Take(const JsonNote& note);
-  // The events, with B and E events put together and flows joined.
+  // Returns the events, with B and E pairs combined and flows joined to correlations.
   RankEvents Finish();
 
  private:
@@ -43,10 +43,11 @@ class KinetoReader {
   std::int64_t NumberOf(const std::string& flow);
 
   RankEvents out_;
-  std::map<std::uint32_t, std::vector<Open>> open_;             // by track, innermost last
-  std::vector<Flow> launches_;                                  // "ac2g"
-  std::unordered_map<std::string, std::int64_t> flow_numbers_;  // of ids that are no numbers
-  std::int64_t host_bytes_ = 0;                                 // live, summed from its changes
+  std::map<std::uint32_t, std::vector<Open>> open_;  // by track, innermost last
+  std::vector<Flow> launches_;                       // "ac2g"
+  // numbers for ids that are not numbers
+  std::unordered_map<std::string, std::int64_t> flow_numbers_;
+  std::int64_t host_bytes_ = 0;  // live bytes, summed from the changes
   std::int64_t last_ns_ = 0;
 };
 

@@ -18,11 +18,12 @@ using store_internal::Database;
 using store_internal::OpenMode;
 using store_internal::Statement;
 
-constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
+// Larger times or sizes cannot be: sums of two still fit int64_t.
+constexpr std::int64_t kMaxNs = std::int64_t{1} << 60;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 constexpr std::int64_t kAskEvery = 100'000;  // rows
 
-// CUpti_ActivityMemcpyKind.
+// Names of CUpti_ActivityMemcpyKind, as PyTorch writes them.
 std::string CopyName(std::int64_t kind) {
   switch (kind) {
     case 1:
@@ -38,17 +39,19 @@ std::string CopyName(std::int64_t kind) {
   }
 }
 
-// hardware 8, machine 8, process 24, thread 24 bits.
+// A global id packs hardware (8 bits), machine (8), process (24) and thread (24).
 std::int64_t ProcessOf(std::int64_t global) { return (global >> 24) & 0xFFFFFF; }
 std::int64_t ThreadOf(std::int64_t global) { return global & 0xFFFFFF; }
 
 struct Table {
   const char* name;
   RawKind kind;
-  const char* process;            // the column that packs the process
-  std::vector<const char*> text;  // of the name, the first that is there: StringIds' numbers
+  const char* process;            // the column with the packed process
+  std::vector<const char*> text;  // columns with the name, by preference: keys of StringIds
 };
 
+// Reads the tables that exist, by the columns that exist: the schema of an export changes from
+// version to version. Rows are grouped by process, and each becomes the events of one rank.
 class Reader {
  public:
   Reader(const Database& database, const std::function<bool()>& go_on)
@@ -79,6 +82,7 @@ class Reader {
   }
 
  private:
+  // A table that does not exist has no columns.
   Result<std::set<std::string>> ColumnsOf(std::string_view table) {
     FT_ASSIGN(Statement info, database_.Prepare("SELECT name FROM pragma_table_info(?)"));
     info.BindText(1, table);
@@ -90,6 +94,7 @@ class Reader {
     }
   }
 
+  // Names are stored once, as numbers in all other tables.
   Result<void> ReadStrings() {
     FT_ASSIGN(const std::set<std::string> columns, ColumnsOf("StringIds"));
     if (!columns.contains("id") || !columns.contains("value")) return {};
@@ -101,11 +106,13 @@ class Reader {
     }
   }
 
-  // What `columns` has of a name, else NULL.
+  // The column if the table has it, else NULL, so that one query text fits all versions.
   static std::string Or(const std::set<std::string>& columns, const char* name) {
     return columns.contains(name) ? std::string("\"") + name + "\"" : "NULL";
   }
 
+  // Events of device tables lie on a track for each stream, those of the runtime on one for each
+  // thread.
   Result<void> ReadTable(const Table& table) {
     FT_ASSIGN(const std::set<std::string> columns, ColumnsOf(table.name));
     if (!columns.contains("start") || !columns.contains("end")) return {};
@@ -128,6 +135,7 @@ class Reader {
     }
   }
 
+  // Rows with impossible times are counted and skipped; the export is input, not ours.
   void AddRow(const Table& table, const Statement& row) {
     RankEvents& process = ProcessNumbered(ProcessOf(row.Int(2)));
     RawEvent event{.start_ns = row.Int(0), .end_ns = row.Int(1), .kind = table.kind};
@@ -136,7 +144,7 @@ class Reader {
       return;
     }
     if (!row.IsNull(3)) event.correlation = row.Int(3);
-    if (row.Int(6) >= 0 && row.Int(6) <= kMostBytes) event.bytes = row.Int(6);
+    if (row.Int(6) >= 0 && row.Int(6) <= kMaxBytes) event.bytes = row.Int(6);
     if (table.kind == RawKind::kCall) {
       event.track = process.TrackOf(std::to_string(ProcessOf(row.Int(2))),
                                     std::to_string(ThreadOf(row.Int(2))));
@@ -149,6 +157,8 @@ class Reader {
     process.events.push_back(event);
   }
 
+  // Kernels and calls have their name's number in the row; copies and fills have none, so they are
+  // named by their kind.
   std::string NameOf(const Table& table, const Statement& row) const {
     if (table.kind == RawKind::kCopy) return CopyName(row.Int(7));
     if (table.kind == RawKind::kSet) return "Memset";
@@ -157,11 +167,12 @@ class Reader {
     return table.kind == RawKind::kKernel ? "kernel without a name" : "call without a name";
   }
 
+  // NVTX texts are stored directly or as a string's number.
   Result<void> ReadRanges() {
     FT_ASSIGN(const std::set<std::string> columns, ColumnsOf("NVTX_EVENTS"));
     if (!columns.contains("start") || !columns.contains("end")) return {};
     found_ = true;
-    // Marks and domains have no end.
+    // Marks and domain records have no end.
     FT_ASSIGN(Statement rows,
               database_.Prepare("SELECT start, \"end\", " + Or(columns, "globalTid") + ", " +
                                 Or(columns, "text") + ", " + Or(columns, "textId") +
@@ -187,12 +198,14 @@ class Reader {
     }
   }
 
+  // Bounds on times keep differences inside int64_t.
   static bool IsTimed(const Statement& row, const RawEvent& event) {
-    return !row.IsNull(0) && !row.IsNull(1) && event.start_ns >= -kMostNs &&
-           event.end_ns <= kMostNs && event.end_ns >= event.start_ns;
+    return !row.IsNull(0) && !row.IsNull(1) && event.start_ns >= -kMaxNs &&
+           event.end_ns <= kMaxNs && event.end_ns >= event.start_ns;
   }
 
-  // When the session began, and what devices there are. Without them nothing but names is missing.
+  // Reads the session's start and the devices. If these tables are missing, only names and the
+  // common clock are lost.
   Result<void> ReadSession() {
     FT_ASSIGN(std::set<std::string> columns, ColumnsOf("TARGET_INFO_SESSION_START_TIME"));
     if (columns.contains("utcEpochNs")) {
@@ -201,7 +214,7 @@ class Reader {
       FT_ASSIGN(const bool row, rows.Step());
       const std::int64_t base = row ? rows.Int(0) : 0;
       for (auto& [number, process] : processes_) {
-        process.base_ns = base >= 0 && base < 2 * kMostNs ? base : 0;
+        process.base_ns = base >= 0 && base < 2 * kMaxNs ? base : 0;
       }
     }
     FT_ASSIGN(columns, ColumnsOf("TARGET_INFO_GPU"));
@@ -218,6 +231,8 @@ class Reader {
     }
   }
 
+  // Asks for permission to continue once in kAskEvery rows; a query itself cannot be interrupted
+  // here.
   Result<void> CountRow() {
     if (++rows_ % kAskEvery == 0 && go_on_ && !go_on_()) {
       return Fail(ErrorCode::kAborted, "the import was stopped");
@@ -225,8 +240,10 @@ class Reader {
     return {};
   }
 
+  // Creates the process at its first row.
   RankEvents& ProcessNumbered(std::int64_t number) { return processes_[number]; }
 
+  // Processes without a device (launchers, data loaders) are dropped if any process used one.
   std::vector<RankEvents> Take() {
     std::vector<RankEvents> taken;
     for (auto& [number, process] : processes_) {
@@ -240,8 +257,8 @@ class Reader {
   const Database& database_;
   const std::function<bool()>& go_on_;
   std::unordered_map<std::int64_t, std::string> strings_;
-  std::map<std::int64_t, RankEvents> processes_;           // an entry stays where it is
-  std::map<RankEvents*, std::set<std::int64_t>> devices_;  // that a process used
+  std::map<std::int64_t, RankEvents> processes_;           // addresses of entries stay valid
+  std::map<RankEvents*, std::set<std::int64_t>> devices_;  // devices used by a process
   std::int64_t rows_ = 0;
   bool found_ = false;
 };

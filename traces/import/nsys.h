@@ -1,6 +1,6 @@
-// The SQLite export of NVIDIA Nsight Systems (`nsys export --type sqlite`): kernels, copies, calls
-// of the CUDA runtime and NVTX ranges. Its tables and columns differ between versions: what is not
-// there is left out. Leaves out Nsight's own .nsys-rep files.
+// Reads the SQLite export of NVIDIA Nsight Systems (`nsys export --type sqlite`): kernels, copies,
+// CUDA runtime calls and NVTX ranges. Tables and columns that a version lacks are skipped. Nsight's
+// own .nsys-rep files are not read.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace foretrain::trace_import {
 
-// The events of each process that used a device, by process number; of all where none did.
+// The events of each process that used a device, by process number; of all processes if none did.
 //
-//   go_on  asked now and then; false ends the reading with kAborted
+//   go_on  called now and then; false ends the reading with kAborted
 //
-// Errors: kCorruptInput, no database, a damaged one, or one without any of these tables; kAborted.
+// Errors: kCorruptInput, not a database, a damaged one, or none of these tables; kAborted.
 Result<std::vector<RankEvents>> ReadNsys(const std::string& path,
                                          const std::function<bool()>& go_on);
 

@@ -8,23 +8,28 @@
 namespace foretrain::trace_import {
 namespace {
 
-constexpr int kOps = kWholeInstruction;  // numbers of one part
+constexpr int kOps = kWholeInstruction;  // op numbers in one part
 constexpr int kParts = 64;
 constexpr int kCallsInPart = 64;
 constexpr std::int64_t kNumbers = std::int64_t{kOps} * kParts;
-// So many names that finding a free number takes long share the last one.
-constexpr std::int64_t kMostNames = kNumbers / 2;
+// Above this number of names the table gets full and probing slow: further names share the last
+// number.
+constexpr std::int64_t kMaxNames = kNumbers / 2;
 
 }  // namespace
 
+// Open addressing over the 18-bit hash: the next free number on a collision. The first name to
+// arrive keeps its own hash, so ids agree between runs unless their names collide in another order.
 std::int64_t OpIds::NumberOf(std::string_view name) {
   const auto [at, is_new] = numbers_.try_emplace(std::string(name), kNumbers - 1);
-  if (!is_new || std::ssize(numbers_) > kMostNames) return at->second;
+  if (!is_new || std::ssize(numbers_) > kMaxNames) return at->second;
   std::int64_t number = static_cast<std::int64_t>(HashText(name) % kNumbers);
   while (!taken_.try_emplace(number, true).second) number = (number + 1) % kNumbers;
   return at->second = number;
 }
 
+// Calls of one op in one step of one rank are told apart by a counter. It is capped, so that a loop
+// with very many calls reuses the last id instead of overflowing the field.
 OpId OpIds::Next(const CallKey& key, std::string_view name, int rank, std::int32_t step) {
   const std::int64_t number = NumberOf(name);
   const int op = static_cast<int>(number % kOps);

@@ -1,5 +1,5 @@
-// Ids for ops that no program numbered: made from names, so that the same name has the same id in
-// every imported run and two of them pair call by call. Leaves out ids that a trace says itself.
+// Ids for ops that no program numbered. They are derived from names, so that the same name has the
+// same id in every imported run, and two runs pair call by call.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace foretrain::trace_import {
 
-// What is known of a call. -1: unknown.
+// Known facts about a call. -1: unknown.
 struct CallKey {
   InstructionKind kind = InstructionKind::kBlock;
   Pass pass = Pass::kNone;
@@ -22,12 +22,12 @@ struct CallKey {
   int micro_batch = -1;
 };
 
-// A name's number is its hash in 18 bits, the next free one where two names share it: op 12 bits
-// and the upper half of `part`. The n-th call in a step is counted in the micro-batch where that is
-// unknown (traces/unknown_coordinates.h), else in the lower half of `part`.
+// A name's number is its hash in 18 bits, or the next free number if two names collide. It fills
+// the 12 bits of `op` and the upper half of `part`. The n-th call in a step is counted in the
+// micro-batch if that is unknown (traces/unknown_coordinates.h), else in the lower half of `part`.
 class OpIds {
  public:
-  // The id of the next call of `name` in `step` of `rank`, and its name for Timeline::op_names.
+  // Returns the id of the next call of `name` in `step` of `rank`, and records its display name.
   OpId Next(const CallKey& key, std::string_view name, int rank, std::int32_t step);
 
   std::map<OpId, std::string> TakeNames() { return std::move(names_); }

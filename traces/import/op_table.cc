@@ -10,6 +10,8 @@
 namespace foretrain::trace_import {
 namespace {
 
+// A broadcast counts as an all-gather: our programs have none. An all-to-all is an op within a
+// block.
 constexpr std::array<std::pair<std::string_view, InstructionKind>, 7> kKinds{{
     {"all_reduce", InstructionKind::kAllReduce},
     {"all_gather", InstructionKind::kAllGather},
@@ -20,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, InstructionKind>, 7> kKinds{{
     {"all_to_all", InstructionKind::kBlock},
 }};
 
+// The last column holds a communication kind, a pass or a mark; each is tried.
 NameMeaning MeaningOf(std::string_view op_class, std::string_view what) {
   NameMeaning meaning;
   meaning.op_class = ParseOpClass(op_class).value();
@@ -30,7 +33,8 @@ NameMeaning MeaningOf(std::string_view op_class, std::string_view what) {
   return meaning;
 }
 
-// Names of groups as short as "tp" are whole words: "http" is none.
+// True if `name` contains `text`. If `words` is set, texts of one or two letters must be whole
+// words, so that "http" does not match the group "tp".
 bool Fits(std::string_view name, std::string_view text, bool words) {
   const auto is_letter = [&name](std::size_t i) {
     return i < name.size() && name[i] >= 'a' && name[i] <= 'z';
@@ -43,6 +47,7 @@ bool Fits(std::string_view name, std::string_view text, bool words) {
   return false;
 }
 
+// The first column says where a name may stand. `nullopt`: in an annotation.
 std::optional<NamePlace> PlaceOf(std::string_view text) {
   if (text == "kernel") return NamePlace::kKernel;
   if (text == "op") return NamePlace::kOp;
@@ -53,6 +58,7 @@ std::optional<NamePlace> PlaceOf(std::string_view text) {
 
 }  // namespace
 
+// Parses the embedded table. It is part of the program, so a bad row is a bug and stops.
 OpTable::OpTable() {
   const EmbeddedFile* const file =
       FindEmbedded(traces_data::Files(), "traces/import/op_patterns.csv");
@@ -72,6 +78,7 @@ OpTable::OpTable() {
   }
 }
 
+// Rows are tried in the file's order, so specific names come before general ones.
 std::optional<NameMeaning> OpTable::Find(NamePlace place, std::string_view name) const {
   const std::string lower = ToLower(name);
   for (const Row& row : rows_[static_cast<std::size_t>(place)]) {
@@ -80,6 +87,8 @@ std::optional<NameMeaning> OpTable::Find(NamePlace place, std::string_view name)
   return std::nullopt;
 }
 
+// An annotation may state several things ("layer 3 backward"): each is taken from the first row
+// that fits.
 RangeMeaning OpTable::FindRange(std::string_view name) const {
   const std::string lower = ToLower(name);
   RangeMeaning found;
@@ -101,6 +110,7 @@ RangeMeaning OpTable::FindRange(std::string_view name) const {
   return found;
 }
 
+// At most nine digits, so that the number fits an int.
 std::optional<int> NumberBehind(std::string_view name, std::string_view mark) {
   const auto is_digit = [&name](std::size_t i) {
     return i < name.size() && name[i] >= '0' && name[i] <= '9';
@@ -119,6 +129,7 @@ std::optional<int> NumberBehind(std::string_view name, std::string_view mark) {
   return std::nullopt;
 }
 
+// Data-parallel gathers and reductions have separate queues, as in our own programs.
 Queue QueueOf(const NameMeaning& meaning) {
   switch (meaning.op_class) {
     case OpClass::kTpComm:

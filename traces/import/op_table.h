@@ -1,5 +1,5 @@
-// What names in other programs' traces stand for, by the table op_patterns.csv. Leaves out where in
-// a trace a name stands.
+// Maps names in other programs' traces to op classes, passes and steps, by the table
+// op_patterns.csv.
 #pragma once
 
 #include <array>
@@ -16,22 +16,23 @@ enum class NamePlace { kKernel, kOp, kGroup };
 
 struct NameMeaning {
   OpClass op_class = OpClass::kMemoryBound;
-  std::optional<InstructionKind> kind{};  // of communication
+  std::optional<InstructionKind> kind{};  // for communication only
   Pass pass = Pass::kNone;
 };
 
-// What an annotation says of all that runs in it.
+// Facts that an annotation states about everything inside it.
 struct RangeMeaning {
   Pass pass = Pass::kNone;
   std::optional<int> step{}, layer{}, micro_batch{};
-  int step_row = 0;  // of several kinds of ranges that count steps, the lowest ones are meant
+  // row of the table; if several kinds of ranges count steps, the lowest row is used
+  int step_row = 0;
 };
 
 class OpTable {
  public:
-  OpTable();  // the embedded one
+  OpTable();  // reads the embedded table
 
-  // The first row that fits, or nothing: groups have rows for some names alone. O(rows * name).
+  // The first row that fits; `nullopt` if none does (kGroup lists some names only). O(rows * name).
   std::optional<NameMeaning> Find(NamePlace place, std::string_view name) const;
   RangeMeaning FindRange(std::string_view name) const;
 
@@ -46,11 +47,11 @@ class OpTable {
   std::vector<Row> ranges_;
 };
 
-// The number behind `mark` in `name`, at most one character between: "ProfilerStep#12" gives 12.
-// Nothing for more than nine digits.
+// The number that follows `mark` in `name`, with at most one character between: "ProfilerStep#12"
+// gives 12. `nullopt` if there is none or it has more than nine digits.
 std::optional<int> NumberBehind(std::string_view name, std::string_view mark);
 
-// The queue on which an op of such a meaning is shown.
+// The queue on which an op of that meaning is shown.
 Queue QueueOf(const NameMeaning& meaning);
 
 }  // namespace foretrain::trace_import

@@ -12,9 +12,10 @@ namespace {
 
 constexpr std::string_view kMemory = " memory";
 constexpr std::string_view kRank = " rank ";
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
+// Larger numbers of bytes are errors of the file.
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 
-// "measured 3 (8b) rank 5" into title and rank; nothing for other texts.
+// Splits "measured 3 (8b) rank 5" into title and rank; `nullopt` for other texts.
 std::optional<std::pair<std::string, std::int16_t>> TitleOf(std::string_view text) {
   const std::size_t at = text.rfind(kRank);
   if (at == std::string_view::npos) return std::nullopt;
@@ -27,6 +28,8 @@ std::optional<std::pair<std::string, std::int16_t>> TitleOf(std::string_view tex
 
 }  // namespace
 
+// Metadata events come before all others of their process: they map process and thread numbers to
+// runs, ranks and queues.
 bool OwnTraceReader::TakeTitle(const JsonEvent& event) {
   const std::string_view text = event.Text("name");
   if (event.name == "process_name") {
@@ -49,6 +52,7 @@ bool OwnTraceReader::TakeTitle(const JsonEvent& event) {
   return true;
 }
 
+// Events of processes without one of our titles are left to other readers.
 bool OwnTraceReader::Take(const JsonEvent& event) {
   if (event.phase == "M") return TakeTitle(event);
   const auto process = processes_.find(event.process);
@@ -58,6 +62,8 @@ bool OwnTraceReader::Take(const JsonEvent& event) {
   return true;
 }
 
+// Restores a span or step window. Every field is checked against its range: the file may have been
+// edited.
 void OwnTraceReader::TakeSpan(const JsonEvent& event, const Process& process) {
   const std::optional<std::int64_t> start = event.TimeNs();
   const std::optional<std::int64_t> length = event.DurationNs();
@@ -85,7 +91,7 @@ void OwnTraceReader::TakeSpan(const JsonEvent& event, const Process& process) {
   const std::int64_t bytes = event.Integer("bytes").value_or(0);
   const std::int64_t wait = NanosecondsOf(event.Text("wait_us")).value_or(0);
   const OpId op = event.Integer("id").value_or(kNoOp);
-  if (!op_class || bytes < 0 || bytes > kMostBytes || wait < 0 || (op != kNoOp && !IsValidId(op)) ||
+  if (!op_class || bytes < 0 || bytes > kMaxBytes || wait < 0 || (op != kNoOp && !IsValidId(op)) ||
       step < std::numeric_limits<std::int32_t>::min() ||
       step > std::numeric_limits<std::int32_t>::max()) {
     ++invalid_;
@@ -100,12 +106,13 @@ void OwnTraceReader::TakeSpan(const JsonEvent& event, const Process& process) {
                             .rank = process.rank,
                             .queue = static_cast<Queue>(thread->second),
                             .op_class = *op_class});
-  // What only describes the id is no name.
+  // A name that equals the id's description was not recorded: it is derived again when shown.
   if (op != kNoOp && event.name != event.Text("op")) {
     timeline.op_names.try_emplace(NameKey(op), event.name);
   }
 }
 
+// Restores samples from counter events, which list all categories of a space.
 void OwnTraceReader::TakeMemory(const JsonEvent& event, Process& process) {
   const std::optional<std::int64_t> time = event.TimeNs();
   if (!time.has_value() || *time < -kFarNs || *time > kFarNs || !event.name.ends_with(kMemory))
@@ -116,8 +123,8 @@ void OwnTraceReader::TakeMemory(const JsonEvent& event, Process& process) {
   for (std::size_t i = 0; i < event.argument_count(); ++i) {
     const std::optional<Category> category = ParseCategory(event.argument(i).name);
     const std::optional<std::int64_t> bytes = event.argument(i).Integer();
-    if (!category || !bytes || *bytes < 0 || *bytes > kMostBytes) continue;
-    // Each event repeats what has not changed.
+    if (!category || !bytes || *bytes < 0 || *bytes > kMaxBytes) continue;
+    // A counter event repeats all categories; only those that changed are samples.
     const auto [live, is_new] = process.live.try_emplace({*space, *category}, *bytes);
     if (!is_new && live->second == *bytes) continue;
     live->second = *bytes;
@@ -125,6 +132,7 @@ void OwnTraceReader::TakeMemory(const JsonEvent& event, Process& process) {
   }
 }
 
+// Events may stand in any order in the file, so timelines are sorted at the end.
 std::vector<OwnRun> OwnTraceReader::Finish() {
   for (OwnRun& run : runs_) SortTimeline(run.timeline);
   return std::move(runs_);

@@ -1,5 +1,4 @@
-// Reads back what traces/chrome_trace.h writes: runs with their own ids, exactly. Leaves out other
-// programs' traces (kineto.h).
+// Reads traces written by traces/chrome_trace.h back into runs with their own ids, exactly.
 #pragma once
 
 #include <array>
@@ -22,19 +21,19 @@ struct OwnRun {
 
 class OwnTraceReader {
  public:
-  // Whether the event was one of ours, and was taken. Processes are told by their titles, which
-  // come before their events.
+  // True if the event belongs to one of our runs and was taken. Runs are recognized by the process
+  // titles, which come before their events.
   bool Take(const JsonEvent& event);
 
   std::vector<OwnRun> Finish();  // timelines sorted
   std::int64_t invalid() const { return invalid_; }
 
  private:
-  static constexpr int kSteps = kQueueCount;  // the thread of step windows
+  static constexpr int kSteps = kQueueCount;  // thread number of the step windows
   struct Process {
     std::size_t run = 0;
     std::int16_t rank = 0;
-    std::map<std::string, int> threads{};  // by number: a queue or kSteps
+    std::map<std::string, int> threads{};  // by thread number: a queue or kSteps
     std::map<std::pair<Space, Category>, std::int64_t> live{};
   };
 

@@ -15,14 +15,17 @@
 namespace foretrain::trace_import {
 namespace {
 
-// A kernel that starts so long after its launch and after the one before it on its stream waited
-// for something else: an event, a peer.
+// If a kernel starts this long after its launch and after its predecessor on the stream, it waited
+// for something else, e.g. an event or a peer.
 constexpr std::int64_t kLaunchNs = 10'000;
-// A stream runs one thing at a time: what begins so little before the one before it ends was
-// rounded, and begins with that end.
+// A stream runs one kernel at a time. If one starts up to this long before its predecessor ends,
+// the times were rounded: its start is moved to that end.
 constexpr std::int64_t kRoundingNs = 1'000;
 constexpr std::int32_t kNoStep = -1;
 
+// Converts one rank: finds the launching calls by correlation, then the steps, then device spans,
+// host spans and memory. Device spans come before host spans, because a launch takes the id of its
+// work.
 class Builder {
  public:
   Builder(const RankEvents& events, const OpTable& table, const RankOptions& options, OpIds& ids)
@@ -67,7 +70,8 @@ class Builder {
                                                           : &events_.events[found->second];
   }
 
-  // Steps' numbers as the ranges say them where they rise, else in order from 0.
+  // Step numbers come from the ranges' names if they rise, else steps are numbered from 0. A step
+  // ends where the next begins.
   void FindSteps() {
     if (context_.steps.empty()) return AddOnlyStep();
     std::vector<std::pair<int, const RawEvent*>> found;
@@ -78,7 +82,7 @@ class Builder {
       const std::optional<int> number = options_.step_name.empty()
                                             ? table_.FindRange(name).step
                                             : NumberBehind(name, options_.step_name);
-      // The same range of another thread.
+      // A range that starts inside the previous one is the same step, annotated by another thread.
       if (!found.empty() && event.start_ns < found.back().second->end_ns) continue;
       rise = rise && number.has_value() && (found.empty() || *number > found.back().first);
       found.emplace_back(number.value_or(0), &event);
@@ -113,7 +117,7 @@ class Builder {
                           .rank = static_cast<std::int16_t>(options_.rank)});
   }
 
-  // Of moved time.
+  // The step whose window contains a (moved) time; kNoStep if there is none.
   std::int32_t StepAt(std::int64_t time_ns) const {
     auto at = std::upper_bound(
         out_.steps.begin(), out_.steps.end(), time_ns,
@@ -123,7 +127,7 @@ class Builder {
     return time_ns <= at->end_ns ? at->step : kNoStep;
   }
 
-  // Kernels by time: calls of a name are numbered in the order in which the device ran them.
+  // Device events by start, so that calls of one name are numbered in the order of execution.
   std::vector<std::uint32_t> DeviceOrder() const {
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < events_.events.size(); ++i) {
@@ -138,6 +142,9 @@ class Builder {
     return order;
   }
 
+  // A span belongs to the step in which its launch was issued, and inherits the launch's
+  // surroundings. It was ready when it was issued, or when it started if it clearly waited for
+  // something else.
   void AddDevice() {
     std::unordered_map<std::uint32_t, std::int64_t> stream_ends;
     for (const std::uint32_t i : DeviceOrder()) {
@@ -178,7 +185,7 @@ class Builder {
       if (has_device_ || event.kind == RawKind::kCall) meaning = {.op_class = OpClass::kHost};
       const std::int32_t step = StepAt(Moved(event.start_ns));
       const auto [id, is_new] = ids.try_emplace(stretch.event, kNoOp);
-      // A thread's ops follow one another: between two of them it is the program that was slow.
+      // A thread's ops follow each other: a gap between two of them is the program's own delay.
       const std::int64_t free = ready.try_emplace(event.track, stretch.start_ns).first->second;
       ready[event.track] = stretch.end_ns;
       if (is_new) id->second = HostId(event, meaning, context_.of[stretch.event], step);
@@ -191,6 +198,7 @@ class Builder {
     }
   }
 
+  // A launching call gets the id of the work it launched, so that both ends of a launch join.
   OpId HostId(const RawEvent& event, const NameMeaning& meaning, Surroundings around,
               std::int32_t step) {
     const auto launched = launched_.find(event.correlation);
@@ -199,6 +207,7 @@ class Builder {
     return IdOf(event, meaning, around, step);
   }
 
+  // The optimizer's kernels form one instruction; copies are told apart by their direction.
   OpId IdOf(const RawEvent& event, const NameMeaning& meaning, const Surroundings& around,
             std::int32_t step) {
     CallKey key{.pass = around.pass, .layer = around.layer, .micro_batch = around.micro_batch};
@@ -213,6 +222,8 @@ class Builder {
     return ids_.Next(key, events_.names.Text(event.name), options_.rank, step);
   }
 
+  // The table's meaning of a name is cached. A collective's process group, if stated, decides
+  // between tensor, data and other parallelism.
   NameMeaning MeaningOf(const RawEvent& event) {
     std::optional<NameMeaning>& known = meanings_[event.name];
     const std::string& name = events_.names.Text(event.name);
@@ -251,7 +262,7 @@ class Builder {
     ++uses_[{event.track, span.queue}];
   }
 
-  // What the last step launched may run on after its range.
+  // Work of the last step may end after its range: its window is extended.
   void EndLastStep() {
     if (out_.steps.empty()) return;
     StepWindow& last = out_.steps.back();
@@ -264,7 +275,7 @@ class Builder {
     for (MemorySample sample : events_.memory) {
       sample.time_ns = Moved(sample.time_ns);
       sample.rank = static_cast<std::int16_t>(options_.rank);
-      // Of a training on the host, whose memory is that of its device.
+      // A training on the host: its memory plays the role of device memory.
       if (!has_device_) sample.space = Space::kDevice;
       out_.memory.push_back(sample);
     }
@@ -275,9 +286,9 @@ class Builder {
   const RankOptions& options_;
   OpIds& ids_;
   HostContext context_;
-  std::vector<std::optional<NameMeaning>> meanings_;       // by name, of kernels and ops
+  std::vector<std::optional<NameMeaning>> meanings_;       // by name, for kernels and ops
   std::unordered_map<std::int64_t, std::uint32_t> calls_;  // by correlation
-  std::unordered_map<std::int64_t, OpId> launched_;        // by correlation: the first of them
+  std::unordered_map<std::int64_t, OpId> launched_;        // by correlation: the first op launched
   std::map<std::pair<std::uint32_t, Queue>, std::int64_t> uses_;
   bool has_device_ = false;
   RankTimeline out_;

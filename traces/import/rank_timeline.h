@@ -1,5 +1,5 @@
-// One rank's raw events as spans, step windows and memory samples. Leaves out several ranks and
-// storage (import.h).
+// Converts one rank's raw events to spans, step windows and memory samples. import.h combines ranks
+// and stores them.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace foretrain::trace_import {
 
 struct RankOptions {
   int rank = 0;
-  std::int64_t offset_ns = 0;  // added to the events' times
+  std::int64_t offset_ns = 0;  // added to all times
   std::string_view step_name{};
 };
 
-// What a rank's stream or thread became.
+// How a stream or thread was mapped.
 struct QueueUse {
   std::string process{}, thread{};
   Queue queue = Queue::kCompute;
@@ -34,12 +34,12 @@ struct RankTimeline {
   std::vector<std::string> notes;
 };
 
-// With a device: its kernels and copies, each of its stream's or class's queue, and the host's own
-// work on `host`, where a launch has the id of what it launched. Without: the host's ops are the
-// compute, each for the time in which nothing within it ran.
+// If there is a device: its kernels and copies, on the queue of their stream or class, and host
+// work on `host`; a launch has the id of the op it launched. Without a device the host's ops are
+// the compute, each for the time in which nothing inside it ran.
 //
-// A span serves the step in which it was launched; one of no step has -1. Without ranges that count
-// steps all is step 0. O(n log n).
+// A span belongs to the step in which it was launched, or to -1. Without ranges that count steps,
+// everything is step 0. O(n log n).
 RankTimeline TimelineOfRank(const RankEvents& events, const OpTable& table,
                             const RankOptions& options, OpIds& ids);
 

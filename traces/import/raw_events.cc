@@ -4,6 +4,7 @@
 
 namespace foretrain::trace_import {
 
+// The map's keys are views of the stored texts, whose addresses a deque keeps.
 std::uint32_t NameTable::Of(std::string_view name) {
   const auto found = numbers_.find(name);
   if (found != numbers_.end()) return found->second;
@@ -13,6 +14,7 @@ std::uint32_t NameTable::Of(std::string_view name) {
   return number;
 }
 
+// The key joins both names with a NUL, in a buffer that is reused.
 std::uint32_t RankEvents::TrackOf(std::string_view process, std::string_view thread) {
   key_.assign(process);
   key_ += '\0';
@@ -28,6 +30,8 @@ bool RankEvents::HasDevice() const {
                      [](const RawEvent& event) { return IsOnDevice(event.kind); });
 }
 
+// The median is robust: a few events with time 0 do not move it, unlike the minimum. O(n). Samples
+// decide only if there are no events. Events too far from the median count as invalid.
 void DropFar(RankEvents& events) {
   std::vector<std::int64_t> starts;
   for (const RawEvent& event : events.events) starts.push_back(event.start_ns);

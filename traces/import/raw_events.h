@@ -1,5 +1,5 @@
-// What a profiler wrote of one rank, in one form whatever the profiler: plain events with interned
-// names. Leaves out how it was read (kineto.h, nsys.h) and what becomes of it (rank_timeline.h).
+// One rank's profile in a form independent of the profiler: plain events with interned names.
+// kineto.h and nsys.h fill it, rank_timeline.h converts it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace foretrain::trace_import {
 
-// Every text once; numbers count from 0.
+// Interns texts; numbers count from 0.
 class NameTable {
  public:
   NameTable() = default;
@@ -28,16 +28,16 @@ class NameTable {
   std::size_t size() const { return texts_.size(); }
 
  private:
-  std::deque<std::string> texts_;  // a text stays where it is
+  std::deque<std::string> texts_;  // addresses of texts stay valid
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
 enum class RawKind : std::uint8_t {
-  kKernel,  // on the device; the rest of these three too
+  kKernel,  // kernel, copy and set run on the device
   kCopy,
   kSet,
-  kHostOp,  // aten::mm and its like, on a thread
-  kCall,    // of the device's library: a launch, a wait
+  kHostOp,  // an op on a thread, e.g. aten::mm
+  kCall,    // a call of the device's library: a launch or a wait
   kRange,   // an annotation on a thread
 };
 constexpr bool IsOnDevice(RawKind kind) { return kind <= RawKind::kSet; }
@@ -45,17 +45,17 @@ constexpr bool IsOnDevice(RawKind kind) { return kind <= RawKind::kSet; }
 struct RawEvent {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t correlation = -1;  // of a call and what it launched; -1: unknown
+  std::int64_t correlation = -1;  // joins a call to its device work; -1: unknown
   std::int64_t bytes = 0;
-  std::uint32_t name = 0;   // in names
-  std::uint32_t track = 0;  // in tracks: a stream or thread
-  std::uint32_t group = 0;  // 1 + in names: the process group of a collective; 0: unknown
+  std::uint32_t name = 0;   // index in names
+  std::uint32_t track = 0;  // index in tracks: a stream or thread
+  std::uint32_t group = 0;  // 1 + index in names of a collective's process group; 0: unknown
   RawKind kind = RawKind::kKernel;
 };
 
 struct RawTrack {
   std::string process{}, thread{};
-  bool autograd = false;  // runs only backward passes
+  bool autograd = false;  // this thread runs backward passes only
 };
 
 struct RawDevice {
@@ -74,18 +74,18 @@ struct RankEvents {
   NameTable names;
   std::vector<RawTrack> tracks;
   std::vector<RawEvent> events;
-  std::vector<RawPoint> forwards;    // where an op began whose backward is in the trace too
-  std::vector<MemorySample> memory;  // rank 0
+  std::vector<RawPoint> forwards;    // starts of ops whose backward op is in the trace
+  std::vector<MemorySample> memory;  // rank 0 until import
   std::vector<RawDevice> devices;
-  std::optional<int> rank;  // said by the trace
+  std::optional<int> rank;  // stated by the trace
   std::optional<int> world;
-  std::int64_t base_ns = 0;   // added to times: the same for files of one machine
+  std::int64_t base_ns = 0;   // added to times; equal for files of one machine
   std::int64_t invalid = 0;   // events without a usable time
   std::int64_t unclosed = 0;  // begun and never ended
   std::vector<std::string> notes;
-  std::string source;  // file, and process where it has several
+  std::string source;  // file, and process if the file has several
 
-  // The track of that process and thread.
+  // The track of a process and thread; created on first use.
   std::uint32_t TrackOf(std::string_view process, std::string_view thread);
   bool HasDevice() const;
 
@@ -94,11 +94,11 @@ struct RankEvents {
   std::string key_;
 };
 
-// Nothing that one trace holds lies so far apart (52 days): sums of times stay in range.
+// Events of one trace lie closer together than this (52 days), so that sums of times stay in range.
 inline constexpr std::int64_t kFarNs = std::int64_t{1} << 52;
 
-// Removes what begins further from the median beginning, or lasts longer, and counts it as invalid:
-// profilers write a time of 0 where they have none. O(n).
+// Removes events that start further than kFarNs from the median start or last longer, and counts
+// them as invalid: profilers write time 0 if they have none. O(n).
 void DropFar(RankEvents& events);
 
 }  // namespace foretrain::trace_import

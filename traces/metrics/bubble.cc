@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
+// Work of a stage: its passes with their tensor, context and expert parallel collectives. Pipeline
+// transfers, updates and host launches are not work.
 bool IsWork(const Span& span, Pass pass) {
   const bool in_block = IsCompute(span.op_class) || span.op_class == OpClass::kTpComm ||
                         span.op_class == OpClass::kCpComm || span.op_class == OpClass::kEpComm;
@@ -25,7 +27,7 @@ bool IsBackward(Pass pass) {
   return pass == Pass::kBackward || pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight;
 }
 
-// Passes of one stage for the batch of one step.
+// The passes of one stage for one step's batch.
 struct StageWork {
   std::int64_t first_forward_ns = kNever;
   std::int64_t last_backward_ns = -kNever;
@@ -35,6 +37,8 @@ struct StageWork {
 // Step -> work of one rank.
 using RankWork = std::map<std::int32_t, StageWork>;
 
+// Groups a rank's work by the step that the spans serve. Spans arrive nearly sorted by step, so the
+// last map entry is remembered.
 RankWork WorkOf(std::span<const Span> spans) {
   RankWork work;
   StageWork* at = nullptr;
@@ -56,12 +60,13 @@ RankWork WorkOf(std::span<const Span> spans) {
   return work;
 }
 
-// Work of one pipeline: one entry per rank that has any.
+// Work of one pipeline, with an entry for each rank that has spans.
 struct PipelineWork {
   std::vector<int> ranks;
   std::vector<const RankWork*> work;
 };
 
+// Fills in both ratios of bubble.h from the period and the work of each stage.
 void Finish(PipelineBubble& bubble) {
   const auto period = static_cast<double>(bubble.end_ns - bubble.start_ns);
   std::int64_t most = 0;
@@ -73,6 +78,7 @@ void Finish(PipelineBubble& bubble) {
   if (most > 0) bubble.bubble_overhead = period / static_cast<double>(most) - 1.0;
 }
 
+// The steps of all stages, ascending: a stage may lack a step that the recording cut off.
 std::vector<std::int32_t> StepsOf(const PipelineWork& pipeline) {
   std::vector<std::int32_t> steps;
   for (const RankWork* work : pipeline.work) {
@@ -83,6 +89,8 @@ std::vector<std::int32_t> StepsOf(const PipelineWork& pipeline) {
   return steps;
 }
 
+// The period depends on all stages, so the first loop finds it and the second cuts each stage's
+// work to it.
 void AddSynchronous(const PipelineWork& pipeline, int index, std::vector<PipelineBubble>& result) {
   for (const std::int32_t step : StepsOf(pipeline)) {
     PipelineBubble bubble{.pipeline = index,
@@ -99,7 +107,7 @@ void AddSynchronous(const PipelineWork& pipeline, int index, std::vector<Pipelin
       bubble.start_ns = std::min(bubble.start_ns, stage->second.first_forward_ns);
       bubble.end_ns = std::max(bubble.end_ns, stage->second.last_backward_ns);
     }
-    // A step of forward passes alone, or cut off by the end of the recording, has no period.
+    // A step with forward passes only, or cut off by the end of the recording, has no period.
     if (bubble.end_ns <= bubble.start_ns) continue;
     bubble.work_ns.clear();
     for (const RankWork* work : pipeline.work) {
@@ -114,7 +122,7 @@ void AddSynchronous(const PipelineWork& pipeline, int index, std::vector<Pipelin
   }
 }
 
-// Step -> the part of its windows that all `ranks` share.
+// For each step, the part of its windows that all `ranks` share.
 std::map<std::int32_t, Interval> SharedWindows(const Timeline& timeline,
                                                const std::vector<int>& ranks) {
   std::map<std::int32_t, Interval> shared;
@@ -128,6 +136,8 @@ std::map<std::int32_t, Interval> SharedWindows(const Timeline& timeline,
   return shared;
 }
 
+// Schedules whose steps overlap: all work of a stage counts, whatever step it serves, inside the
+// window that the stages share.
 void AddAsynchronous(const Timeline& timeline, const PipelineWork& pipeline, int index,
                      std::vector<PipelineBubble>& result) {
   std::vector<IntervalSet> busy;
@@ -155,6 +165,8 @@ void AddAsynchronous(const Timeline& timeline, const PipelineWork& pipeline, int
 
 }  // namespace
 
+// The stages of a pipeline are world / pp ranks apart, as pp is the outermost dimension of the rank
+// order.
 std::vector<Pipeline> PipelinesOf(int world, int pp) {
   FT_CHECK(pp > 0 && world >= 0 && world % pp == 0);
   const int stride = world / pp;
@@ -174,7 +186,7 @@ std::vector<PipelineBubble> PipelineBubbles(const Timeline& timeline,
   for (std::size_t i = 0; i < pipelines.size(); ++i) {
     std::vector<RankWork> works;
     PipelineWork pipeline;
-    works.reserve(pipelines[i].size());  // `pipeline` points into it
+    works.reserve(pipelines[i].size());  // `pipeline` holds pointers into it
     for (const int rank : pipelines[i]) {
       RankWork work = WorkOf(SpansOfRank(timeline, rank));
       if (work.empty()) continue;

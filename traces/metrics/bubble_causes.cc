@@ -20,6 +20,7 @@ constexpr std::array<double BubbleCauses::*, 7> kParts{
 
 bool IsBackward(Pass pass) { return pass == Pass::kBackward || pass == Pass::kBackwardInput; }
 
+// The same spans count as work as in bubble.cc: passes with the collectives inside their blocks.
 bool IsWork(const Span& span, const InstructionKey& key) {
   const bool in_block = IsCompute(span.op_class) || span.op_class == OpClass::kTpComm ||
                         span.op_class == OpClass::kCpComm || span.op_class == OpClass::kEpComm;
@@ -30,17 +31,17 @@ bool IsWork(const Span& span, const InstructionKey& key) {
 // One pass of one block for one micro-batch on one stage.
 struct Play {
   std::int64_t start_ns = 0;
-  double length_ns = 0;  // the part of the stage's working time that is its own
+  double length_ns = 0;  // exclusive time: overlapping spans count once
   std::size_t stage = 0;
   InstructionKey key{};
-  std::ptrdiff_t before = -1;  // the play on another stage whose output it takes
-  double transfer_ns = 0;      // of that output
+  std::ptrdiff_t before = -1;  // index of the pass on another stage that it depends on; -1: none
+  double transfer_ns = 0;      // transfer time of that dependency
 };
 
 // A block's output: {backward, block, micro-batch}.
 using Output = std::tuple<bool, int, int>;
 
-// A transfer between two stages, as far as both sides are known.
+// A transfer between two stages. It moves bytes from the later start of its two sides on.
 struct Transfer {
   std::int64_t later_start_ns = 0;
   std::int64_t end_ns = 0;
@@ -49,6 +50,9 @@ struct Transfer {
   }
 };
 
+// The passes of one pipeline and step as a dependency graph: each pass follows the one before it on
+// its stage, and the pass of the neighbouring block on another stage. Replay computes the period
+// for any lengths in O(n).
 class Plays {
  public:
   Plays(const Timeline& timeline, const std::vector<int>& ranks, std::int32_t step)
@@ -61,13 +65,14 @@ class Plays {
     Connect();
   }
 
-  // Whether spans of every stage are there.
+  // True if every stage has spans.
   bool AllWork() const {
     std::vector<bool> works(stages_, false);
     for (const Play& play : plays_) works[play.stage] = true;
     return std::find(works.begin(), works.end(), false) == works.end();
   }
 
+  // Mean over the stages, since the bubble is a mean over them too.
   double WorkNs() const {
     double work = 0;
     for (const Play& play : plays_) work += play.length_ns;
@@ -80,7 +85,7 @@ class Plays {
     return lengths;
   }
 
-  // Each block's mean over micro-batches.
+  // For each pass, the mean length of its block and pass over the micro-batches.
   std::vector<double> MeanLengths() const {
     std::map<std::tuple<std::size_t, Pass, int>, std::pair<double, int>> sums;
     const auto of = [](const Play& play) {
@@ -99,7 +104,7 @@ class Plays {
     return lengths;
   }
 
-  // `lengths` scaled so that in each kind of pass every stage that has it computes as long.
+  // Scales `lengths` so that, in each kind of pass, all stages that have it compute equally long.
   std::vector<double> EvenLengths(std::vector<double> lengths) const {
     std::array<std::vector<double>, kPassCount> work;
     for (auto& of : work) of.resize(stages_, 0.0);
@@ -119,12 +124,14 @@ class Plays {
 
   struct Played {
     double period_ns = 0;
-    double warm_up_ns = 0;  // mean over stages, as the next two
+    double warm_up_ns = 0;  // these three: means over stages
     double steady_ns = 0;
     double cool_down_ns = 0;
   };
 
-  // In the order of their starts, in which whatever a play waits for comes before it.
+  // Plays the passes in the order of their recorded starts. That order is topological: a pass
+  // starts after everything it waits for. Idle time before a stage's first pass is warm-up, after
+  // its last cool-down.
   Played Replay(const std::vector<double>& lengths, bool transfers) const {
     std::vector<double> end(plays_.size(), 0.0), free_at(stages_, 0.0);
     std::vector<bool> began(stages_, false);
@@ -161,7 +168,7 @@ class Plays {
     }
     std::stable_sort(work.begin(), work.end(),
                      [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
-    // Where spans run beside one another, time belongs to the one that began first.
+    // Overlapping spans: the shared time belongs to the span that started first.
     std::map<std::tuple<Pass, int, int>, std::size_t> known;
     std::int64_t until_ns = work.empty() ? 0 : work.front()->start_ns;
     for (const Span* span : work) {
@@ -176,6 +183,8 @@ class Plays {
     }
   }
 
+  // Both sides record a span: the transfer begins when both have started, and ends with the later
+  // one.
   void AddTransfer(const Span& span, const InstructionKey& key) {
     const bool transfer = key.kind == InstructionKind::kSend || key.kind == InstructionKind::kRecv;
     if (!transfer || span.op_class != OpClass::kPpComm) return;
@@ -187,7 +196,8 @@ class Plays {
     at->second.end_ns = std::max(at->second.end_ns, span.end_ns);
   }
 
-  // Ties each play to the one on another stage whose output it takes.
+  // Links each pass to the pass on another stage whose output it takes: a forward to the block
+  // before it, a backward to the block after it.
   void Connect() {
     std::map<Output, std::size_t> makers;
     for (std::size_t i = 0; i < plays_.size(); ++i) {
@@ -205,7 +215,7 @@ class Plays {
     }
   }
 
-  // A transfer is called by the block that made what it moves, or by the one that takes it.
+  // A transfer is recorded under the block that sends or the block that receives: both are tried.
   double TransferNs(bool backward, int from, int to, int micro_batch) const {
     for (const int block : {from, to}) {
       const auto at = transfers_.find({backward, block, micro_batch});
@@ -219,10 +229,12 @@ class Plays {
   std::map<Output, Transfer> transfers_;
 };
 
-constexpr std::size_t kCauses = 5;  // the schedule as one
+constexpr std::size_t kCauses = 5;  // the schedule's three parts count as one
 
+// Differences between consecutive periods are the parts. Clamping makes them non-negative and keeps
+// their sum (see bubble_causes.h).
 BubbleCauses PartsOf(const Plays::Played& schedule, std::array<double, kCauses> explained_ns) {
-  // What a later cause takes back was not waited for: those before it explain no more than it.
+  // A later cause may reduce the bubble: earlier causes then explain no more than it does.
   explained_ns.back() = std::max(0.0, explained_ns.back());
   for (std::size_t i = kCauses - 1; i > 0; --i) {
     explained_ns[i - 1] = std::clamp(explained_ns[i - 1], 0.0, explained_ns[i]);
@@ -245,6 +257,8 @@ BubbleCauses PartsOf(const Plays::Played& schedule, std::array<double, kCauses> 
 
 }  // namespace
 
+// Each replay adds one cause: even stages, uneven stages, transfers, and the variation of micro-
+// batches. The last entry is the recorded period.
 std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
                                            const PipelineBubble& bubble) {
   std::vector<int> working;
@@ -258,7 +272,7 @@ std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipel
   if (!plays.AllWork()) return std::nullopt;
   const std::vector<double> mean = plays.MeanLengths();
   const Plays::Played schedule = plays.Replay(plays.EvenLengths(mean), /*transfers=*/false);
-  // The bubble as far as each cause and those before it explain it.
+  // The bubble that each cause explains together with the causes before it.
   const double work_ns = plays.WorkNs();
   std::array<double, kCauses> explained_ns{
       schedule.period_ns - work_ns, plays.Replay(mean, /*transfers=*/false).period_ns - work_ns,

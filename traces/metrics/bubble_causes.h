@@ -1,6 +1,6 @@
-// What the bubble of a pipeline is made of, from spans alone: its passes are played again in the
-// order in which they ran, with lengths evened out. Leaves out how long the bubble is (bubble.h)
-// and schedules whose steps overlap.
+// Causes of a pipeline's bubble, from spans alone: its passes are replayed in their recorded order
+// with evened-out lengths. Not for schedules whose steps overlap. bubble.h computes the bubble
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace foretrain {
 
-// Seconds a stage stands still in the period of one step, mean over stages. The sum is
-// PipelineBubble::bubble times its period but for rounding; no part is below zero.
+// Idle seconds of a stage in the period of one step, mean over stages. The sum is
+// PipelineBubble::bubble times its period up to rounding. No part is negative.
 struct BubbleCauses {
   double warm_up_s = 0;    // schedule: before a stage's first pass
   double steady_s = 0;     // schedule: between its passes
-  double cool_down_s = 0;  // schedule: behind its last
-  double imbalance_s = 0;  // stages take unlike long
+  double cool_down_s = 0;  // schedule: after its last
+  double imbalance_s = 0;  // stages take different times
   double transfers_s = 0;  // point-to-point transfers that nothing hides
-  double variation_s = 0;  // a stage's passes take unlike long from micro-batch to micro-batch
+  double variation_s = 0;  // lengths differ from micro-batch to micro-batch
   double rest_s = 0;       // the host, and all else
 
   double ScheduleSeconds() const { return warm_up_s + steady_s + cool_down_s; }
@@ -29,34 +29,35 @@ struct BubbleCauses {
   }
 };
 
-// The causes of one pipeline's bubble in one step. With P(x) the period when the passes are played
-// with lengths x, each behind the pass before it on its stage and behind the pass of the block
-// before, for a forward, or after, for a backward, on another stage; and W the mean over stages of
-// the time a stage computes:
+// The causes of one pipeline's bubble in one step. P(x) is the period if the passes are replayed
+// with lengths x. Each pass starts after the previous one on its stage, and after the pass it
+// depends on: the block before it for a forward, after it for a backward. W is the mean over stages
+// of the compute time.
 //
-//   schedule   P(each block's mean over micro-batches, scaled so that every stage computes as long
-//              in each kind of pass) - W
-//   imbalance  P(each block's mean over micro-batches) - the P above
-//   transfers  P(the same, and each transfer between stages takes from the later start of its two
-//              sides to its end) - the P above
-//   variation  P(what each pass took, and transfers) - the P above
+//   schedule   P(mean of each block over micro-batches, scaled so that all stages compute equally
+//              long in each kind of pass) - W
+//   imbalance  P(mean of each block over micro-batches) - the P above
+//   transfers  P(the same, with each transfer lasting from the later start of its two sides to its
+//   end)
+//              - the P above
+//   variation  P(measured lengths, and transfers) - the P above
 //   rest       the period - the P above
 //
-// Where a P is below one before it, those before it explain no more than it does: passes that take
-// unlike long may wait less than even ones, as those do that had a shared processor for themselves
-// while the pipeline filled. Then transfers lose what variation saved, behind them imbalance, and
-// last the schedule, its three parts by the same share.
+// If a P is smaller than an earlier one, the earlier causes are reduced to what it explains.
+// Example: passes of unequal length may wait less than equal ones, if they had a shared processor
+// to themselves while the pipeline filled. Transfers then lose what variation saved, next
+// imbalance, and last the schedule, whose three parts shrink by the same factor.
 //
 //   timeline  sorted
-//   ranks     the pipeline's, stage 0 first; those without spans are left out
+//   ranks     the pipeline's, stage 0 first; ranks without spans are skipped
 //   bubble    of that pipeline and step, from PipelineBubbles without `asynchronous`
 //
-// Nothing where fewer than two stages worked, or spans of one of them are missing. O(n log n) in
-// the spans of the ranks.
+// `nullopt` if fewer than two stages worked, or spans of one are missing. O(n log n) in the spans
+// of the ranks.
 std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
                                            const PipelineBubble& bubble);
 
-// Mean over the pipelines that have a bubble in `step`, or nothing.
+// Mean over the pipelines that have a bubble in `step`; `nullopt` if none has.
 //
 //   bubbles  PipelineBubbles of the timeline and these pipelines
 std::optional<BubbleCauses> CausesOfBubbles(const Timeline& timeline,

@@ -8,6 +8,8 @@
 
 namespace foretrain {
 
+// Builds the unions by class, and their prefix unions C0, C0 u C1, ...: differences of prefix
+// lengths are the exclusive classes, so they add up to the window exactly.
 RankClasses::RankClasses(std::span<const Span> spans) {
   std::array<std::vector<Interval>, kOpClassCount> intervals;
   std::array<std::size_t, kOpClassCount> counts{};
@@ -27,8 +29,11 @@ const IntervalSet& RankClasses::Cumulative(OpClass c) const {
   return cumulative_[static_cast<std::size_t>(c)];
 }
 
+// All classes but host, which is the last.
 const IntervalSet& RankClasses::DeviceBusy() const { return Cumulative(OpClass::kCopy); }
 
+// The prefix unions end at memory_bound (compute), pp_comm (communication), copy and host: the
+// order of OpClass fixes which class wins where spans overlap.
 ClassTimes RankClasses::In(std::int64_t start_ns, std::int64_t end_ns) const {
   FT_CHECK(start_ns <= end_ns);
   const std::int64_t compute = Cumulative(OpClass::kMemoryBound).LengthIn(start_ns, end_ns);
@@ -72,7 +77,7 @@ std::int64_t RankClasses::CommunicationIn(std::int64_t start_ns, std::int64_t en
 std::optional<double> RankClasses::OverlapIn(std::int64_t start_ns, std::int64_t end_ns) const {
   const std::int64_t communication = CommunicationIn(start_ns, end_ns);
   if (communication == 0) return std::nullopt;
-  // |C n N| = |C| + |N| - |C u N|.
+  // Inclusion and exclusion: |C n N| = |C| + |N| - |C u N|.
   const std::int64_t both = Cumulative(OpClass::kMemoryBound).LengthIn(start_ns, end_ns) +
                             communication - Cumulative(OpClass::kPpComm).LengthIn(start_ns, end_ns);
   return static_cast<double>(both) / static_cast<double>(communication);

@@ -1,5 +1,5 @@
-// What a rank spends its time on: exclusive classes that sum exactly to a window, and how much of
-// the communication is hidden. Leaves out why a rank idles (traces/metrics/idle.h).
+// A rank's time by class: exclusive classes that sum exactly to a window, and the share of
+// communication that is hidden. Causes of idle time are in traces/metrics/idle.h.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace foretrain {
 
-// Time of one rank in one window, each moment in one class alone. C, N, M, H: the unions of the
-// compute, communication, copy and host spans, cut to the window.
+// Time of one rank in one window, each moment in one class only. C, N, M, H: the unions of compute,
+// communication, copy and host spans, cut to the window.
 struct ClassTimes {
   std::int64_t compute_ns = 0;                // C
-  std::int64_t exposed_communication_ns = 0;  // C u N  less  C
-  std::int64_t exposed_copy_ns = 0;           // C u N u M  less  C u N
-  std::int64_t host_ns = 0;                   // C u N u M u H  less  C u N u M
+  std::int64_t exposed_communication_ns = 0;  // C u N minus C
+  std::int64_t exposed_copy_ns = 0;           // C u N u M minus C u N
+  std::int64_t host_ns = 0;                   // C u N u M u H minus C u N u M
   std::int64_t idle_ns = 0;                   // the rest of the window
 
   std::int64_t Sum() const {
@@ -27,32 +27,32 @@ struct ClassTimes {
   bool operator==(const ClassTimes&) const = default;
 };
 
-// The classes of one rank over its whole timeline, made once and asked for any window.
+// The classes of one rank over its whole timeline: built once, then queried for any window.
 class RankClasses {
  public:
-  // `spans`: those of one rank, sorted as in Timeline. A span counts by its op class, whatever
-  // queue it is on and whatever step it serves. O(n) for queues without overlap, else O(n log n).
+  // `spans`: those of one rank, sorted as in Timeline. A span counts by its op class, whatever its
+  // queue or step. O(n) if spans of a queue do not overlap, else O(n log n).
   explicit RankClasses(std::span<const Span> spans);
 
   // The exclusive classes in [start_ns, end_ns); their sum is its length. O(log n).
   ClassTimes In(std::int64_t start_ns, std::int64_t end_ns) const;
 
-  // The same by op class: time in which a span of the class runs and none of a class before it in
-  // OpClass. gemm + attention + memory_bound = compute, and so on. O(log n).
+  // By op class: time in which a span of the class runs and no span of an earlier class in OpClass.
+  // gemm + attention + memory_bound = compute, and so on. O(log n).
   std::array<std::int64_t, kOpClassCount> ExclusiveIn(std::int64_t start_ns,
                                                       std::int64_t end_ns) const;
 
-  // Length of the union of each op class by itself: classes that overlap count twice. O(log n).
+  // Length of each op class's own union: overlapping classes count twice. O(log n).
   std::array<std::int64_t, kOpClassCount> BusyIn(std::int64_t start_ns, std::int64_t end_ns) const;
 
   // Length of N, the union of all communication. O(log n).
   std::int64_t CommunicationIn(std::int64_t start_ns, std::int64_t end_ns) const;
 
-  // Share of the communication that runs beside compute, |C n N| / |N|, in [0, 1]; nothing without
-  // communication. O(log n).
+  // Share of the communication that overlaps with compute, |C n N| / |N|, in [0, 1]; `nullopt`
+  // without communication. O(log n).
   std::optional<double> OverlapIn(std::int64_t start_ns, std::int64_t end_ns) const;
 
-  // Everything that runs on the device: C u N u M.
+  // All activity on the device: C u N u M.
   const IntervalSet& DeviceBusy() const;
 
  private:

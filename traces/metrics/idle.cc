@@ -9,6 +9,7 @@
 namespace foretrain {
 namespace {
 
+// Start of an op's launch on the host queue; sorted, so that a launch is found by op and step.
 struct Launch {
   OpId op = kNoOp;
   std::int32_t step = 0;
@@ -19,8 +20,10 @@ auto LaunchKey(const Launch& launch) { return std::tie(launch.op, launch.step, l
 
 bool LaunchBefore(const Launch& a, const Launch& b) { return LaunchKey(a) < LaunchKey(b); }
 
+// Host spans keep the host busy and not the device.
 bool OnDevice(const Span& span) { return span.op_class != OpClass::kHost; }
 
+// Host spans without an op are not launches.
 std::vector<Launch> LaunchesOf(std::span<const Span> spans) {
   std::vector<Launch> launches;
   for (const Span& span : spans) {
@@ -31,7 +34,7 @@ std::vector<Launch> LaunchesOf(std::span<const Span> spans) {
   return launches;
 }
 
-// Start of the first launch of `span`'s op in its step.
+// Start of the first launch of `span`'s op in its step; `nullopt` if none was recorded.
 std::optional<std::int64_t> LaunchOf(const Span& span, const std::vector<Launch>& launches) {
   const Launch key{span.op, span.step, std::numeric_limits<std::int64_t>::min()};
   const auto at = std::lower_bound(launches.begin(), launches.end(), key, LaunchBefore);
@@ -39,7 +42,8 @@ std::optional<std::int64_t> LaunchOf(const Span& span, const std::vector<Launch>
   return at->start_ns;
 }
 
-// [i]: the span that starts busy interval i; the first in queue order.
+// For each busy interval, the span that starts it; on a tie the first in queue order. Spans of a
+// queue come in order of start, so one scan of the intervals a queue suffices.
 std::vector<const Span*> StartersOf(std::span<const Span> spans, const IntervalSet& busy) {
   const std::vector<Interval>& intervals = busy.intervals();
   std::vector<const Span*> starters(intervals.size(), nullptr);
@@ -57,6 +61,8 @@ std::vector<const Span*> StartersOf(std::span<const Span> spans, const IntervalS
 
 }  // namespace
 
+// Each gap is split once here, at the moment when its last obstacle but one ended; In() then only
+// cuts gaps to the window.
 RankIdle::RankIdle(std::span<const Span> spans, const IntervalSet& busy) : busy_(busy) {
   const std::vector<Launch> launches = LaunchesOf(spans);
   const std::vector<Interval>& intervals = busy.intervals();
@@ -77,6 +83,8 @@ RankIdle::RankIdle(std::span<const Span> spans, const IntervalSet& busy) : busy_
   }
 }
 
+// A gap belongs to the busy interval that follows it. A gap after the last one is the drain. O(gaps
+// log intervals).
 IdleCauses RankIdle::In(std::int64_t start_ns, std::int64_t end_ns) const {
   IdleCauses causes;
   const std::vector<Interval>& intervals = busy_.intervals();

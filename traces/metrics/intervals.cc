@@ -9,7 +9,7 @@ namespace {
 
 bool StartsBefore(const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; }
 
-// Appends `next`, which starts no earlier than the last of `merged`.
+// Appends `next`, which starts no earlier than the last of `merged`; touching intervals become one.
 void AppendMerged(std::vector<Interval>& merged, const Interval& next) {
   if (next.end_ns <= next.start_ns) return;
   if (!merged.empty() && next.start_ns <= merged.back().end_ns) {
@@ -21,6 +21,8 @@ void AppendMerged(std::vector<Interval>& merged, const Interval& next) {
 
 }  // namespace
 
+// O(n log n), or O(n) if the intervals are sorted, as the spans of one queue are. The result is
+// sorted and disjoint, on which all queries rely.
 IntervalSet::IntervalSet(std::vector<Interval> intervals) {
   if (!std::is_sorted(intervals.begin(), intervals.end(), StartsBefore)) {
     std::sort(intervals.begin(), intervals.end(), StartsBefore);
@@ -30,6 +32,7 @@ IntervalSet::IntervalSet(std::vector<Interval> intervals) {
   SumLengths();
 }
 
+// Prefix sums of lengths make LengthIn two binary searches.
 void IntervalSet::SumLengths() {
   before_.resize(intervals_.size());
   std::int64_t sum = 0;
@@ -39,6 +42,7 @@ void IntervalSet::SumLengths() {
   }
 }
 
+// The last interval that starts by then may extend past `time_ns`: that part is subtracted.
 std::int64_t IntervalSet::LengthBefore(std::int64_t time_ns) const {
   const auto next = std::upper_bound(
       intervals_.begin(), intervals_.end(), time_ns,
@@ -52,6 +56,7 @@ std::int64_t IntervalSet::LengthIn(std::int64_t start_ns, std::int64_t end_ns) c
   return end_ns <= start_ns ? 0 : LengthBefore(end_ns) - LengthBefore(start_ns);
 }
 
+// A merge of two sorted lists; AppendMerged joins overlapping neighbours.
 IntervalSet IntervalSet::United(const IntervalSet& other) const {
   IntervalSet result;
   result.intervals_.reserve(intervals_.size() + other.intervals_.size());
@@ -66,6 +71,7 @@ IntervalSet IntervalSet::United(const IntervalSet& other) const {
   return result;
 }
 
+// Two pointers: the interval that ends first cannot overlap anything later, so it is dropped.
 IntervalSet IntervalSet::Intersected(const IntervalSet& other) const {
   IntervalSet result;
   auto a = intervals_.begin();
@@ -83,6 +89,7 @@ IntervalSet IntervalSet::Intersected(const IntervalSet& other) const {
   return result;
 }
 
+// Starts at the first interval that ends after the window's start.
 std::vector<Interval> IntervalSet::GapsIn(std::int64_t start_ns, std::int64_t end_ns) const {
   std::vector<Interval> gaps;
   std::int64_t from = start_ns;

@@ -1,5 +1,4 @@
-// Unions of time intervals, in integer nanoseconds: what every time metric is made of. Leaves out
-// what the intervals mean (traces/metrics/classes.h).
+// Unions of time intervals in integer nanoseconds, the basis of all time metrics.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,7 @@
 
 namespace foretrain {
 
-// [start_ns, end_ns); empty where end_ns <= start_ns.
+// [start_ns, end_ns); empty if end_ns <= start_ns.
 struct Interval {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -20,23 +19,23 @@ class IntervalSet {
  public:
   IntervalSet() = default;
 
-  // The union of `intervals`, in any order, empty ones allowed. O(n) when sorted by start, else
+  // The union of `intervals`, in any order; empty ones are allowed. O(n) if sorted by start, else
   // O(n log n).
   explicit IntervalSet(std::vector<Interval> intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
   bool empty() const { return intervals_.empty(); }
 
-  // Time covered in all.
+  // Total time covered.
   std::int64_t Length() const { return before_.empty() ? 0 : before_.back(); }
 
   // Time covered inside [start_ns, end_ns). O(log n).
   std::int64_t LengthIn(std::int64_t start_ns, std::int64_t end_ns) const;
 
-  // What either set covers. O(n + m).
+  // Union of both sets. O(n + m).
   IntervalSet United(const IntervalSet& other) const;
 
-  // What both sets cover. O(n + m).
+  // Intersection of both sets. O(n + m).
   IntervalSet Intersected(const IntervalSet& other) const;
 
   // The maximal gaps of the set inside [start_ns, end_ns), in order. O(log n + gaps).
@@ -49,7 +48,7 @@ class IntervalSet {
   std::int64_t LengthBefore(std::int64_t time_ns) const;
 
   std::vector<Interval> intervals_;
-  std::vector<std::int64_t> before_;  // before_[i]: length of intervals 0 to i
+  std::vector<std::int64_t> before_;  // before_[i]: total length of intervals 0 to i
 };
 
 }  // namespace foretrain

@@ -11,16 +11,18 @@
 namespace foretrain {
 namespace {
 
+// The whole run, whatever its times.
 constexpr std::int64_t kStart = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 
 using Parts = std::array<std::int64_t, kCategoryCount>;
 
+// A sample says how many bytes of its category are live from then on, not how many were added.
 void Apply(const MemorySample& sample, Parts& live) {
   live[static_cast<std::size_t>(sample.category)] = sample.bytes;
 }
 
-// Takes the state that holds from `time_ns` on into `peak`.
+// Updates `peak` by the state that holds from `time_ns` on.
 void Observe(const Parts& live, std::int64_t time_ns, bool first, MemoryPeak& peak) {
   const std::int64_t bytes = std::accumulate(live.begin(), live.end(), std::int64_t{0});
   if (first || bytes > peak.bytes) {
@@ -31,11 +33,13 @@ void Observe(const Parts& live, std::int64_t time_ns, bool first, MemoryPeak& pe
   for (std::size_t c = 0; c < live.size(); ++c) {
     if (!first && live[c] <= peak.most[c]) continue;
     peak.most[c] = live[c];
-    peak.most_time_ns[c] = time_ns;
+    peak.max_time_ns[c] = time_ns;
   }
 }
 
-// Peak in [start_ns, end_ns) of `samples`, which follow in time on the state `live` at start_ns.
+// Peak in [start_ns, end_ns). `live` is the state at start_ns; `samples` follow it in time. Samples
+// of one moment are applied together before the state is observed, so that a transient sum of half
+// of them does not count.
 MemoryPeak PeakOf(std::span<const MemorySample> samples, Parts live, std::int64_t start_ns,
                   std::int64_t end_ns) {
   MemoryPeak peak;
@@ -55,6 +59,7 @@ MemoryPeak PeakOf(std::span<const MemorySample> samples, Parts live, std::int64_
 }
 
 // `samples`: of one rank and space, sorted by time; `windows`: of the rank, sorted by start.
+// Windows follow each other, so one pass over the samples finds the state at each start.
 void AddPeaks(std::span<const MemorySample> samples, std::span<const StepWindow> windows, int rank,
               Space space, std::vector<MemoryPeak>& result) {
   const auto add = [&](MemoryPeak peak, std::int32_t step) {
@@ -85,6 +90,7 @@ std::span<const T> OfRank(const std::vector<T>& sorted, std::int16_t rank) {
 
 }  // namespace
 
+// Samples are split by space first: a window's state needs all categories of one space.
 std::vector<MemoryPeak> MemoryPeaks(const Timeline& timeline) {
   std::vector<MemoryPeak> result;
   for (std::size_t i = 0; i < timeline.memory.size();) {

@@ -11,6 +11,7 @@
 namespace foretrain {
 namespace {
 
+// The order on which all searches in a timeline rely.
 bool IsSorted(const Timeline& timeline) {
   const auto by_place = [](const Span& a, const Span& b) {
     return std::tie(a.rank, a.queue, a.start_ns) < std::tie(b.rank, b.queue, b.start_ns);
@@ -21,6 +22,8 @@ bool IsSorted(const Timeline& timeline) {
          std::is_sorted(timeline.steps.begin(), timeline.steps.end(), by_time);
 }
 
+// One rank in one step. The check below ties the two splits together: causes of idle time sum to
+// the time in which the device is idle.
 RankStep RankStepOf(const StepWindow& window, const RankClasses& classes, const RankIdle& idle) {
   const std::int64_t start = window.start_ns;
   const std::int64_t end = window.end_ns;
@@ -37,6 +40,8 @@ RankStep RankStepOf(const StepWindow& window, const RankClasses& classes, const 
   return result;
 }
 
+// Builds the interval sets once for each rank and queries them for each step: O(n log n) in all
+// instead of O(n) for each step.
 std::vector<RankStep> RankStepsOf(const Timeline& timeline) {
   std::vector<RankStep> result;
   result.reserve(timeline.steps.size());
@@ -55,7 +60,7 @@ std::vector<RankStep> RankStepsOf(const Timeline& timeline) {
   return result;
 }
 
-// Mean seconds over `ranks`.
+// Mean over `ranks`, in seconds.
 ClassSeconds MeanOf(std::span<const RankStep> ranks) {
   const auto mean = [ranks](auto figure) {
     double sum = 0.0;
@@ -87,6 +92,8 @@ std::optional<double> MedianOf(std::span<const double> values) {
   return StatisticsOf(values).median;
 }
 
+// Values without a positive input stay absent. MFU counts the model's FLOPs, HFU those that the
+// hardware executes, which include recomputation.
 void FillThroughput(const MetricOptions& options, StepMetrics& step) {
   if (options.tokens_per_step > 0.0 && step.time_s > 0.0) {
     step.tokens_per_s = options.tokens_per_step / step.time_s;
@@ -95,6 +102,8 @@ void FillThroughput(const MetricOptions& options, StepMetrics& step) {
   step.hfu = Utilisation(options.hardware_flops_per_step, step.time_s, options.peak_flop_per_s);
 }
 
+// The step takes as long as its slowest rank. Overlap is the ratio of sums, so that ranks with
+// little communication count little.
 StepMetrics StepOf(std::span<const RankStep> ranks) {
   StepMetrics step{.step = ranks.front().step, .classes = MeanOf(ranks)};
   std::int64_t longest = 0;
@@ -110,6 +119,7 @@ StepMetrics StepOf(std::span<const RankStep> ranks) {
   return step;
 }
 
+// Mean over the pipelines of each step.
 void FillBubbles(const std::vector<PipelineBubble>& bubbles, std::vector<StepMetrics>& steps) {
   std::map<std::int32_t, std::pair<std::vector<double>, std::vector<double>>> by_step;
   for (const PipelineBubble& bubble : bubbles) {
@@ -125,6 +135,7 @@ void FillBubbles(const std::vector<PipelineBubble>& bubbles, std::vector<StepMet
   }
 }
 
+// Rank steps are sorted by step, so each step is a contiguous range.
 std::vector<StepMetrics> StepsOf(const Metrics& metrics, const MetricOptions& options) {
   std::vector<StepMetrics> steps;
   const std::span<const RankStep> all = metrics.rank_steps;
@@ -139,12 +150,14 @@ std::vector<StepMetrics> StepsOf(const Metrics& metrics, const MetricOptions& op
   return steps;
 }
 
+// Warm-up steps are left out of medians only if other steps remain.
 void MarkWarmup(const MetricOptions& options, std::vector<StepMetrics>& steps) {
   const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
   if (warmup >= steps.size()) return;
   for (std::size_t i = 0; i < warmup; ++i) steps[i].counted = false;
 }
 
+// Steps without a value do not count.
 std::optional<double> MedianOver(const std::vector<StepMetrics>& steps,
                                  std::optional<double> StepMetrics::*figure) {
   std::vector<double> values;
@@ -154,7 +167,7 @@ std::optional<double> MedianOver(const std::vector<StepMetrics>& steps,
   return MedianOf(values);
 }
 
-// The counted step whose time is the lower median.
+// The counted step with the lower median time: a real step, so that its classes still sum.
 const StepMetrics& Representative(const std::vector<StepMetrics>& steps) {
   std::vector<const StepMetrics*> counted;
   for (const StepMetrics& step : steps) {
@@ -168,6 +181,8 @@ const StepMetrics& Representative(const std::vector<StepMetrics>& steps) {
   return **middle;
 }
 
+// Medians resist outliers, but do not sum: classes are therefore taken from one representative
+// step.
 void FillOverall(const MetricOptions& options, Metrics& metrics) {
   std::vector<double> times;
   for (const StepMetrics& step : metrics.steps) {
@@ -184,14 +199,14 @@ void FillOverall(const MetricOptions& options, Metrics& metrics) {
   metrics.overall = overall;
 }
 
-// Time of the spans on devices, and of those among them that carry an op id.
+// Time of device spans, and the part of it with an op id.
 struct Covered {
   double all_ns = 0.0;
   double known_ns = 0.0;
   double Share() const { return all_ns == 0.0 ? 1.0 : known_ns / all_ns; }
 };
 
-// Of the spans that `counts` holds for.
+// Sums over the spans for which `counts` is true.
 template <class Counts>
 Covered CoveredBy(const Timeline& timeline, Counts counts) {
   Covered covered;
@@ -204,7 +219,7 @@ Covered CoveredBy(const Timeline& timeline, Counts counts) {
   return covered;
 }
 
-// All but the coverage and what is said of the steps together.
+// All metrics except the coverage and those over all steps.
 Metrics MetricsOfSteps(const Timeline& timeline, const MetricOptions& options) {
   FT_CHECK(IsSorted(timeline));
   Metrics metrics;
@@ -220,7 +235,7 @@ Metrics MetricsOfSteps(const Timeline& timeline, const MetricOptions& options) {
   return metrics;
 }
 
-// Keeps of the peaks over a whole timeline the larger ones of two parts.
+// Merges the peaks of `part` into `whole`: the larger one of each rank, space and category.
 void MergePeaks(const std::vector<MemoryPeak>& part, std::vector<MemoryPeak>& whole) {
   const auto place = [](const MemoryPeak& peak) { return std::tie(peak.rank, peak.space); };
   for (const MemoryPeak& peak : part) {
@@ -236,13 +251,13 @@ void MergePeaks(const std::vector<MemoryPeak>& part, std::vector<MemoryPeak>& wh
     for (std::size_t c = 0; c < merged.most.size(); ++c) {
       const MemoryPeak& most = peak.most[c] > at->most[c] ? peak : *at;
       merged.most[c] = most.most[c];
-      merged.most_time_ns[c] = most.most_time_ns[c];
+      merged.max_time_ns[c] = most.max_time_ns[c];
     }
     *at = merged;
   }
 }
 
-// Appends figures under one (rank, step).
+// Appends metrics under one (rank, step); metrics without a value are skipped.
 class Flattener {
  public:
   explicit Flattener(std::vector<MetricValue>& values) : values_(values) {}
@@ -302,11 +317,14 @@ Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options) {
   return metrics;
 }
 
+// A part holds whole steps, so their metrics are final. Only what is needed over all steps is kept:
+// memory grows with the steps and not with the spans.
 std::vector<MetricValue> MetricsInParts::Add(const Timeline& part) {
   const Metrics metrics = MetricsOfSteps(part, options_);
   std::vector<MetricValue> values;
   if (metrics.steps.empty()) return values;
-  // Spans of neighbouring steps come again in the neighbouring part.
+  // Spans of neighbouring steps also appear in the neighbouring part, so only this part's are
+  // counted.
   const auto [first, last] = std::pair(metrics.steps.front().step, metrics.steps.back().step);
   const Covered covered =
       CoveredBy(part, [&](const Span& span) { return span.step >= first && span.step <= last; });
@@ -325,6 +343,7 @@ std::vector<MetricValue> MetricsInParts::Add(const Timeline& part) {
   return values;
 }
 
+// Medians and warm-up need all steps, so they are computed at the end.
 Metrics MetricsInParts::Take() {
   metrics_.coverage = Covered{device_ns_, known_ns_}.Share();
   MarkWarmup(options_, metrics_.steps);
@@ -332,6 +351,8 @@ Metrics MetricsInParts::Take() {
   return std::move(metrics_);
 }
 
+// Windows of a timeline that has none: from the first start to the last end of the spans of each
+// step.
 void DeriveSteps(Timeline& timeline) {
   if (!timeline.steps.empty()) return;
   std::map<std::pair<std::int16_t, std::int32_t>, StepWindow> windows;
@@ -345,6 +366,8 @@ void DeriveSteps(Timeline& timeline) {
   SortTimeline(timeline);
 }
 
+// Rank -1 stands for all ranks and step -1 for all steps. Peaks of single steps are not stored:
+// they can be computed again.
 std::vector<MetricValue> Flatten(const Metrics& metrics, bool steps) {
   std::vector<MetricValue> values;
   Flattener flattener(values);

@@ -1,6 +1,5 @@
-// Everything a run is judged by, computed from its timeline alone: the same arithmetic for a
-// forecast and for a measurement. Leaves out comparing two runs and the critical path, which take a
-// program (sim/compare).
+// All metrics of a run, computed from its timeline alone, by the same arithmetic for a forecast and
+// a measurement. Comparing runs and the critical path need a program: sim/compare.
 #pragma once
 
 #include <array>
@@ -20,19 +19,19 @@
 
 namespace foretrain {
 
-// What a timeline does not say. Figures left at 0 leave what needs them without a value.
+// Facts that a timeline does not hold. Metrics that need a value left at 0 are absent.
 struct MetricOptions {
-  std::vector<Pipeline> pipelines{};  // none: no bubbles; PipelinesOf makes them
+  std::vector<Pipeline> pipelines{};  // none: no bubbles; see PipelinesOf
   bool asynchronous = false;          // BubbleOptions::asynchronous
-  int warmup_steps = 0;               // first steps that medians leave out, where others remain
+  int warmup_steps = 0;               // first steps left out of medians, if others remain
   double tokens_per_step = 0.0;       // of the whole job
   double model_flops_per_step = 0.0;
-  double hardware_flops_per_step = 0.0;  // with recomputation
+  double hardware_flops_per_step = 0.0;  // including recomputation
   double peak_flop_per_s = 0.0;          // of all devices of the job together
 };
 
-// One rank in one step: the window is its StepWindow, and whatever runs in it counts, cut to it,
-// also where it serves the step before or after.
+// One rank in one step. Everything that runs in the step's window counts, cut to the window, even
+// if it serves another step.
 struct RankStep {
   int rank = 0;
   std::int32_t step = 0;
@@ -42,12 +41,12 @@ struct RankStep {
   std::array<std::int64_t, kOpClassCount> exclusive_ns{};  // RankClasses::ExclusiveIn
   std::array<std::int64_t, kOpClassCount> busy_ns{};       // RankClasses::BusyIn
   std::int64_t communication_ns = 0;                       // union of all communication
-  std::int64_t hidden_communication_ns = 0;                // the part of it beside compute
+  std::int64_t hidden_communication_ns = 0;                // the part that overlaps with compute
   std::optional<double> overlap{};                         // their ratio
   IdleCauses idle{};                                       // sum to host_ns + idle_ns
 };
 
-// Means over ranks of the seconds in each class; they sum to `window_s` but for rounding.
+// Means over ranks of the seconds in each class; they sum to `window_s` up to rounding.
 struct ClassSeconds {
   double window_s = 0.0;
   double compute_s = 0.0;
@@ -55,7 +54,7 @@ struct ClassSeconds {
   double exposed_copy_s = 0.0;
   double host_s = 0.0;
   double idle_s = 0.0;
-  double dependency_wait_s = 0.0;  // these four are host_s + idle_s by cause
+  double dependency_wait_s = 0.0;  // these four split host_s + idle_s by cause
   double peer_wait_s = 0.0;
   double host_wait_s = 0.0;
   double drain_s = 0.0;
@@ -64,14 +63,14 @@ struct ClassSeconds {
 // One step over all ranks.
 struct StepMetrics {
   std::int32_t step = 0;
-  bool counted = true;  // enters the medians
+  bool counted = true;  // included in medians
   double time_s = 0.0;  // the longest window of any rank
   std::optional<double> tokens_per_s{};
   std::optional<double> mfu{};
   std::optional<double> hfu{};
   std::optional<double> bubble{};           // mean over pipelines
   std::optional<double> bubble_overhead{};  // mean over pipelines
-  std::optional<double> overlap{};          // hidden over all communication, summed over ranks
+  std::optional<double> overlap{};          // hidden / all communication, summed over ranks
   ClassSeconds classes{};
 };
 
@@ -81,19 +80,19 @@ struct Metrics {
   std::vector<PipelineBubble> bubbles{};  // sorted by (pipeline, step)
   std::vector<MemoryPeak> memory{};       // sorted by (rank, space, step)
   Statistics step_time_s;                 // of the counted steps
-  double coverage = 1.0;                  // share of device time that carries an op id
+  double coverage = 1.0;                  // share of device time with an op id
 
-  // The run in one line: time_s and the ratios are medians over the counted steps, throughput and
-  // utilisation are those of the median time, and `classes` are those of the counted step whose
-  // time is the median (the lower of the middle two), so that they still sum. `step` is that step.
-  // Nothing where there are no step windows.
+  // Summary of the run. time_s and the ratios are medians over the counted steps; throughput and
+  // utilization follow from the median time. `classes` and `step` are those of the counted step
+  // with the median time (the lower of the middle two), so that classes still sum. `nullopt`
+  // without step windows.
   std::optional<StepMetrics> overall{};
 
   // Largest peak of any rank over the whole timeline, by space.
   std::array<std::int64_t, kSpaceCount> peak_bytes{};
 };
 
-// One figure of a run. rank -1: of all ranks; step -1: of the whole run.
+// One metric of a run. rank -1: all ranks; step -1: the whole run.
 struct MetricValue {
   int rank = -1;
   std::int32_t step = -1;
@@ -103,43 +102,41 @@ struct MetricValue {
   bool operator==(const MetricValue&) const = default;
 };
 
-// Metrics of a sorted timeline whose ranks have step windows (DeriveSteps makes them where a
-// recorder did not).
-//
-// O(n log n); at least a million spans a second. Safe from any thread.
+// Metrics of a sorted timeline whose ranks have step windows (DeriveSteps adds missing ones). At
+// least a million spans a second, O(n log n). Safe from any thread.
 Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options = {});
 
-// The same for a timeline that comes in parts, so that the figures of a long run take the memory of
-// one part and some 200 bytes a step. One thread.
+// As ComputeMetrics for a timeline that arrives in parts: a long run needs the memory of one part
+// and some 200 bytes a step. One thread.
 class MetricsInParts {
  public:
   explicit MetricsInParts(MetricOptions options) : options_(std::move(options)) {}
 
-  // Takes the steps of which `part` has windows: later ones than those of the parts before.
+  // Adds the steps whose windows are in `part`; they come after the steps of earlier parts.
   //
-  //   part  sorted; its spans are those of its steps and whatever else runs in their windows; its
-  //         memory samples say what is live at its start
+  //   part  sorted; holds the spans of its steps and whatever else runs in their windows; its
+  //         memory samples give what is live at its start
   //
-  // Returns the figures of these steps, as Flatten has them.
+  // Returns the metrics of these steps, as Flatten does.
   std::vector<MetricValue> Add(const Timeline& part);
 
-  // What ComputeMetrics says of all parts together, but for rank_steps, bubbles and the memory of
-  // single steps, which are left empty. `counted` is right only here.
+  // Metrics over all parts. rank_steps, bubbles and memory of single steps are left empty.
+  // `counted` is valid only here, since warm-up depends on the number of steps.
   Metrics Take();
 
  private:
   MetricOptions options_;
   Metrics metrics_;
-  double device_ns_ = 0.0;  // for the coverage: of all spans but the host's
-  double known_ns_ = 0.0;   // of those with an op id
+  double device_ns_ = 0.0;  // for the coverage: time of all device spans
+  double known_ns_ = 0.0;   // time of those with an op id
 };
 
-// Gives a timeline without step windows one per rank and step: from the start of the first span
-// that serves the step to the end of the last. Leaves one that has windows as it is.
+// Adds a window for each rank and step to a timeline without windows: from the start of the first
+// span that serves the step to the end of the last. Does nothing if windows exist.
 void DeriveSteps(Timeline& timeline);
 
-// The overall figures, those of each step, and each rank's peaks, under the names that
-// docs/store.md lists. Figures without a value are left out, and the steps where `steps` is false.
+// The overall metrics, those of each step, and each rank's peaks, under the names in docs/store.md.
+// Metrics without a value are left out, and so are the steps if `steps` is false.
 std::vector<MetricValue> Flatten(const Metrics& metrics, bool steps = true);
 
 }  // namespace foretrain

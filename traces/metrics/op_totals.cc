@@ -13,13 +13,14 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-// What orders the spans of one rank by op: small, so that sorting moves little.
+// Sort key of a span: small, so that sorting moves little memory.
 struct Key {
   OpId op = kNoOp;
   std::int32_t step = 0;
   std::uint32_t span = 0;
 };
 
+// Spans without an op have no total. The comparison looks at a span only if step and op are equal.
 std::vector<Key> SortedKeys(std::span<const Span> spans) {
   std::vector<Key> keys;
   keys.reserve(spans.size());
@@ -29,7 +30,7 @@ std::vector<Key> SortedKeys(std::span<const Span> spans) {
   }
   const auto key_of = [&spans](const Key& key) {
     const Span& span = spans[key.span];
-    // Launches come last, and spans of one op by start.
+    // Launches sort last, and spans of one op by start.
     return std::tuple(key.step, key.op, span.op_class == OpClass::kHost, span.start_ns, key.span);
   };
   std::sort(keys.begin(), keys.end(), [&key_of](const Key& a, const Key& b) {
@@ -40,6 +41,7 @@ std::vector<Key> SortedKeys(std::span<const Span> spans) {
   return keys;
 }
 
+// A total starts with its first span's facts and an empty union.
 OpTotal FirstOf(const Span& span) {
   return {.op = span.op,
           .start_ns = span.start_ns,
@@ -51,7 +53,8 @@ OpTotal FirstOf(const Span& span) {
           .op_class = span.op_class};
 }
 
-// Spans of one op come by start: what ends later than all before adds to the union.
+// Spans of an op arrive by start: only the part after all earlier ends adds to the union. Bytes
+// saturate, because they may come from a file.
 void AddSpan(const Span& span, OpTotal& total) {
   const std::int64_t from = std::max(span.start_ns, total.end_ns);
   total.busy_ns += std::max<std::int64_t>(0, span.end_ns - from);
@@ -62,6 +65,7 @@ void AddSpan(const Span& span, OpTotal& total) {
 
 }  // namespace
 
+// Keys are sorted instead of spans, and each rank is handled by itself to bound the memory.
 std::vector<OpTotal> OpTotals(const Timeline& timeline) {
   std::vector<OpTotal> totals;
   for (std::size_t i = 0; i < timeline.spans.size();) {

@@ -1,4 +1,4 @@
-// The time each op took: what the join of two runs compares. Leaves out the join (sim/compare).
+// Time of each op, the input of the comparison of two runs (sim/compare).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace foretrain {
 
-// All spans of one op of one rank and step.
+// All spans of one op, rank and step.
 struct OpTotal {
   OpId op = kNoOp;
   std::int64_t busy_ns = 0;   // length of the union of its spans over all queues
@@ -23,9 +23,9 @@ struct OpTotal {
   OpClass op_class = OpClass::kMemoryBound;  // of the first
 };
 
-// Totals of each op of `timeline`, sorted by (rank, step, op). Spans without an op are left out. An
-// op with spans on the device leaves its launches on the host queue out; one that runs on the host
-// alone is counted there. O(n log n).
+// Totals of each op of `timeline`, sorted by (rank, step, op). Spans without an op are skipped. If
+// an op has spans on the device, its launches on the host queue are left out; an op that runs only
+// on the host is counted there. O(n log n).
 std::vector<OpTotal> OpTotals(const Timeline& timeline);
 
 }  // namespace foretrain

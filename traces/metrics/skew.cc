@@ -12,7 +12,7 @@
 namespace foretrain {
 namespace {
 
-// Sums of single numbers go over other groups than the queue's.
+// Instructions that communicate in the queue's group; reductions of scalars use other groups.
 bool IsOfGroup(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kSend ||
          kind == InstructionKind::kRecv || kind == InstructionKind::kAllReduce ||
@@ -21,6 +21,7 @@ bool IsOfGroup(InstructionKind kind) {
 
 bool IsTransfer(Queue queue) { return queue >= Queue::kSendNext && queue <= Queue::kRecvPrev; }
 
+// -1 if the span is no communication of a known group.
 int GroupOf(const CommunicationGroups& groups, const Span& span) {
   if (!IsValidId(span.op) || !IsOfGroup(UnpackId(span.op).kind)) return -1;
   const std::vector<int>& of = groups.of[static_cast<std::size_t>(span.queue)];
@@ -28,7 +29,7 @@ int GroupOf(const CommunicationGroups& groups, const Span& span) {
   return rank < of.size() ? of[rank] : -1;
 }
 
-// {queue, group, op}; a receive counts as its send, and both as of one queue.
+// {queue, group, op}. A receive counts as its send, and both as one queue, so that they meet.
 using Exchange = std::tuple<Queue, int, OpId>;
 
 Exchange ExchangeOf(const CommunicationGroups& groups, const Span& span) {
@@ -43,6 +44,8 @@ struct Arrivals {
   std::vector<int> ranks;  // that have come
 };
 
+// Collects, for each collective or transfer, the ranks that started it and the latest start. Only
+// an exchange with all members has a known last arrival.
 class LastArrivals {
  public:
   LastArrivals(const Timeline& timeline, const CommunicationGroups& groups, std::int32_t step)
@@ -51,19 +54,19 @@ class LastArrivals {
       if (span.step != step || !IsCommunication(span.op_class)) continue;
       if (GroupOf(groups, span) < 0) continue;
       Arrivals& arrivals = of_[ExchangeOf(groups, span)];
-      // A later span of the same op on the same rank goes on with what it began.
+      // A later span of the same op and rank continues the first one.
       if (std::find(arrivals.ranks.begin(), arrivals.ranks.end(), span.rank) !=
           arrivals.ranks.end()) {
         continue;
       }
-      arrivals.last_ns = arrivals.ranks.empty() ? span.start_ns
-                                                : std::max(arrivals.last_ns, span.start_ns);
+      arrivals.last_ns =
+          arrivals.ranks.empty() ? span.start_ns : std::max(arrivals.last_ns, span.start_ns);
       arrivals.ranks.push_back(span.rank);
     }
     CountMembers();
   }
 
-  // When the last member of the span's group came, held to the span; its end where that is unknown.
+  // Last arrival in the span's group, clamped to the span, and whether it is known.
   std::pair<std::int64_t, bool> Of(const Span& span) const {
     if (GroupOf(groups_, span) < 0) return {span.end_ns, false};
     const auto at = of_.find(ExchangeOf(groups_, span));
@@ -75,6 +78,7 @@ class LastArrivals {
   }
 
  private:
+  // The size of each group, to tell when all members have arrived.
   void CountMembers() {
     for (std::size_t q = 0; q < groups_.of.size(); ++q) {
       for (const int group : groups_.of[q]) {
@@ -88,6 +92,8 @@ class LastArrivals {
   std::map<std::pair<Queue, int>, std::size_t> members_;
 };
 
+// Splits the exposed communication by unions: compute, then wire time, then unknown, then the rest.
+// Each moment counts once, in the first set that covers it.
 ExposedParts PartsOf(std::span<const Span> spans, const LastArrivals& arrivals,
                      const StepWindow& window, bool together) {
   std::vector<Interval> compute, wire, unknown, all;
@@ -107,9 +113,9 @@ ExposedParts PartsOf(std::span<const Span> spans, const LastArrivals& arrivals,
   const auto in = [&window](const IntervalSet& set) {
     return set.LengthIn(window.start_ns, window.end_ns);
   };
-  return {.wire_ns = in(moves) - in(computes),
-          .skew_ns = in(runs) - in(known),
-          .unknown_ns = in(known) - in(moves)};
+  return {.wire_ns = in(moves)-in(computes),
+          .skew_ns = in(runs)-in(known),
+          .unknown_ns = in(known)-in(moves)};
 }
 
 }  // namespace
@@ -121,6 +127,8 @@ ExposedParts& ExposedParts::operator+=(const ExposedParts& other) {
   return *this;
 }
 
+// Summed over the ranks. Arrivals are collected once for the step, since each rank's parts need
+// those of its peers.
 ExposedParts ExposedPartsOf(const Timeline& timeline, const CommunicationGroups& groups,
                             std::int32_t step, bool together) {
   const LastArrivals arrivals(timeline, groups, step);

@@ -8,6 +8,7 @@
 namespace foretrain {
 namespace {
 
+// Linear interpolation between the sorted neighbours of position quantile * (n - 1).
 double QuantileOf(std::span<const double> sorted, double quantile) {
   const double place = quantile * static_cast<double>(sorted.size() - 1);
   const double below = std::floor(place);

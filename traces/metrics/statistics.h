@@ -1,4 +1,4 @@
-// Medians, spreads and utilisation of steps. Leaves out where the figures come from.
+// Medians, spreads and utilization of steps.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@ namespace foretrain {
 
 struct Statistics {
   std::int64_t count = 0;
-  double median = 0.0;  // mean of the middle two where the count is even
+  double median = 0.0;  // mean of the middle two if the count is even
   double mean = 0.0;
   double least = 0.0;
   double most = 0.0;
-  double spread = 0.0;  // (third quartile - first quartile) / median; 0 where the median is 0
+  double spread = 0.0;  // (third quartile - first quartile) / median; 0 if the median is 0
 };
 
-// Statistics of `values`, all finite; zeros where there are none. Quartiles lie on straight lines
-// between the sorted values, the least at 0 and the most at 1. O(n log n).
+// Statistics of `values`, all finite; zeros if there are none. Quartiles are interpolated linearly
+// between sorted values, with the minimum at 0 and the maximum at 1. O(n log n).
 Statistics StatisticsOf(std::span<const double> values);
 
-// Share of the peak rate that a step's arithmetic reaches, a fraction: MFU with the model's flops
-// (causal attention as half, logits counted, embedding not), HFU with what the program recomputes
-// added. Nothing where a figure is not positive.
+// Fraction of the peak rate that a step reaches. MFU counts the model's flops (causal attention as
+// half, logits included, embedding not); HFU adds recomputation. `nullopt` if an input is not
+// positive.
 //
-//   flops            of one step over all ranks
+//   flops            flops of one step over all ranks
 //   step_s           seconds of a step
 //   peak_flop_per_s  of all devices together
 std::optional<double> Utilisation(double flops, double step_s, double peak_flop_per_s);

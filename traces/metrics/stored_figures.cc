@@ -12,9 +12,9 @@
 namespace foretrain {
 namespace {
 
-constexpr double kMostBytes = 9e15;  // beyond this a double is not a whole number of bytes
+constexpr double kMaxBytes = 9e15;  // beyond this a double cannot hold every whole number of bytes
 
-// Sets the field of a step that `name` stands for; false: of none.
+// Sets the field of `step` called `name`; false if there is no such field.
 bool SetOfStep(std::string_view name, double value, StepMetrics& step) {
   const std::map<std::string_view, std::optional<double> StepMetrics::*> ratios{
       {"tokens_per_s", &StepMetrics::tokens_per_s},
@@ -47,7 +47,8 @@ bool SetOfStep(std::string_view name, double value, StepMetrics& step) {
   return false;
 }
 
-// "peak_SPACE_bytes" and "peak_SPACE_CATEGORY_bytes" of a rank.
+// Reads "peak_SPACE_bytes" and "peak_SPACE_CATEGORY_bytes" of a rank; other names are ignored.
+// Values come from a file: those that are no number of bytes are ignored too.
 void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
   constexpr std::string_view kBegin = "peak_", kEnd = "_bytes";
   std::string_view name = figure.name;
@@ -55,7 +56,7 @@ void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, Memory
   name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
   const std::size_t under = name.find('_');
   const auto space = ParseSpace(name.substr(0, under));
-  if (!space.has_value() || !(figure.value >= 0.0 && figure.value <= kMostBytes)) return;
+  if (!space.has_value() || !(figure.value >= 0.0 && figure.value <= kMaxBytes)) return;
   MemoryPeak& peak = peaks[{figure.rank, *space}];
   peak.rank = figure.rank;
   peak.space = *space;
@@ -67,6 +68,8 @@ void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, Memory
   }
 }
 
+// Steps and their times come from the windows, not from stored metrics: the file need not agree
+// with itself.
 std::vector<StepMetrics> StepsOf(std::span<const StepWindow> windows,
                                  const MetricOptions& options) {
   std::map<std::int32_t, std::int64_t> longest;
@@ -79,11 +82,13 @@ std::vector<StepMetrics> StepsOf(std::span<const StepWindow> windows,
     steps.push_back({.step = step, .time_s = SecondsFromNs(length_ns)});
   }
   const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
+  // As in a computed run: warm-up steps count if there are no others.
   for (std::size_t i = 0; warmup < steps.size() && i < warmup; ++i) steps[i].counted = false;
   return steps;
 }
 
-// The counted step whose time is the lower median; `steps` has one.
+// The counted step with the lower median time; at least one step is counted. With an even number of
+// steps it is the faster of the two in the middle.
 const StepMetrics& MiddleOf(const std::vector<StepMetrics>& steps) {
   std::vector<const StepMetrics*> counted;
   for (const StepMetrics& step : steps) {
@@ -97,6 +102,8 @@ const StepMetrics& MiddleOf(const std::vector<StepMetrics>& steps) {
 
 }  // namespace
 
+// Values of steps without a window are ignored. `overall` starts from the step with the median time
+// and is then overwritten by the stored overall metrics.
 Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const StepWindow> windows,
                          const MetricOptions& options) {
   Metrics metrics;

@@ -1,6 +1,5 @@
-// The metrics of a run from the figures that were stored with it, for runs whose spans are not all
-// in memory. Leaves out what no figure says: single ranks in single steps, bubbles of single
-// pipelines.
+// Restores a run's metrics from its stored values, for runs whose spans are not all in memory.
+// Single ranks in single steps and bubbles of single pipelines are not stored and stay empty.
 #pragma once
 
 #include <span>
@@ -9,13 +8,13 @@
 
 namespace foretrain {
 
-// The inverse of Flatten, as far as that goes.
+// The inverse of Flatten for the metrics that it writes.
 //
-//   figures  of one run, in any order; names that Flatten does not give are left out
-//   windows  all step windows of the run: the steps and their times come from these
-//   options  of the run, as ComputeMetrics takes them; `pipelines` are not used
+//   figures  metrics of one run, in any order; unknown names are ignored
+//   windows  all step windows of the run; steps and their times come from these
+//   options  as for ComputeMetrics; `pipelines` are not used
 //
-// Where figures are missing, what they would say has no value, or 0. O(n log n).
+// A missing metric leaves its field without a value, or 0. O(n log n).
 Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const StepWindow> windows,
                          const MetricOptions& options);
 

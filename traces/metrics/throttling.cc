@@ -7,9 +7,10 @@
 namespace foretrain {
 namespace {
 
-// nvmlClocksEventReasons of NVML's documentation.
+// Bits of nvmlClocksEventReasons (NVML documentation).
 constexpr std::uint64_t kSwPowerCap = 0x4, kHwSlowdown = 0x8, kSwThermal = 0x20, kHwThermal = 0x40,
                         kHwPowerBrake = 0x80;
+// A reading counts at most this long: after it the monitor may have been stopped.
 constexpr std::int64_t kLongestReadingNs = 2'000'000'000;
 
 struct Reading {
@@ -18,6 +19,7 @@ struct Reading {
 };
 using Readings = std::map<std::int64_t, Reading>;  // by time
 
+// Clocks and reasons of one reading have the same time, so they meet in one entry.
 std::map<int, Readings> ReadingsByRank(std::span<const Counter> counters) {
   std::map<int, Readings> ranks;
   for (const Counter& counter : counters) {
@@ -30,7 +32,7 @@ std::map<int, Readings> ReadingsByRank(std::span<const Counter> counters) {
   return ranks;
 }
 
-// A sum over time of what may be unknown.
+// Mean over time of a value that may be unknown at times.
 struct Mean {
   double seconds = 0, weighted = 0;
   void Add(double of_seconds, std::optional<double> value) {
@@ -43,6 +45,8 @@ struct Mean {
   }
 };
 
+// Each reading holds until the next, but at most kLongestReadingNs. Clocks are averaged separately
+// for the time with and without a reason, so that its cost can be shown.
 void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int64_t end_ns,
              std::vector<Throttling>& out) {
   double covered = 0;
@@ -85,6 +89,7 @@ std::string_view Describe(ThrottleReason reason) {
   return "slowed down by its hardware";
 }
 
+// A hardware slowdown that heat or the power brake explains is not reported a second time.
 bool HasReason(std::uint64_t bits, ThrottleReason reason) {
   const bool heat = (bits & (kSwThermal | kHwThermal)) != 0;
   const bool brake = (bits & kHwPowerBrake) != 0;
@@ -101,6 +106,7 @@ bool HasReason(std::uint64_t bits, ThrottleReason reason) {
   return (bits & kHwSlowdown) != 0 && !heat && !brake;
 }
 
+// Ranks and reasons come out in order, since maps and enums are ordered.
 std::vector<Throttling> ThrottledRanks(std::span<const Counter> counters, std::int64_t start_ns,
                                        std::int64_t end_ns) {
   std::vector<Throttling> out;

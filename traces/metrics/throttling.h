@@ -1,5 +1,5 @@
-// Which GPUs were held below their clocks while a run was recorded, from the stored readings of the
-// driver's monitor. Leaves out the reading (profiler/gpu_monitor.h).
+// GPUs that ran below their clocks while a run was recorded, from stored readings of the driver's
+// monitor (profiler/gpu_monitor.h).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace foretrain {
 
-// Why a GPU ran below its clocks; several may hold at once. Of NVML's reasons those that slow a
-// busy GPU down: not idling, nor clocks that somebody set.
+// Reason why a busy GPU ran below its clocks; several may hold at once. NVML's reasons "idle" and
+// "clocks set by the user" are left out.
 enum class ThrottleReason : std::uint8_t { kPowerCap, kHeat, kPowerBrake, kHardware };
 inline constexpr int kThrottleReasonCount = 4;
 
@@ -21,20 +21,20 @@ inline constexpr int kThrottleReasonCount = 4;
 // "slowed down by its hardware".
 std::string_view Describe(ThrottleReason reason);
 
-// What NVML's bits say of a reason.
+// True if NVML's bits contain the reason.
 bool HasReason(std::uint64_t bits, ThrottleReason reason);
 
 struct Throttling {
   int rank = 0;
   ThrottleReason reason = ThrottleReason::kPowerCap;
   double share = 0;  // of the time that readings cover, in (0, 1]
-  // Mean clocks of the multiprocessors in that time and in the rest, where there are both.
+  // Mean SM clock during that time and during the rest; `nullopt` if there is no reading.
   std::optional<double> clock_hz{}, other_clock_hz{};
 };
 
-// The ranks whose GPU was held back in [start_ns, end_ns), by rank, then by reason. A reading
-// stands until the next one, for at most 2 s; a hardware slowdown that heat or a power brake
-// explains counts as these alone. O(n log n).
+// The ranks whose GPU was slowed down in [start_ns, end_ns), by rank, then reason. A reading holds
+// until the next one, for at most 2 s. A hardware slowdown that heat or a power brake explains
+// counts only under those. O(n log n).
 std::vector<Throttling> ThrottledRanks(std::span<const Counter> counters, std::int64_t start_ns,
                                        std::int64_t end_ns);
 

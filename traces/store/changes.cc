@@ -1,4 +1,4 @@
-// Changes to stored runs: names, pins, removal.
+// Changes to stored runs: rename, pin, delete.
 #include <array>
 #include <string>
 #include <string_view>
@@ -16,19 +16,22 @@ using store_internal::OpenMode;
 using store_internal::Statement;
 using store_internal::Transaction;
 
-constexpr std::size_t kMostLabelBytes = 4'096;
+constexpr std::size_t kMaxLabelBytes = 4'096;
 
+// A connection of its own, with short transactions: a recorder in another process keeps working.
 Result<std::unique_ptr<Database>> OpenForChange(const std::string& path) {
   return store_internal::OpenStore({.path = path, .mode = OpenMode::kWrite});
 }
 
+// An update that changed no row means that the run does not exist.
 Result<void> CheckChanged(const Database& database, RunId id) {
   if (database.ChangedRows() > 0) return {};
   return Fail(ErrorCode::kInvalidArgument,
               database.path() + ": there is no run " + std::to_string(id));
 }
 
-// Rows of a run, then what no run refers to any more. Each takes the run as ?1.
+// Statements that delete a run's rows, each with the run as ?1. Specs that no run refers to any
+// more are deleted afterwards.
 constexpr std::array<const char*, 12> kDeleteRun = {
     "DELETE FROM span WHERE track_id IN (SELECT track_id FROM track WHERE run_id = ?1)",
     "DELETE FROM memory WHERE run_id = ?1",
@@ -53,10 +56,10 @@ constexpr const char* kDeleteUnused =
 }  // namespace
 
 Result<void> RenameRun(const std::string& path, RunId id, std::string_view label) {
-  if (label.size() > kMostLabelBytes) {
+  if (label.size() > kMaxLabelBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a label of " + std::to_string(label.size()) +
                                                  " bytes: at most " +
-                                                 std::to_string(kMostLabelBytes));
+                                                 std::to_string(kMaxLabelBytes));
   }
   FT_ASSIGN(const auto database, OpenForChange(path));
   FT_ASSIGN(Statement update, database->Prepare("UPDATE run SET label = ?2 WHERE run_id = ?1"));
@@ -71,8 +74,10 @@ Result<void> SetPinned(const std::string& path, RunId id, bool pinned) {
   return CheckChanged(*database, id);
 }
 
+// All deletions form one transaction: a crash leaves the run complete or absent. The pin is checked
+// again inside it, since another process may set it in between.
 Result<void> DeleteRun(const std::string& path, RunId id) {
-  FT_ASSIGN(const StoreReader reader, StoreReader::Open(path, {.most_checked_bytes = 0}));
+  FT_ASSIGN(const StoreReader reader, StoreReader::Open(path, {.max_checked_bytes = 0}));
   FT_ASSIGN(const RunInfo info, reader.FindRun(id));
   if (info.pinned) {
     return Fail(ErrorCode::kInvalidArgument,

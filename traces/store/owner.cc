@@ -11,20 +11,21 @@
 namespace foretrain::store_internal {
 namespace {
 
-// /proc holds no regular files: no size, nothing to sync.
+// Reads a /proc file, which reports no size.
 std::string ReadProc(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Start time of a process in clock ticks since boot; 0 where there is none, or it is a zombie.
+// Start time of a process in clock ticks since boot; 0 if it does not exist or is a zombie.
 std::int64_t StartTicksOf(std::int64_t pid) {
   const std::string stat = ReadProc("/proc/" + std::to_string(pid) + "/stat");
-  // "pid (name) state ppid ...": the name may hold anything, also spaces and parentheses.
+  // "pid (name) state ppid ...": the name may contain spaces and parentheses, so the last ')' ends
+  // it.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::string_view rest = std::string_view(stat).substr(name_end + 1);
-  // `state` is field 3, the start is field 22.
+  // `state` is field 3, the start time field 22.
   for (int field = 3; field <= 22; ++field) {
     const std::size_t begin = rest.find_first_not_of(" \n");
     if (begin == std::string_view::npos) return 0;
@@ -71,6 +72,8 @@ Owner ThisProcess() {
           .host = HostName()};
 }
 
+// A pid alone proves nothing: it may have been reused. Equal start time and boot identify the
+// process; on another machine or in another container the answer is unknown.
 Life LifeOf(const Owner& owner) {
   if (owner.host != HostName() || owner.pid_namespace != PidNamespace()) return Life::kUnknown;
   if (owner.boot != BootId()) return Life::kDead;

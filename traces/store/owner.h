@@ -1,5 +1,5 @@
-// Who records into a store: enough of a process to tell, later and from another one, whether it
-// lives.
+// Identity of the process that records into a store, enough to tell later and from another process
+// whether it is alive.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace foretrain::store_internal {
 
 struct Owner {
   std::int64_t pid = 0;
-  std::int64_t start_ticks = 0;  // field 22 of /proc/PID/stat: a pid used again differs here
-  std::string boot{};            // of the kernel's boot: pids mean nothing after another
-  std::string pid_namespace{};   // nor in another container
+  std::int64_t start_ticks = 0;  // field 22 of /proc/PID/stat; differs if a pid was reused
+  std::string boot{};            // id of the kernel's boot: pids are valid only within one
+  std::string pid_namespace{};   // pids are valid only within one container
   std::string host{};
 
   bool operator==(const Owner&) const = default;
@@ -22,8 +22,8 @@ Owner ThisProcess();
 
 enum class Life { kAlive, kDead, kUnknown };
 
-// Whether the owner's process runs. kUnknown: it was started where its pid means nothing here, on
-// another machine or in another container.
+// State of the owner's process. kUnknown: it runs on another machine or in another container, where
+// its pid means nothing here.
 Life LifeOf(const Owner& owner);
 
 }  // namespace foretrain::store_internal

@@ -1,4 +1,4 @@
-// StoreReader: lists and loads runs.
+// StoreReader: lists runs and loads them.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -24,9 +24,10 @@ using store_internal::Statement;
 using store_internal::Transaction;
 
 constexpr int kProgressInstructions = 20'000;  // about 0.2 ms
+// A recorder on another machine counts as dead after this time without a heartbeat.
 constexpr std::int64_t kHeartbeatLostNs = 30'000'000'000;
 
-// Lets SQLite ask `cancelled` now and then while this lives.
+// Lets SQLite call `cancelled` during long queries, as long as this object lives.
 class Cancelling {
  public:
   Cancelling(const Database& database, const std::function<bool()>& cancelled)
@@ -47,20 +48,22 @@ class Cancelling {
   const Database& database_;
 };
 
+// 0 if the text is no hexadecimal number: the run then has no program.
 std::uint64_t HashOf(const std::string& hex) {
   std::uint64_t hash = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), hash, 16);
   return hash;
 }
 
+// The existing runs as a message lists them, at most 20.
 std::string ListOf(const std::vector<RunInfo>& runs) {
-  constexpr std::size_t kMostListed = 20;
+  constexpr std::size_t kMaxListed = 20;
   if (runs.empty()) return "it holds none";
   std::string list = runs.size() == 1 ? "it holds run" : "it holds runs";
-  for (std::size_t i = 0; i < runs.size() && i < kMostListed; ++i) {
+  for (std::size_t i = 0; i < runs.size() && i < kMaxListed; ++i) {
     list += (i == 0 ? " " : ", ") + std::to_string(runs[i].id);
   }
-  return runs.size() > kMostListed ? list + ", ..." : list;
+  return runs.size() > kMaxListed ? list + ", ..." : list;
 }
 
 }  // namespace
@@ -71,6 +74,7 @@ class StoreReader::Connection {
 
   const Database& database() const { return *database_; }
 
+  // One row a run, joined with its number of spans and its overall metrics.
   Result<std::vector<RunInfo>> ListRuns() const {
     FT_ASSIGN(const bool recording, IsBeingRecorded());
     FT_ASSIGN(Statement select,
@@ -98,6 +102,7 @@ class StoreReader::Connection {
     }
   }
 
+  // Lists all runs, since the message of a missing one names the others; stores hold few runs.
   Result<RunInfo> FindRun(RunId id) const {
     FT_ASSIGN(std::vector<RunInfo> runs, ListRuns());
     for (RunInfo& info : runs) {
@@ -107,6 +112,7 @@ class StoreReader::Connection {
                                                  std::to_string(id) + ": " + ListOf(runs));
   }
 
+  // Specs are joined by ids; a missing row means that the file was damaged.
   Result<void> LoadSpecs(StoredRun& run) const {
     FT_ASSIGN(
         Statement select,
@@ -128,6 +134,7 @@ class StoreReader::Connection {
     return {};
   }
 
+  // Ordered by key, so that equal runs load to equal vectors.
   Result<void> LoadSeries(StoredRun& run) const {
     FT_ASSIGN(Statement counters,
               database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
@@ -157,6 +164,7 @@ class StoreReader::Connection {
     }
   }
 
+  // Clock readings and notes, in the order in which they were recorded.
   Result<void> LoadNotes(StoredRun& run) const {
     FT_ASSIGN(Statement clocks,
               database_->Prepare("SELECT rank, host_ns, device_ns, width_ns FROM clock "
@@ -182,7 +190,8 @@ class StoreReader::Connection {
   }
 
  private:
-  // Whether a process records now: then runs that say `running` are.
+  // True if a living process records into the store: only then are `running` runs really running.
+  // For an owner on another machine the heartbeat decides.
   Result<bool> IsBeingRecorded() const {
     FT_ASSIGN(Statement select,
               database_->Prepare("SELECT pid, start_ticks, boot, pid_namespace, host, "
@@ -200,6 +209,8 @@ class StoreReader::Connection {
     return clock.RealtimeNs() - select.Int(5) < kHeartbeatLostNs;
   }
 
+  // Fields come from a file, so enum values and the number of ranks are checked before they are
+  // used.
   Result<RunInfo> InfoOf(const Statement& row, bool recording) const {
     RunInfo info{.id = row.Int(0),
                  .label = row.Text(3),
@@ -241,12 +252,13 @@ StoreReader::StoreReader(StoreReader&&) noexcept = default;
 StoreReader& StoreReader::operator=(StoreReader&&) noexcept = default;
 StoreReader::~StoreReader() = default;
 
+// The connection stays open, so later reads see what a recorder commits meanwhile.
 Result<StoreReader> StoreReader::Open(const std::string& path, const ReaderOptions& options) {
   FT_ASSIGN(auto database,
             store_internal::OpenStore({.path = path,
                                        .mode = store_internal::OpenMode::kRead,
                                        .vfs = options.vfs,
-                                       .most_checked_bytes = options.most_checked_bytes}));
+                                       .max_checked_bytes = options.max_checked_bytes}));
   return StoreReader(std::make_unique<Connection>(std::move(database)));
 }
 
@@ -256,12 +268,14 @@ Result<std::vector<RunInfo>> StoreReader::ListRuns() const {
   return connection_->ListRuns();
 }
 
+// The transaction makes the runs and their metrics those of one commit.
 Result<RunInfo> StoreReader::FindRun(RunId id) const {
   FT_ASSIGN(const Transaction reading,
             Transaction::Begin(connection_->database(), /*write=*/false));
   return connection_->FindRun(id);
 }
 
+// One read transaction spans all parts, so that they belong to the same commit.
 Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) const {
   const Database& database = connection_->database();
   const Cancelling cancelling(database, options.cancelled);
@@ -278,6 +292,7 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
   return run;
 }
 
+// Computing missing sums takes seconds for long runs, so it can be cancelled too.
 Result<SpanSums> StoreReader::LoadSums(RunId id, const std::function<bool()>& cancelled) const {
   const Database& database = connection_->database();
   const Cancelling cancelling(database, cancelled);
@@ -307,6 +322,7 @@ Result<std::vector<std::string>> StoreReader::AttachmentNames(RunId id) const {
   }
 }
 
+// SQLite changes this number when another connection commits; it reads no table.
 Result<std::int64_t> StoreReader::DataVersion() const {
   return connection_->database().Number("PRAGMA data_version");
 }

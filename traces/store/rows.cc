@@ -7,22 +7,25 @@
 #include <cstring>
 #include <tuple>
 
-#include "base/crc32c.h"
+#include "base/io/crc32c.h"
 
 namespace foretrain::store_internal {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "checksums are of little-endian rows");
 
-bool InTime(std::int64_t time_ns) { return time_ns >= -kMostTimeNs && time_ns <= kMostTimeNs; }
+bool InTime(std::int64_t time_ns) { return time_ns >= -kMaxTimeNs && time_ns <= kMaxTimeNs; }
 
-bool InBytes(std::int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
+bool InBytes(std::int64_t bytes) { return bytes >= 0 && bytes <= kMaxBytes; }
 
+// The order of spans in a batch; ready time, bytes and class do not matter for it. It begins like
+// the table's primary key, with track and start, so that rows are inserted in order.
 auto SortKey(const Span& span) {
   return std::tuple(span.queue, span.start_ns, span.end_ns, span.step, span.op);
 }
 
 }  // namespace
+// The ranges keep sums of times and bytes inside int64_t.
 
 bool IsStorable(const Span& span) {
   return span.start_ns <= span.end_ns && InTime(span.start_ns) && InTime(span.end_ns) &&
@@ -42,6 +45,7 @@ bool IsStorable(const StepWindow& window) {
   return window.start_ns <= window.end_ns && InTime(window.start_ns) && InTime(window.end_ns);
 }
 
+// Recorders mostly deliver sorted spans, so the check saves the sort.
 void SortForStore(std::vector<Span>& spans) {
   const auto before = [](const Span& a, const Span& b) { return SortKey(a) < SortKey(b); };
   if (!std::is_sorted(spans.begin(), spans.end(), before)) {
@@ -49,12 +53,13 @@ void SortForStore(std::vector<Span>& spans) {
   }
 }
 
+// Spans have no padding, so their bytes are their values.
 std::uint32_t ChecksumOf(std::span<const Span> rows, std::uint32_t so_far) {
   return Crc32c(std::as_bytes(rows), so_far);
 }
 
 std::uint32_t ChecksumOf(const MemorySample& row, std::uint32_t so_far) {
-  // Its four fields without the padding behind them.
+  // The four fields without the padding after them.
   std::array<std::byte, 20> bytes{};
   std::memcpy(bytes.data(), &row.time_ns, 8);
   std::memcpy(bytes.data() + 8, &row.bytes, 8);
@@ -64,6 +69,7 @@ std::uint32_t ChecksumOf(const MemorySample& row, std::uint32_t so_far) {
   return Crc32c(bytes, so_far);
 }
 
+// The bounds let a reader skip batches that cannot contain what it wants.
 BatchRow Summarise(std::span<const Span> spans, std::span<const MemorySample> samples) {
   BatchRow batch{.spans = static_cast<std::int64_t>(spans.size()),
                  .samples = static_cast<std::int64_t>(samples.size()),

@@ -1,5 +1,5 @@
-// Rows as they are checked, ordered and summed before they are stored and after they are read.
-// Leaves out SQL.
+// Checks, order and checksums of rows, before they are stored and after they are read. SQL is
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace foretrain::store_internal {
 
-inline constexpr std::int64_t kMostTimeNs = std::int64_t{1} << 60;  // 36 years either way
-inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;   // as base/units.h reads
-inline constexpr int kMostRanks = 1 << 15;                          // Span::rank
+inline constexpr std::int64_t kMaxTimeNs = std::int64_t{1} << 60;  // 36 years in either direction
+inline constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;   // the limit of base/units.h
+inline constexpr int kMostRanks = 1 << 15;                         // range of Span::rank
 
-// The checksum of spans is that of their bytes, so these must hold nothing but the fields.
+// The checksum of spans covers their bytes, so a Span may contain no padding.
 static_assert(sizeof(Span) == 48 && std::has_unique_object_representations_v<Span>);
 
-// Whether times, bytes and ids are in range: what metrics may add up without overflow.
+// True if times, bytes and ids are in range, so that metrics can add them up without overflow.
 bool IsStorable(const Span& span);
 bool IsStorable(const MemorySample& sample);
 bool IsStorable(const StepWindow& window);
 
-// Sorts spans of one rank as they are stored: by (queue, start), ties by all that is left.
+// Sorts spans of one rank in stored order: by (queue, start); ties by all other fields.
 void SortForStore(std::vector<Span>& spans);
 
-// CRC-32C of `rows` in order, after those summed in `so_far`. Little-endian machines alone.
+// CRC-32C of `rows` in order, continuing `so_far`. Little-endian machines only.
 std::uint32_t ChecksumOf(std::span<const Span> rows, std::uint32_t so_far = 0);
 std::uint32_t ChecksumOf(const MemorySample& row, std::uint32_t so_far);
 
-// What the table `batch` says of a batch: rows of one rank that were committed together.
+// A row of table `batch`: rows of one rank that were committed together.
 struct BatchRow {
   std::int64_t batch = 0;
   std::int64_t rank = 0;
@@ -38,7 +38,7 @@ struct BatchRow {
   std::int64_t samples = 0;
   std::uint32_t span_crc = 0;
   std::uint32_t sample_crc = 0;
-  std::int64_t first_start_ns = 0;  // of its spans; 0 where there are none, as all below
+  std::int64_t first_start_ns = 0;  // of its spans; 0 without spans, as all below
   std::int64_t last_start_ns = 0;
   std::int64_t last_end_ns = 0;
   std::int32_t first_step = 0;

@@ -14,11 +14,12 @@
 namespace foretrain::store_internal {
 namespace {
 
-// A count in a file is not to be trusted with memory.
-constexpr std::int64_t kMostBatchSpans = std::int64_t{1} << 20;
-constexpr std::int64_t kLeastSpanBytes = 20;  // of a row in the file
+// Counts in a file may be wrong: they are bounded before memory is reserved.
+constexpr std::int64_t kMaxBatchSpans = std::int64_t{1} << 20;
+constexpr std::int64_t kMinSpanBytes = 20;  // smallest size of a row in the file
 constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
+// An empty list selects all ranks.
 bool Selects(const std::vector<int>& ranks, std::int64_t rank) {
   return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
@@ -28,7 +29,7 @@ bool Selects(const LoadOptions& options, const Span& span) {
       (span.step < options.steps->first || span.step > options.steps->second)) {
     return false;
   }
-  // A span without length touches the window it starts in.
+  // A span of length 0 touches the window in which it starts.
   return !options.window_ns.has_value() ||
          (span.start_ns < options.window_ns->second &&
           (span.end_ns > options.window_ns->first || span.start_ns >= options.window_ns->first));
@@ -44,6 +45,8 @@ bool Selects(const LoadOptions& options, const StepWindow& window) {
          (window.start_ns < options.window_ns->second && window.end_ns > options.window_ns->first);
 }
 
+// True if the batch's summary does not rule out spans inside the part: whole batches are skipped
+// unread.
 bool MayHold(const LoadOptions& options, const BatchRow& batch) {
   if (batch.spans == 0) return false;
   if (options.steps.has_value() &&
@@ -54,13 +57,15 @@ bool MayHold(const LoadOptions& options, const BatchRow& batch) {
                                             batch.last_end_ns >= options.window_ns->first);
 }
 
-// A checksum that grows as the rows of a batch come by.
+// Checksum and row count of a batch, accumulated while its rows are read.
 struct Sum {
   BatchRow expected;
   std::int64_t rows = 0;
   std::uint32_t crc = 0;
 };
 
+// Loads a part of a timeline. The batch table is read first: it tells which batches may hold spans
+// of the part, which time range to read, and which checksums the rows must have.
 class TimelineLoader {
  public:
   TimelineLoader(const Database& database, const RunInfo& info, const LoadOptions& options)
@@ -94,6 +99,7 @@ class TimelineLoader {
                     ": the file was damaged after it was written; other runs can still be read");
   }
 
+  // Collects, for each batch that is needed, the expected counts and checksums.
   Result<void> LoadBatches() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT * FROM batch WHERE run_id = ? ORDER BY batch"));
@@ -101,7 +107,7 @@ class TimelineLoader {
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return {};
-      // Batches are numbered and committed from 1 on without gaps.
+      // Batches are numbered and committed from 1 on; a gap means lost rows.
       if (select.Int(1) != ++batches_)
         return Corrupt("batch " + std::to_string(batches_) + " is lost");
       BatchRow batch{.batch = select.Int(1),
@@ -119,7 +125,7 @@ class TimelineLoader {
       if (batch.samples > 0) sample_sums_[batch.batch] = {.expected = batch};
       if (!MayHold(options_, batch)) continue;
       span_sums_[batch.batch] = {.expected = batch};
-      expected_spans_ += std::clamp<std::int64_t>(batch.spans, 0, kMostBatchSpans);
+      expected_spans_ += std::clamp<std::int64_t>(batch.spans, 0, kMaxBatchSpans);
       const auto [at, is_new] =
           ranges_.try_emplace(batch.rank, batch.first_start_ns, batch.last_start_ns);
       at->second.first = std::min(at->second.first, batch.first_start_ns);
@@ -127,6 +133,7 @@ class TimelineLoader {
     }
   }
 
+  // Windows of all steps are read, since a run has few of them; the part is selected here.
   Result<void> LoadSteps() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT rank, step, start_ns, end_ns FROM step WHERE run_id = ?"));
@@ -147,6 +154,7 @@ class TimelineLoader {
     }
   }
 
+  // All names of the run, even if only a part of its spans is loaded.
   Result<void> LoadOpNames() {
     FT_ASSIGN(Statement select, database_.Prepare("SELECT op, name FROM op_name WHERE run_id = ?"));
     select.Bind(1, info_.id);
@@ -157,6 +165,8 @@ class TimelineLoader {
     }
   }
 
+  // Reads each track by a range of start times. Memory is reserved for the expected rows, but never
+  // for more rows than the file's size could hold.
   Result<void> LoadTracks() {
     FT_ASSIGN(Statement select, database_.Prepare("SELECT track_id, rank, queue FROM track "
                                                   "WHERE run_id = ? ORDER BY rank, queue"));
@@ -173,7 +183,7 @@ class TimelineLoader {
                                 "ORDER BY track_id, start_ns, batch, seq"));
     FT_ASSIGN(const std::int64_t pages, database_.Number("PRAGMA page_count"));
     FT_ASSIGN(const std::int64_t page_bytes, database_.Number("PRAGMA page_size"));
-    const std::int64_t possible = pages * page_bytes / kLeastSpanBytes;
+    const std::int64_t possible = pages * page_bytes / kMinSpanBytes;
     timeline_.spans.reserve(static_cast<std::size_t>(std::min(expected_spans_, possible)));
     for (const Track& track : tracks) {
       const auto range = ranges_.find(track.rank);
@@ -189,6 +199,7 @@ class TimelineLoader {
     return CheckSums(span_sums_, "spans");
   }
 
+  // Rows come by start time, not by batch: each row extends the checksum of its own batch.
   Result<void> LoadSpans(const Track& track, Statement& select) {
     Sum* sum = nullptr;
     std::int64_t batch = -1;
@@ -204,8 +215,8 @@ class TimelineLoader {
         sum = at == span_sums_.end() || at->second.expected.rank != track.rank ? nullptr
                                                                                : &at->second;
       }
-      // Of a batch that holds nothing of what was asked for; or taken from another, which then
-      // lacks it.
+      // The batch holds nothing that was asked for, or the row was moved from another batch, whose
+      // checksum then fails.
       if (sum == nullptr) continue;
       Span span;
       if (!ReadSpan(track, select, span))
@@ -216,7 +227,7 @@ class TimelineLoader {
     }
   }
 
-  // False: the row is no span.
+  // Decodes a row; false if it is no possible span.
   static bool ReadSpan(const Track& track, const Statement& row, Span& span) {
     const std::int64_t duration = row.Int(2);
     const std::int64_t step = row.Int(4);
@@ -235,6 +246,7 @@ class TimelineLoader {
     return IsStorable(span);
   }
 
+  // All samples of the selected ranks are checked; the part is selected afterwards.
   Result<void> LoadMemory() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
@@ -256,7 +268,8 @@ class TimelineLoader {
     }
   }
 
-  // The samples of the window, and those levels before it that say what is live at its start.
+  // Reads the window's samples, after the levels that give what is live at its start. Batches are
+  // read in part here, so their checksums cannot be verified.
   Result<void> LoadMemoryOfWindow() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
@@ -280,13 +293,14 @@ class TimelineLoader {
     return {};
   }
 
-  // Of the batches that hold samples.
+  // Ranks of the batches that contain samples.
   std::set<int> SampledRanks() const {
     std::set<int> ranks;
     for (const auto& [batch, sum] : sample_sums_) ranks.insert(static_cast<int>(sum.expected.rank));
     return ranks;
   }
 
+  // Decodes a row; false if it is no possible sample.
   bool ReadSample(const Statement& row, MemorySample& sample) const {
     const std::int64_t rank = row.Int(0);
     const std::int64_t category = row.Int(3);
@@ -308,6 +322,8 @@ class TimelineLoader {
            std::to_string(sum.expected.rank) + " ";
   }
 
+  // Compares count and checksum of each batch that was read. The count comes first, as its message
+  // says more than that of a checksum.
   Result<void> CheckSums(const std::map<std::int64_t, Sum>& sums, const char* what) const {
     for (const auto& [batch, sum] : sums) {
       const bool spans = &sums == &span_sums_;
@@ -325,7 +341,7 @@ class TimelineLoader {
     return {};
   }
 
-  // The part of the run in time that was asked for, by rank.
+  // The part's time range for a rank. With a range of steps, it is that of their windows.
   std::pair<std::int64_t, std::int64_t> PartOf(std::int16_t rank) const {
     std::int64_t from = options_.window_ns.has_value() ? options_.window_ns->first : -kAlways;
     std::int64_t to = options_.window_ns.has_value() ? options_.window_ns->second : kAlways;
@@ -337,12 +353,12 @@ class TimelineLoader {
       first = std::min(first, window.start_ns);
       last = std::max(last, window.end_ns);
     }
-    // Without windows nothing says when the steps were: all samples stay.
+    // Without windows the steps have no known time: all samples stay.
     if (last < first) return {from, to};
     return {std::max(from, first), std::min(to, last)};
   }
 
-  // Samples inside the part, and for each category and space the last one before it.
+  // Keeps the samples inside the part and, for each category and space, the last one before it.
   void KeepSelectedMemory() {
     if (!options_.steps.has_value() && !options_.window_ns.has_value()) return;
     std::vector<MemorySample> kept;
@@ -367,9 +383,10 @@ class TimelineLoader {
   const LoadOptions& options_;
   std::int64_t batches_ = 0;
   std::int64_t expected_spans_ = 0;
-  std::map<std::int64_t, Sum> span_sums_;  // of batches that may hold something asked for
+  std::map<std::int64_t, Sum> span_sums_;  // batches that may hold a requested span
   std::map<std::int64_t, Sum> sample_sums_;
-  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> ranges_;  // rank -> starts to read
+  // by rank: range of start times to read
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> ranges_;
   Timeline timeline_;
 };
 

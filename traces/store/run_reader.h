@@ -1,5 +1,4 @@
-// Reads the rows of a run back and checks that they are those that were written. Leaves out which
-// runs there are (traces/store/reader.cc).
+// Reads the rows of a run back and verifies that they are those written.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,12 @@
 
 namespace foretrain::store_internal {
 
-// Loads what `options` select of the timeline of run `info` into a sorted Timeline, inside the
-// caller's transaction. Errors: kCorruptInput, naming run and batch; kAborted; kIo.
+// Loads the part of run `info` selected by `options` as a sorted Timeline, inside the caller's
+// transaction. Errors: kCorruptInput, naming run and batch; kAborted; kIo.
 Result<Timeline> LoadTimeline(const Database& database, const RunInfo& info,
                               const LoadOptions& options);
 
-// "FILE: run 3 (label): " and what is wrong: the start of each message about a stored run.
+// "FILE: run 3 (label): ", the start of each message about a stored run.
 std::string RunText(const Database& database, const RunInfo& info);
 
 }  // namespace foretrain::store_internal

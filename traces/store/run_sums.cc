@@ -9,6 +9,7 @@
 namespace foretrain::store_internal {
 namespace {
 
+// Summed over the batches, which is much faster than counting rows.
 Result<std::int64_t> SpansOf(const Database& database, RunId run) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT coalesce(sum(spans), 0) FROM batch WHERE run_id = ?"));
@@ -16,22 +17,25 @@ Result<std::int64_t> SpansOf(const Database& database, RunId run) {
   return row ? select.Int(0) : 0;
 }
 
+// The error for a value outside its range: the store never writes such rows.
 tl::unexpected<Error> CannotBe(const Database& database, const char* what) {
   return Fail(ErrorCode::kCorruptInput,
               database.path() + ": a run holds " + what +
                   " that cannot be: the file was damaged after it was written");
 }
 
+// Adds a track's spans. Their order and ranges are verified, because the summer relies on them. The
+// length is compared with the room that is left, because start + length could overflow.
 Result<void> AddTrack(const Database& database, Statement& spans, int rank, Queue queue,
                       SpanSummer& summer) {
-  std::int64_t before_ns = -kMostTimeNs;
+  std::int64_t before_ns = -kMaxTimeNs;
   while (true) {
     FT_ASSIGN(const bool row, spans.Step());
     if (!row) return {};
     const std::int64_t start_ns = spans.Int(0), length_ns = spans.Int(1);
     const std::int64_t op_class = spans.Int(3);
-    if (start_ns < before_ns || start_ns > kMostTimeNs || length_ns < 0 ||
-        length_ns > kMostTimeNs - start_ns || op_class < 0 || op_class >= kOpClassCount) {
+    if (start_ns < before_ns || start_ns > kMaxTimeNs || length_ns < 0 ||
+        length_ns > kMaxTimeNs - start_ns || op_class < 0 || op_class >= kOpClassCount) {
       return CannotBe(database, "a span");
     }
     before_ns = start_ns;
@@ -40,6 +44,7 @@ Result<void> AddTrack(const Database& database, Statement& spans, int rank, Queu
   }
 }
 
+// Samples come in the order in which they were recorded, which decides ties in time.
 Result<void> AddMemory(const Database& database, RunId run, SpanSummer& summer) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT rank, time_ns, category, space, bytes FROM memory "
@@ -59,6 +64,7 @@ Result<void> AddMemory(const Database& database, RunId run, SpanSummer& summer) 
   }
 }
 
+// One pass over memory samples and one over each track: O(spans), a few seconds for a long run.
 Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t count) {
   SpanSummer summer(count);
   FT_TRY(AddMemory(database, run, summer));
@@ -82,15 +88,17 @@ Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t coun
 
 }  // namespace
 
+// Short runs are drawn from their spans and need no sums.
 Result<void> AttachSums(const Database& database, RunId run) {
   FT_ASSIGN(const std::int64_t count, SpansOf(database, run));
-  if (count < kLeastSummedSpans) return {};
+  if (count < kMinSummedSpans) return {};
   FT_ASSIGN(const SpanSums sums, MakeSums(database, run, count));
   FT_ASSIGN(Statement attach, database.Prepare("INSERT OR REPLACE INTO attachment(run_id, name, "
                                                "body) VALUES(?, ?, ?)"));
   return attach.Bind(1, run).BindText(2, kSumsAttachment).BindBlob(3, PackSums(sums)).Run();
 }
 
+// Stored sums are used only if their number of spans matches the run; else they are computed anew.
 Result<SpanSums> ReadSums(const Database& database, const RunInfo& info) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));

@@ -10,12 +10,12 @@
 namespace foretrain::store_internal {
 namespace {
 
-constexpr std::size_t kMostLabelBytes = 4'096;
+constexpr std::size_t kMaxLabelBytes = 4'096;
 
-// Cuts a text to whole UTF-8 characters.
-std::string_view CutText(std::string_view text, std::size_t most_bytes) {
-  if (text.size() <= most_bytes) return text;
-  std::size_t size = most_bytes;
+// Cuts a text after at most max_bytes, at a character's end.
+std::string_view CutText(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  std::size_t size = max_bytes;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
   return text.substr(0, size);
 }
@@ -34,6 +34,8 @@ Result<std::unique_ptr<RunTables>> RunTables::Prepare(const Database& database) 
   return tables;
 }
 
+// Statements are prepared once and reused for every row. Numbered parameters (?1) bind once and are
+// used twice.
 Result<void> RunTables::PrepareAll() {
   const std::pair<Statement*, std::string_view> statements[] = {
       {&span_, "INSERT INTO span VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
@@ -65,11 +67,13 @@ Result<void> RunTables::PrepareAll() {
   return {};
 }
 
+// Ids of a rolled-back transaction may be given out again to other rows: the caches must be empty.
 void RunTables::Forget() {
   tracks_.clear();
   series_ids_.clear();
 }
 
+// Equal spec texts share one row: looks the text up and inserts it only if it is new.
 Result<std::int64_t> RunTables::SpecId(const char* select_sql, const char* insert_sql,
                                        std::string_view json) {
   FT_ASSIGN(Statement select, database_.Prepare(select_sql));
@@ -80,6 +84,8 @@ Result<std::int64_t> RunTables::SpecId(const char* select_sql, const char* inser
   return database_.LastInsertId();
 }
 
+// A program may have been stored without its body; the body is filled in by the first run that has
+// it.
 Result<std::int64_t> RunTables::ProgramId(const RunSpecs& specs) {
   const std::string hash = HexText(specs.program_hash);
   FT_ASSIGN(Statement select, database_.Prepare("SELECT program_id FROM program WHERE hash = ?"));
@@ -97,6 +103,7 @@ Result<std::int64_t> RunTables::ProgramId(const RunSpecs& specs) {
   return database_.LastInsertId();
 }
 
+// Specs are looked up first, since most runs of a store share them.
 Result<RunId> RunTables::InsertRun(const RunSetup& setup, const Owner& owner,
                                    std::int64_t now_unix_ns) {
   FT_ASSIGN(const std::int64_t model,
@@ -115,7 +122,7 @@ Result<RunId> RunTables::InsertRun(const RunSetup& setup, const Owner& owner,
                 "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.Bind(1, static_cast<std::int64_t>(setup.kind))
       .Bind(2, static_cast<std::int64_t>(RunStatus::kRunning))
-      .BindText(3, CutText(setup.label, kMostLabelBytes))
+      .BindText(3, CutText(setup.label, kMaxLabelBytes))
       .Bind(4, std::int64_t{setup.world})
       .Bind(5, now_unix_ns)
       .Bind(6, owner.pid)
@@ -134,6 +141,9 @@ Result<RunId> RunTables::InsertRun(const RunSetup& setup, const Owner& owner,
   return database_.LastInsertId();
 }
 
+// Cached: a track is looked up once for each run, rank and queue. 0 in the cache means unknown:
+// SQLite gives ids from 1 on. A statement that found a row is reset, else it would keep its read
+// open.
 Result<std::int64_t> RunTables::TrackId(RunId run, int rank, Queue queue) {
   std::int64_t& known = tracks_[{run, rank}][static_cast<std::size_t>(queue)];
   if (known != 0) return known;
@@ -150,6 +160,7 @@ Result<std::int64_t> RunTables::TrackId(RunId run, int rank, Queue queue) {
   return known;
 }
 
+// Names of series are stored once; counters and metrics refer to them by id.
 Result<std::int64_t> RunTables::SeriesId(const std::string& name) {
   std::int64_t& known = series_ids_[name];
   if (known != 0) return known;
@@ -164,6 +175,7 @@ Result<std::int64_t> RunTables::SeriesId(const std::string& name) {
   return known;
 }
 
+// The batch row with its checksums is written in the same transaction as its rows.
 Result<void> RunTables::InsertBatch(RunId run, int rank, std::int64_t batch,
                                     const std::vector<Span>& spans,
                                     const std::vector<MemorySample>& samples) {
@@ -185,6 +197,8 @@ Result<void> RunTables::InsertBatch(RunId run, int rank, std::int64_t batch,
   return InsertSamples(run, batch, samples);
 }
 
+// `seq` counts rows with the same start, so that the primary key stays unique. The rows come in key
+// order, which SQLite appends without searching.
 Result<void> RunTables::InsertSpans(RunId run, int rank, std::int64_t batch,
                                     const std::vector<Span>& spans) {
   const Span* before = nullptr;
@@ -213,6 +227,7 @@ Result<void> RunTables::InsertSpans(RunId run, int rank, std::int64_t batch,
   return {};
 }
 
+// Samples of a batch come sorted by time, so equal times are neighbours; `seq` keeps their order.
 Result<void> RunTables::InsertSamples(RunId run, std::int64_t batch,
                                       const std::vector<MemorySample>& samples) {
   std::int64_t seq = 0;
@@ -269,6 +284,8 @@ Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
   return {};
 }
 
+// Totals are added to the run's row only if there are any. Rows with the same key replace each
+// other: the value recorded last counts.
 Result<void> RunTables::InsertSmall(RunId run, const SmallRows& rows) {
   for (const StepWindow& window : rows.steps) {
     step_.Bind(1, run)
@@ -297,10 +314,12 @@ Result<void> RunTables::InsertSmall(RunId run, const SmallRows& rows) {
       .Run();
 }
 
+// The largest step stays, as ranks may report theirs in any order.
 Result<void> RunTables::SetLastStep(RunId run, std::int32_t step) {
   return last_step_.Bind(1, run).Bind(2, std::int64_t{step}).Run();
 }
 
+// Sums are attached in the transaction that finishes the run.
 Result<void> RunTables::FinishRun(RunId run, RunStatus status, std::string_view message,
                                   std::int64_t now_unix_ns) {
   FT_TRY(AttachSums(database_, run));

@@ -1,5 +1,5 @@
-// Inserts rows of runs through prepared statements, inside a transaction of the caller. Leaves out
-// queues, threads and what to do when it fails (traces/store/writer.h).
+// Inserts rows of runs by prepared statements, inside the caller's transaction. Queues, threads and
+// retries are in traces/store/writer.h.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace foretrain::store_internal {
 
-// Rows of one run that are few: all but spans and samples.
+// The few rows of a run: all except spans and samples.
 struct SmallRows {
   std::vector<StepWindow> steps{};
   std::vector<Counter> counters{};
@@ -30,28 +30,28 @@ struct SmallRows {
   std::vector<std::pair<std::string, std::string>> attachments{};
   RecordingTotals totals{};
 
-  std::int64_t Rows() const;  // about
+  std::int64_t Rows() const;  // approximate
 };
 
 class RunTables {
  public:
-  // Prepares all statements on `database`, which must outlive this.
+  // Prepares all statements for `database`, which must outlive this.
   static Result<std::unique_ptr<RunTables>> Prepare(const Database& database);
 
-  // Inserts the run's row, its specs where they are new, and returns its id.
+  // Inserts the run's row, and its specs if they are new. Returns the run's id.
   Result<RunId> InsertRun(const RunSetup& setup, const Owner& owner, std::int64_t now_unix_ns);
 
-  // Inserts rows of one rank as batch `batch` of the run; `spans` sorted for the store, `samples`
-  // by time.
+  // Inserts rows of one rank as batch `batch` of the run. `spans` are in stored order, `samples` by
+  // time.
   Result<void> InsertBatch(RunId run, int rank, std::int64_t batch, const std::vector<Span>& spans,
                            const std::vector<MemorySample>& samples);
   Result<void> InsertSmall(RunId run, const SmallRows& rows);
   Result<void> SetLastStep(RunId run, std::int32_t step);
-  // Also sums the spans of a long run (traces/span_sums.h).
+  // Also attaches the sums of a long run's spans (traces/span_sums.h).
   Result<void> FinishRun(RunId run, RunStatus status, std::string_view message,
                          std::int64_t now_unix_ns);
 
-  // The transaction was rolled back: ids given out in it are void.
+  // To call after a rollback: ids given out in the transaction are void.
   void Forget();
 
  private:
@@ -72,7 +72,7 @@ class RunTables {
   Statement span_, sample_, batch_, track_, find_track_, series_, find_series_;
   Statement step_, counter_, metric_, op_name_, clock_, note_, attachment_, totals_;
   Statement last_step_, finish_;
-  std::map<std::pair<RunId, int>, std::array<std::int64_t, kQueueCount>> tracks_;  // 0: not known
+  std::map<std::pair<RunId, int>, std::array<std::int64_t, kQueueCount>> tracks_;  // 0: unknown
   std::map<std::string, std::int64_t> series_ids_;
 };
 

@@ -5,14 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 #include "traces/kinds.h"
 #include "traces/run.h"
 
 namespace foretrain::store_internal {
 namespace {
 
-// docs/store.md describes each. Any change of a table is a new kSchemaVersion.
+// docs/store.md describes each table. Changing any table requires a new kSchemaVersion. Tables
+// WITHOUT ROWID lie in the order of their primary key: a range of a track or rank is then read
+// without seeks.
 constexpr const char* kTables = R"sql(
 CREATE TABLE enum_name(domain TEXT NOT NULL, id INT NOT NULL, name TEXT NOT NULL,
   PRIMARY KEY(domain, id)) WITHOUT ROWID;
@@ -64,7 +66,8 @@ CREATE TABLE attachment(attachment_id INTEGER PRIMARY KEY, run_id INT NOT NULL R
   name TEXT NOT NULL, body BLOB NOT NULL, UNIQUE(run_id, name));
 )sql";
 
-// The public interface. The shifts are those of PackId (traces/kinds.cc).
+// The public interface. The shifts match PackId (traces/kinds.cc). Ids below 0 are ops without an
+// id, so their fields are null. Names of ops are stored without the micro-batch.
 constexpr const char* kViews = R"sql(
 CREATE VIEW v_run AS
 SELECT r.run_id, k.name AS kind, s.name AS status, r.label, r.pinned, r.world, r.created_unix_ns,
@@ -115,6 +118,7 @@ CREATE VIEW v_metric AS
 SELECT run_id, series.name, rank, step, value FROM metric JOIN series USING(series_id);
 )sql";
 
+// Enum names are stored in the file, so that SQL views can show them.
 template <class E>
 Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
   for (int i = 0; i < count; ++i) {
@@ -124,6 +128,7 @@ Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
   return {};
 }
 
+// The version is set last: a file without it is treated as not yet created.
 Result<void> CreateSchema(const Database& database) {
   FT_TRY(database.Execute(kTables));
   FT_TRY(database.Execute(kViews));
@@ -141,7 +146,7 @@ Result<void> CreateSchema(const Database& database) {
   return database.Execute("PRAGMA user_version = 1");
 }
 
-// Name -> text of each table of the schema.
+// Name and SQL text of each table.
 Result<std::map<std::string, std::string>> TablesOf(const Database& database) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name "
@@ -154,8 +159,8 @@ Result<std::map<std::string, std::string>> TablesOf(const Database& database) {
   }
 }
 
-// A hostile file may hold a view, a virtual table or a table of other columns under one of our
-// names.
+// Compares each table's SQL text with ours: a hostile file may hold a view, a virtual table or
+// other columns under our names.
 Result<void> CheckTables(const Database& database) {
   FT_ASSIGN(const auto ours, Database::Open(":memory:", OpenMode::kCreate, ""));
   FT_TRY(ours->Execute(kTables));
@@ -173,6 +178,8 @@ Result<void> CheckTables(const Database& database) {
   return {};
 }
 
+// SQLite's own check of the file's structure; it reads every page. The answer is bounded to one
+// problem: one is enough to refuse the file.
 Result<void> CheckWhole(const Database& database) {
   FT_ASSIGN(Statement check, database.Prepare("PRAGMA quick_check(1)"));
   FT_ASSIGN(const bool row, check.Step());
@@ -181,7 +188,7 @@ Result<void> CheckWhole(const Database& database) {
   return Fail(ErrorCode::kCorruptInput, database.path() + ": the file is damaged: " + verdict);
 }
 
-// Whether the file is a store: false where it holds nothing at all yet.
+// True if the file is a store; false if it is still empty. Errors for all other databases.
 Result<bool> CheckIdentity(const Database& database) {
   FT_ASSIGN(const std::int64_t application, database.Number("PRAGMA application_id"));
   FT_ASSIGN(const std::int64_t version, database.Number("PRAGMA user_version"));
@@ -204,14 +211,16 @@ Result<bool> CheckIdentity(const Database& database) {
   return true;
 }
 
+// The error for a path that cannot hold a store.
 Error NotAStore(const std::string& path, const std::string& why) {
   return {ErrorCode::kInvalidArgument, path + ": " + why};
 }
 
+// The first bytes of every SQLite database, without the zero that ends them.
 constexpr std::string_view kMagic = "SQLite format 3";
 
-// Looks at the file itself, before SQLite does: SQLite would wait on a FIFO and takes a short file
-// for an empty database.
+// Checks the file before SQLite opens it: SQLite would block on a FIFO, and takes a short file for
+// an empty database.
 Result<FileInfo> CheckFile(FileSystem& files, const OpenRequest& request) {
   FT_ASSIGN(const FileInfo info, files.Stat(request.path));
   const bool create = request.mode == OpenMode::kCreate;
@@ -243,16 +252,18 @@ Result<FileInfo> CheckFile(FileSystem& files, const OpenRequest& request) {
   return info;
 }
 
+// On read-only media SQLite cannot create the shared-memory file of its log. If there is no log,
+// the file is opened as immutable instead.
 Result<std::unique_ptr<Database>> OpenFile(const OpenRequest& request) {
   auto database = Database::Open(request.path, request.mode, request.vfs);
   if (request.mode != OpenMode::kRead) return database;
   if (database.has_value()) {
-    // A connection looks at the file at its first read.
+    // A connection accesses the file at its first read only.
     const auto first = (*database)->Number("PRAGMA application_id");
     if (first.has_value()) return database;
     database = Result<std::unique_ptr<Database>>(tl::unexpected<Error>(first.error()));
   }
-  // Without write permission SQLite cannot share a log; without a log there is nothing to share.
+  // Without write permission SQLite cannot share a log; if no log exists, none needs sharing.
   PosixFileSystem files;
   const auto log = files.Stat(request.path + "-wal");
   if (log.has_value() && (log->kind == FileKind::kMissing || log->size_bytes == 0)) {
@@ -262,6 +273,8 @@ Result<std::unique_ptr<Database>> OpenFile(const OpenRequest& request) {
   return database;
 }
 
+// WAL mode lets readers run while the recorder writes. Another process may create the schema at the
+// same time, so it is checked again inside the write transaction.
 Result<void> Create(const Database& database, FileSystem& files) {
   FT_TRY(database.Execute("PRAGMA page_size = 8192"));
   FT_ASSIGN(Statement journal, database.Prepare("PRAGMA journal_mode = WAL"));
@@ -283,6 +296,7 @@ Result<void> Create(const Database& database, FileSystem& files) {
 
 }  // namespace
 
+// Checks go from cheap to expensive: file, identity, tables, then all pages of small files.
 Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request) {
   PosixFileSystem files;
   FT_ASSIGN(const FileInfo info, CheckFile(files, request));
@@ -296,7 +310,7 @@ Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request) {
     FT_TRY(Create(*database, files));
   }
   FT_TRY(CheckTables(*database));
-  if (info.size_bytes <= request.most_checked_bytes) FT_TRY(CheckWhole(*database));
+  if (info.size_bytes <= request.max_checked_bytes) FT_TRY(CheckWhole(*database));
   return database;
 }
 

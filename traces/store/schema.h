@@ -1,5 +1,5 @@
-// The tables and views of a store, and the checks a file passes before anything in it is believed.
-// Leaves out reading and writing of rows.
+// Tables and views of a store, and the checks that a file must pass before its contents are
+// trusted.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct OpenRequest {
   std::string path;
   OpenMode mode = OpenMode::kRead;  // kRead falls back to kReadFixed on read-only media
   std::string vfs{};
-  std::int64_t most_checked_bytes = 0;  // files up to this size are checked whole
+  std::int64_t max_checked_bytes = 0;  // files up to this size are checked completely
 };
 
-// Opens a store and makes sure that it is one: a regular file that is an SQLite database of
-// foretrain, in a schema that this foretrain knows, with exactly its tables. kCreate makes the
-// tables in a new or empty file. Errors: those of Store::Open and StoreReader::Open.
+// Opens a store after checking that it is a regular file, an SQLite database of foretrain, in a
+// known schema, with exactly its tables. kCreate creates the tables in a new or empty file. Errors:
+// those of Store::Open and StoreReader::Open.
 Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request);
 
 }  // namespace foretrain::store_internal

@@ -15,15 +15,16 @@
 namespace foretrain::store_internal {
 namespace {
 
+// A lock of another process is waited for at most this long.
 constexpr int kBusyTimeoutMs = 10'000;
 
-// A path as an SQLite URI: everything but plain characters is escaped.
+// A path as SQLite URI; all but plain characters are escaped.
 std::string UriOf(const std::string& path, std::string_view parameters) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~";
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string uri = "file:";
-  // An empty authority, so that no part of the path is read as one.
+  // An empty authority, so that no part of the path is taken for one.
   if (path.starts_with('/')) uri += "//";
   for (const char c : path) {
     if (kPlain.find(c) != std::string_view::npos) {
@@ -49,19 +50,21 @@ int FlagsOf(OpenMode mode) {
   return SQLITE_OPEN_READONLY;
 }
 
-// Whether writes of this process end at a size of file. SQLite tells that as any other failed
-// write.
+// True if a failed write may be due to the limit on file sizes, which SQLite reports like any other
+// failed write.
 bool HasSizeLimit(int code) {
   rlimit limit{};
   return (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE) &&
          getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
+// SQLite reports a full disk as FULL, or as an I/O error with the system's error number.
 bool IsFull(int code, int system_error) {
   return (code & 0xFF) == SQLITE_FULL ||
          ((code & 0xFF) == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT));
 }
 
+// Maps SQLite's primary result codes to ours.
 ErrorCode CodeOf(int code) {
   switch (code & 0xFF) {
     case SQLITE_CORRUPT:
@@ -87,7 +90,7 @@ ErrorCode CodeOf(int code) {
   }
 }
 
-// " (12.0 MiB free on its file system)", or nothing where that cannot be found.
+// " (12.0 MiB free on its file system)"; "" if it is unknown.
 std::string FreeText(const std::string& path) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -99,6 +102,7 @@ std::string FreeText(const std::string& path) {
   return " (" + FormatBytes(free) + " free on its file system)";
 }
 
+// The text names the file, SQLite's reason and, for a full disk, what to do.
 Error MakeError(int code, int system_error, const std::string& text, const std::string& path) {
   const bool limited = HasSizeLimit(code);
   if (limited || IsFull(code, system_error)) {
@@ -126,6 +130,7 @@ void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
   sqlite3_finalize(statement);
 }
 
+// Bind errors are kept until Step, so that calls can be chained.
 Statement& Statement::Bind(int parameter, std::int64_t value) {
   const int code = sqlite3_bind_int64(statement_.get(), parameter, value);
   if (code != SQLITE_OK) bind_code_ = code;
@@ -138,6 +143,7 @@ Statement& Statement::Bind(int parameter, double value) {
   return *this;
 }
 
+// TRANSIENT: SQLite copies the text, since it may be gone before Step.
 Statement& Statement::BindText(int parameter, std::string_view text) {
   const int code = sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(),
                                        SQLITE_TRANSIENT, SQLITE_UTF8);
@@ -146,7 +152,7 @@ Statement& Statement::BindText(int parameter, std::string_view text) {
 }
 
 Statement& Statement::BindBlob(int parameter, std::string_view bytes) {
-  // An empty blob is not NULL.
+  // An empty blob must not become NULL.
   const int code = bytes.empty() ? sqlite3_bind_zeroblob(statement_.get(), parameter, 0)
                                  : sqlite3_bind_blob64(statement_.get(), parameter, bytes.data(),
                                                        bytes.size(), SQLITE_TRANSIENT);
@@ -160,6 +166,7 @@ Statement& Statement::BindNull(int parameter) {
   return *this;
 }
 
+// On an error the statement is reset: it would otherwise keep its read transaction open.
 Result<bool> Statement::Step() {
   if (bind_code_ != SQLITE_OK) {
     const Error error = database_->ErrorFor(bind_code_);
@@ -178,6 +185,7 @@ Result<bool> Statement::Step() {
   return Fail(error.code, error.message);
 }
 
+// A returned row is discarded, and the statement reset, so that no read lock stays.
 Result<void> Statement::Run() {
   FT_ASSIGN(const bool row, Step());
   if (row) Reset();
@@ -197,6 +205,7 @@ std::int64_t Statement::Int(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
 
+// SQLite cannot store NaN: it is written as NULL.
 double Statement::Real(int column) const {
   return IsNull(column) ? std::nan("") : sqlite3_column_double(statement_.get(), column);
 }
@@ -217,6 +226,7 @@ std::string Statement::Blob(int column) const {
 
 void Database::Closer::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
 
+// NOMUTEX: each connection is used by one thread at a time.
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path, OpenMode mode,
                                                  const std::string& vfs) {
   sqlite3* handle = nullptr;
@@ -234,6 +244,8 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, OpenMo
   return database;
 }
 
+// Defence against hostile files: no schema functions, triggers, views, extensions or memory
+// mapping, and page contents are checked.
 Result<void> Database::Harden() const {
   sqlite3_extended_result_codes(handle(), 1);
   sqlite3_busy_timeout(handle(), kBusyTimeoutMs);
@@ -262,6 +274,7 @@ Result<void> Database::Execute(const char* sql) const {
   return Fail(error.code, error.message);
 }
 
+// PERSISTENT tells SQLite that the statement is kept and reused.
 Result<Statement> Database::Prepare(std::string_view sql) const {
   sqlite3_stmt* raw = nullptr;
   const int code = sqlite3_prepare_v3(handle(), sql.data(), static_cast<int>(sql.size()),
@@ -280,6 +293,7 @@ Result<std::int64_t> Database::Number(std::string_view sql) const {
   return row ? statement.Int(0) : 0;
 }
 
+// The hook only records the log's size; it replaces SQLite's automatic checkpoint.
 void Database::CheckpointByHand() {
   sqlite3_wal_hook(
       handle(),
@@ -290,6 +304,7 @@ void Database::CheckpointByHand() {
       this);
 }
 
+// PASSIVE moves what it can without waiting for readers.
 void Database::CheckpointAt(int pages) {
   if (log_pages_ < pages) return;
   sqlite3_wal_checkpoint_v2(handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
@@ -301,8 +316,9 @@ std::int64_t Database::ChangedRows() const { return sqlite3_changes64(handle());
 
 bool Database::InTransaction() const { return sqlite3_get_autocommit(handle()) == 0; }
 
+// Must be called before any other call on the connection, which would replace the text.
 Error Database::ErrorFor(int code) const {
-  // The connection's text belongs to its last call: for another code the general one is right.
+  // SQLite's text belongs to the connection's last call; for another code the general text is used.
   const bool last = sqlite3_extended_errcode(handle()) == code || sqlite3_errcode(handle()) == code;
   const std::string text = last ? sqlite3_errmsg(handle()) : sqlite3_errstr(code);
   return MakeError(code, sqlite3_system_errno(handle()), text, path_);
@@ -310,6 +326,7 @@ Error Database::ErrorFor(int code) const {
 
 Error Database::LastError() const { return ErrorFor(sqlite3_extended_errcode(handle())); }
 
+// IMMEDIATE takes the write lock at once: a later upgrade could fail with BUSY.
 Result<Transaction> Transaction::Begin(const Database& database, bool write) {
   FT_TRY(database.Execute(write ? "BEGIN IMMEDIATE" : "BEGIN"));
   return Transaction(&database);
@@ -317,7 +334,7 @@ Result<Transaction> Transaction::Begin(const Database& database, bool write) {
 
 Transaction::~Transaction() {
   if (database_ == nullptr || !database_->InTransaction()) return;
-  // SQLite rolls back by itself where this fails.
+  // If this fails, SQLite has rolled back already.
   static_cast<void>(database_->Execute("ROLLBACK").has_value());
 }
 

@@ -1,5 +1,5 @@
-// SQLite behind RAII and Result: connections that trust nothing in the file, statements with bound
-// parameters, errors with SQLite's own text. Leaves out what is stored (traces/store/schema.h).
+// SQLite with RAII and Result: hardened connections, statements with bound parameters, and errors
+// with SQLite's own text. The tables are in traces/store/schema.h.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace foretrain::store_internal {
 
 class Database;
 
-// One prepared statement. Parameters count from 1, columns from 0. A failed Bind is told by the
-// next Step. Must not outlive its Database.
+// One prepared statement. Parameters count from 1, columns from 0. The next Step reports a failed
+// Bind. Must not outlive its Database.
 class Statement {
  public:
   Statement() = default;
@@ -29,9 +29,9 @@ class Statement {
   Statement& BindBlob(int parameter, std::string_view bytes);
   Statement& BindNull(int parameter);
 
-  // True: there is a row. False: done, and reset for the next use.
+  // True: a row is available. False: done, and reset for the next use.
   Result<bool> Step();
-  // Step for a statement without rows.
+  // Step for statements without rows.
   Result<void> Run();
   void Reset();
 
@@ -53,15 +53,15 @@ class Statement {
 };
 
 enum class OpenMode {
-  kRead,       // cannot write
-  kReadFixed,  // cannot write, and takes the file as one that no one writes: for read-only media
+  kRead,       // read only
+  kReadFixed,  // read only, and no process writes the file: for read-only media
   kWrite,      // an existing file
   kCreate,     // an existing file or a new one
 };
 
-// A connection, hardened: no trust in the schema, no triggers, views, extensions or mapped files,
-// and page sizes are checked. One thread at a time. Neither copied nor moved: statements point to
-// it.
+// A hardened connection: the schema is not trusted; triggers, views, extensions and mapped files
+// are off, and page contents are checked. One thread at a time. Neither copied nor moved, since
+// statements point to it.
 class Database {
  public:
   static Result<std::unique_ptr<Database>> Open(const std::string& path, OpenMode mode,
@@ -69,24 +69,24 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Runs `sql`, one or several statements without parameters. `sql` is ours, never data.
+  // Runs `sql`, one or more statements without parameters. `sql` is a constant, never data.
   Result<void> Execute(const char* sql) const;
   Result<Statement> Prepare(std::string_view sql) const;
-  // The first column of the first row of `sql`, an integer.
+  // The integer in the first column of the first row of `sql`.
   Result<std::int64_t> Number(std::string_view sql) const;
 
-  // From now on the log is moved into the file by Checkpoint alone. Otherwise a COMMIT would do it
-  // and could fail after its rows had been committed.
+  // Disables automatic checkpoints, so that only CheckpointAt moves the log into the file.
+  // Otherwise a COMMIT would do it and could fail after its rows were committed.
   void CheckpointByHand();
-  // Moves the log into the file once it has grown to `pages`. An error leaves the rows safe in the
-  // log, to be moved later: it is not told.
+  // Moves the log into the file once it has `pages` pages. Errors are ignored: the rows are safe in
+  // the log and are moved later.
   void CheckpointAt(int pages);
 
   std::int64_t LastInsertId() const;
   std::int64_t ChangedRows() const;
   bool InTransaction() const;
 
-  // The Error for SQLite's result `code` with its text and the path.
+  // The Error for result `code`, with SQLite's text and the path.
   Error ErrorFor(int code) const;
   Error LastError() const;
 
@@ -102,13 +102,13 @@ class Database {
 
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
-  int log_pages_ = 0;  // after the last commit
+  int log_pages_ = 0;  // size after the last commit
 };
 
-// A transaction that ends as it leaves its scope: rolled back unless Commit was called.
+// A transaction for one scope: rolled back unless Commit was called.
 class Transaction {
  public:
-  // Write: takes the write lock now, waiting up to the busy time-out.
+  // write: takes the write lock now, waiting up to the busy timeout.
   static Result<Transaction> Begin(const Database& database, bool write);
   Transaction(Transaction&& other) noexcept : database_(other.database_) {
     other.database_ = nullptr;
@@ -121,7 +121,7 @@ class Transaction {
  private:
   explicit Transaction(const Database* database) : database_(database) {}
 
-  const Database* database_;  // nothing once ended
+  const Database* database_;  // null once ended
 };
 
 }  // namespace foretrain::store_internal

@@ -1,4 +1,4 @@
-// What recorders call, and how a store is opened; writer_thread.cc has the thread.
+// The calls of recorders, and opening a store. The writing thread is in writer_thread.cc.
 #include "traces/store/writer.h"
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::int64_t kHeartbeatLostNs = 30'000'000'000;
-constexpr std::int64_t kMostBatchRows = std::int64_t{1} << 20;
-constexpr std::int64_t kMostCheckedBytes = std::int64_t{32} << 20;
-constexpr int kMostWorld = 1 << 24;
+constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxCheckedBytes = std::int64_t{32} << 20;
+constexpr int kMaxWorld = 1 << 24;
 
 Error BusyError(const std::string& path, const Owner& owner, bool same_machine) {
   return {ErrorCode::kInvalidArgument,
@@ -35,15 +35,14 @@ Writer::Writer(std::unique_ptr<Database> database, std::unique_ptr<RunTables> ta
       tables_(std::move(tables)) {}
 
 Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const StoreOptions& options) {
-  if (options.batch_rows < 1 || options.batch_rows > kMostBatchRows) {
+  if (options.batch_rows < 1 || options.batch_rows > kMaxBatchRows) {
     return Fail(ErrorCode::kInvalidArgument, "batch_rows " + std::to_string(options.batch_rows) +
-                                                 ": must be 1 to " +
-                                                 std::to_string(kMostBatchRows));
+                                                 ": must be 1 to " + std::to_string(kMaxBatchRows));
   }
   FT_ASSIGN(auto database, OpenStore({.path = path,
                                       .mode = OpenMode::kCreate,
                                       .vfs = options.vfs,
-                                      .most_checked_bytes = kMostCheckedBytes}));
+                                      .max_checked_bytes = kMaxCheckedBytes}));
   FT_TRY(database->Execute("PRAGMA synchronous = NORMAL"));
   FT_TRY(database->Execute("PRAGMA cache_size = -65536"));  // 64 MiB
   database->CheckpointByHand();
@@ -57,8 +56,8 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
 
 Writer::~Writer() { static_cast<void>(Close().has_value()); }
 
-// Enters this process as the one that records, unless another one lives, and notes what a dead one
-// left.
+// Registers this process as the recorder unless another one is alive, and marks the runs of a dead
+// one as interrupted. One transaction, so that two processes cannot both register.
 Result<void> Writer::TakeFile() {
   return Commit(/*durable=*/true, [this]() -> Result<void> {
     FT_ASSIGN(Statement select,
@@ -100,6 +99,7 @@ Result<void> Writer::TakeFile() {
   });
 }
 
+// Runs `run` on the writing thread, after all rows posted before it, and waits for its result.
 Result<void> Writer::Call(std::function<Result<void>()> run, bool always) {
   std::future<Result<void>> done;
   {
@@ -113,10 +113,12 @@ Result<void> Writer::Call(std::function<Result<void>()> run, bool always) {
   return done.get();
 }
 
+// The run is visible in the file before its first row; runs_ is changed under mutex_, since
+// TakeWork iterates over it.
 Result<std::shared_ptr<RunState>> Writer::BeginRun(const RunSetup& setup) {
-  if (setup.world < 1 || setup.world > kMostWorld) {
+  if (setup.world < 1 || setup.world > kMaxWorld) {
     return Fail(ErrorCode::kInvalidArgument, "world " + std::to_string(setup.world) +
-                                                 ": must be 1 to " + std::to_string(kMostWorld));
+                                                 ": must be 1 to " + std::to_string(kMaxWorld));
   }
   auto state = std::make_shared<RunState>();
   state->world = setup.world;
@@ -135,6 +137,7 @@ Result<std::shared_ptr<RunState>> Writer::BeginRun(const RunSetup& setup) {
   return state;
 }
 
+// Called with mutex_ held, after the rows were taken: the caller learns of a failure at each call.
 Result<void> Writer::CheckLocked(const RunState& run) const {
   if (closed_) return Fail(ErrorCode::kAborted, path_ + ": the store was closed");
   if (run.finished) {
@@ -144,16 +147,20 @@ Result<void> Writer::CheckLocked(const RunState& run) const {
   return {};
 }
 
-// False: the rows do not fit, and nothing will make room for them.
+// Waits until `rows` fit below max_waiting_rows. False if they do not fit and nothing will make
+// room: writing fails or the store is closed. A call larger than the limit is accepted when nothing
+// waits.
 bool Writer::WaitForRoom(std::unique_lock<std::mutex>& lock, std::int64_t rows) {
   const auto fits = [this, rows] {
-    return waiting_rows_ == 0 || waiting_rows_ + rows <= options_.most_waiting_rows;
+    return waiting_rows_ == 0 || waiting_rows_ + rows <= options_.max_waiting_rows;
   };
   if (!fits()) work_.notify_one();
   room_.wait(lock, [this, &fits] { return fits() || failing_.has_value() || closed_; });
   return fits() && !closed_;
 }
 
+// Wakes the writing thread for the first row, which starts the batch interval, and for a full
+// batch; not for each call.
 void Writer::CountLocked(RunState& run, std::int64_t rows) {
   run.outbox.rows += rows;
   outbox_rows_ += rows;
@@ -163,6 +170,8 @@ void Writer::CountLocked(RunState& run, std::int64_t rows) {
   if (first || outbox_rows_ >= options_.batch_rows) work_.notify_one();
 }
 
+// Moves the caller's vector into the outbox and returns a used one in exchange: the lock is held
+// for two pointer moves, and no memory is allocated in steady state.
 template <class Row>
 Result<void> Writer::Post(RunState& run, std::vector<Row>& rows,
                           std::vector<std::vector<Row>> Outbox::*box,
@@ -204,10 +213,12 @@ Result<void> Writer::PostSmall(RunState& run, const std::function<void(SmallRows
   return CheckLocked(run);
 }
 
+// An empty durable commit: it syncs every commit before it.
 Result<void> Writer::Flush() {
   return Call([this] { return Commit(/*durable=*/true, [] { return Result<void>(); }); });
 }
 
+// `finished` is set first, under the lock, so that no row arrives after the run's end was queued.
 Result<void> Writer::FinishRun(RunState& run, RunStatus status, std::string_view message) {
   {
     const std::lock_guard lock(mutex_);
@@ -229,10 +240,11 @@ Result<void> Writer::FinishRun(RunState& run, RunStatus status, std::string_view
 }
 
 void Writer::Abandon(RunState& run) {
-  // Says kAborted where the run was finished or the store closed.
+  // Returns kAborted if the run was finished or the store closed.
   static_cast<void>(FinishRun(run, RunStatus::kInterrupted, kAbandoned).has_value());
 }
 
+// close_mutex_ serializes callers; the thread is joined only once.
 Result<void> Writer::Close() {
   const std::lock_guard closing(close_mutex_);
   if (!thread_.joinable()) return {};

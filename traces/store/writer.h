@@ -1,6 +1,5 @@
-// The writing side of a store: what recorders hand over is queued under one lock and written by one
-// thread, in batches, with whatever fails kept and tried again. Leaves out SQL of rows
-// (traces/store/run_tables.h).
+// The writing side of a store. Recorders queue rows under one lock; one thread writes them in
+// batches, and keeps what fails to try again. SQL of rows is in traces/store/run_tables.h.
 //
 //   recorders ── Post ──► outbox of each run ── taken whole ──► backlog ── Commit ──► file
 //             └─ Call ──► commands: run on the thread after all that was posted before them
@@ -32,7 +31,7 @@ namespace foretrain::store_internal {
 
 inline constexpr const char* kAbandoned = "its recorder was closed before it was finished";
 
-// Rows of one run on their way to the writing thread.
+// Rows of one run, on their way to the writing thread.
 struct Outbox {
   std::vector<std::vector<Span>> spans{};
   std::vector<std::vector<MemorySample>> samples{};
@@ -46,11 +45,11 @@ struct RunState {
   int world = 0;
   // Guarded by Writer::mutex_:
   Outbox outbox{};
-  bool finished = false;                       // takes nothing more
-  std::int64_t lost = 0;                       // rows dropped since that was last written down
-  RunStatus ending = RunStatus::kInterrupted;  // how it is to end
+  bool finished = false;                       // takes no more rows
+  std::int64_t lost = 0;                       // dropped rows not yet recorded
+  RunStatus ending = RunStatus::kInterrupted;  // status with which it will end
   std::string ending_message = kAbandoned;
-  // Of the writing thread alone:
+  // Used by the writing thread only:
   std::int64_t next_batch = 1;
 };
 
@@ -61,7 +60,7 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // What a recorder calls; each is safe from any thread.
+  // Called by recorders; each is safe from any thread.
   Result<std::shared_ptr<RunState>> BeginRun(const RunSetup& setup);
   Result<void> PostRows(RunState& run, std::vector<Span>& spans);
   Result<void> PostRows(RunState& run, std::vector<MemorySample>& samples);
@@ -69,14 +68,14 @@ class Writer {
   Result<void> Flush();
   Result<void> FinishRun(RunState& run, RunStatus status, std::string_view message);
   void Abandon(RunState& run);
-  // Finishes what is left, releases the file, ends the thread. The second call does nothing.
+  // Finishes open runs, releases the file and ends the thread. A second call does nothing.
   Result<void> Close();
 
   std::int64_t NowUnixNs() const { return clock_->RealtimeNs(); }
   const std::string& path() const { return path_; }
 
  private:
-  // Rows of one rank of one run that fit a commit, or a run's small rows.
+  // Rows of one rank and run that fit one commit, or a run's small rows.
   struct Piece {
     std::shared_ptr<RunState> run{};
     int rank = 0;
@@ -91,13 +90,13 @@ class Writer {
   struct Command {
     std::function<Result<void>()> run;
     std::promise<Result<void>> done;
-    bool always = false;  // also where rows before it could not be written
+    bool always = false;  // also run if rows before it could not be written
   };
 
   Writer(std::unique_ptr<Database> database, std::unique_ptr<RunTables> tables,
          const StoreOptions& options);
 
-  // Of the callers:
+  // Called on recorders' threads:
   Result<void> Call(std::function<Result<void>()> run, bool always = false);
   template <class Row>
   Result<void> Post(RunState& run, std::vector<Row>& rows,
@@ -107,7 +106,7 @@ class Writer {
   Result<void> CheckLocked(const RunState& run) const;
   void CountLocked(RunState& run, std::int64_t rows);
 
-  // Of the writing thread:
+  // Called on the writing thread:
   void Loop();
   void Turn();
   std::deque<Command> TakeWork(Work& work);
@@ -134,26 +133,27 @@ class Writer {
   SystemClock system_clock_;
   Clock* const clock_;
 
-  // Of the writing thread alone, once it runs:
+  // Used by the writing thread only, once it runs:
   std::unique_ptr<Database> database_;
   std::unique_ptr<RunTables> tables_;
   std::deque<Piece> backlog_;
   const Owner owner_ = ThisProcess();
 
   mutable std::mutex mutex_;
-  std::condition_variable work_;  // something to write or to run
-  std::condition_variable room_;  // rows were written, or writing fails
+  std::condition_variable work_;  // signalled: something to write or to run
+  std::condition_variable room_;  // signalled: rows were written, or writing fails
   // Guarded by mutex_:
   std::map<RunId, std::shared_ptr<RunState>>
-      runs_;  // whose end is not written; shared with recorders
+      runs_;  // runs whose end is not written; shared with recorders
   std::deque<Command> commands_;
-  std::int64_t waiting_rows_ = 0;  // outboxes and backlog
+  std::int64_t waiting_rows_ = 0;  // in outboxes and backlog
   std::int64_t outbox_rows_ = 0;
-  std::optional<std::chrono::steady_clock::time_point> oldest_;  // since when an outbox holds rows
-  std::optional<Error> failing_;                                 // the last commit failed
+  // arrival of the oldest row in an outbox
+  std::optional<std::chrono::steady_clock::time_point> oldest_;
+  std::optional<Error> failing_;  // error of the last commit, if it failed
   std::vector<std::vector<Span>> spare_spans_;
   std::vector<std::vector<MemorySample>> spare_samples_;
-  bool closed_ = false;  // takes nothing more
+  bool closed_ = false;  // takes no more rows
   std::chrono::steady_clock::time_point last_turn_ = std::chrono::steady_clock::now();
 
   std::mutex close_mutex_;

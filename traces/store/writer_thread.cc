@@ -1,4 +1,4 @@
-// The thread that writes: takes what recorders queued, commits it batch by batch, keeps what fails.
+// The writing thread: takes queued rows, commits them batch by batch and keeps what fails.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -15,14 +15,14 @@ using std::chrono::steady_clock;
 
 constexpr auto kRetryInterval = std::chrono::seconds(1);
 constexpr auto kHeartbeatInterval = std::chrono::seconds(5);
-constexpr std::size_t kMostSpare = 32;
-constexpr std::size_t kMostSpareRows = 65'536;
+constexpr std::size_t kMaxSpare = 32;
+constexpr std::size_t kMaxSpareRows = 65'536;
 constexpr int kLogPages = 2'000;  // 16 MiB
 
 std::int64_t TimeOf(const Span& span) { return span.start_ns; }
 std::int64_t TimeOf(const MemorySample& sample) { return sample.time_ns; }
 
-// Rows that are stored together come in the order of the file.
+// Sorts the rows of a batch in stored order.
 void SortBatch(std::vector<Span>& spans) { SortForStore(spans); }
 void SortBatch(std::vector<MemorySample>& samples) {
   std::stable_sort(
@@ -48,7 +48,7 @@ std::optional<std::int32_t> LastStepOf(const SmallRows& rows) {
   return last;
 }
 
-// Takes out windows that no reader would accept, and says how many.
+// Removes windows that a reader would reject, and returns their number.
 std::int64_t DropInvalid(int world, std::vector<StepWindow>& windows) {
   return static_cast<std::int64_t>(std::erase_if(windows, [world](const StepWindow& window) {
     return window.rank < 0 || window.rank >= world || !IsStorable(window);
@@ -61,7 +61,8 @@ void Writer::Loop() {
   while (database_ != nullptr) Turn();
 }
 
-// When there is something to do without being asked; the past: now.
+// Time of the next action without a command: retry after a failure, a full batch, the batch
+// interval or the heartbeat. A time in the past means now.
 steady_clock::time_point Writer::WakeTimeLocked() const {
   if (failing_.has_value()) return last_turn_ + kRetryInterval;
   if (outbox_rows_ >= options_.batch_rows) return last_turn_;
@@ -71,7 +72,8 @@ steady_clock::time_point Writer::WakeTimeLocked() const {
       heartbeat, *oldest_ + std::chrono::nanoseconds(options_.batch_interval_ns));
 }
 
-// Waits for something to do and takes all of it: what was posted before a command is in `work`.
+// Waits for work and takes all of it. Rows posted before a command are in `work`, so they are
+// written before the command runs.
 std::deque<Writer::Command> Writer::TakeWork(Work& work) {
   std::unique_lock lock(mutex_);
   while (commands_.empty()) {
@@ -91,6 +93,8 @@ std::deque<Writer::Command> Writer::TakeWork(Work& work) {
   return std::exchange(commands_, {});
 }
 
+// Allocation failures are turned into an Error here: this is a thread's entry, and nothing may
+// escape.
 Result<void> Writer::WriteWork(Work work, bool beat) {
   try {
     for (auto& [run, box] : work) AddToBacklog(run, std::move(box));
@@ -102,14 +106,14 @@ Result<void> Writer::WriteWork(Work work, bool beat) {
   }
 }
 
-// One round of the thread: what waits, then the commands behind it.
+// One round of the thread: waiting rows first, then the commands after them.
 void Writer::Turn() {
   Work work;
   std::deque<Command> commands = TakeWork(work);
   const Result<void> status = WriteWork(std::move(work), commands.empty());
   SetStatus(status);
   for (Command& command : commands) {
-    // Where the rows before a command could not be written, that is its answer.
+    // If rows before a command could not be written, that error is its result.
     Result<void> result = status;
     try {
       if (status.has_value() || command.always) {
@@ -135,6 +139,7 @@ void Writer::SetStatus(const Result<void>& status) {
   room_.notify_all();
 }
 
+// Sorts rows by rank, checks them, and returns the emptied vectors to the recorders' pool.
 template <class Row>
 void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vector<Row>> boxes,
                      std::vector<Row> Piece::*rows, std::vector<std::vector<Row>>& spare) {
@@ -156,7 +161,7 @@ void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vect
     }
     box.clear();
     const std::lock_guard lock(mutex_);
-    if (spare.size() < kMostSpare && box.capacity() <= kMostSpareRows) {
+    if (spare.size() < kMaxSpare && box.capacity() <= kMaxSpareRows) {
       spare.push_back(std::move(box));
     }
   }
@@ -168,6 +173,7 @@ void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vect
   for (auto& [of, all] : by_rank) AddPieces(run, of, std::move(all), rows);
 }
 
+// A box larger than a batch is cut by time.
 template <class Row>
 void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vector<Row> all,
                        std::vector<Row> Piece::*rows) {
@@ -181,7 +187,7 @@ void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vect
   };
   const auto most = static_cast<std::ptrdiff_t>(options_.batch_rows);
   if (std::ssize(all) <= most) return add(std::move(all));
-  // Cut by time, so that a window of a long run lies in few batches.
+  // Cut by time, so that a time window of a long run lies in few batches.
   std::stable_sort(all.begin(), all.end(),
                    [](const Row& a, const Row& b) { return TimeOf(a) < TimeOf(b); });
   for (std::ptrdiff_t from = 0; from < std::ssize(all); from += most) {
@@ -201,7 +207,7 @@ void Writer::AddToBacklog(const std::shared_ptr<RunState>& run, Outbox box) {
   backlog_.push_back(std::move(piece));
 }
 
-// Commits the backlog, a batch's rows at a time; what a failed commit held stays in it.
+// Commits the backlog, one batch of rows at a time. Rows of a failed commit stay in the backlog.
 Result<void> Writer::WriteBacklog() {
   while (!backlog_.empty()) {
     std::size_t count = 0;
@@ -235,6 +241,7 @@ Result<void> Writer::InsertPieces(std::size_t count) {
   return {};
 }
 
+// Subtracts written rows under the lock, then wakes all recorders in WaitForRoom.
 void Writer::DropWritten(std::size_t count) {
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -248,9 +255,10 @@ void Writer::DropWritten(std::size_t count) {
   room_.notify_all();
 }
 
-// One transaction, with the heartbeat in it. Durable: it and all before it survive a loss of power.
+// One transaction that also updates the heartbeat. `durable`: it and all earlier commits survive a
+// loss of power.
 Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& insert) {
-  // In WAL mode FULL syncs the log at the commit, and with it every commit before
+  // In WAL mode, FULL syncs the log at the commit, and with it every earlier commit
   // [sqlite.org/wal.html].
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = FULL"));
   const Result<void> result = [&]() -> Result<void> {
@@ -266,7 +274,7 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
   return result;
 }
 
-// What the file will never hold, by run.
+// Rows that will never reach the file, by run.
 std::map<RunId, std::int64_t> Writer::LostRowsLocked() const {
   std::map<RunId, std::int64_t> lost;
   for (const Piece& piece : backlog_) lost[piece.run->id] += piece.rows;
@@ -274,7 +282,9 @@ std::map<RunId, std::int64_t> Writer::LostRowsLocked() const {
   return lost;
 }
 
-// The last command: closes what is open, gives the file back and ends the thread.
+// The last command: closes open runs, releases the file and ends the thread, whose loop runs while
+// database_ is set. closed_ is set first, so that no recorder adds rows that would be lost
+// silently.
 Result<void> Writer::CloseFile() {
   std::map<RunId, std::int64_t> lost;
   std::vector<std::shared_ptr<RunState>> left;
@@ -299,7 +309,7 @@ Result<void> Writer::CloseFile() {
   };
   const Result<void> result = Commit(/*durable=*/true, finish);
   if (result.has_value()) {
-    // A reader may hold the log: then the last connection to close does this.
+    // If a reader still holds the log, the last connection to close does this.
     static_cast<void>(database_->Execute("PRAGMA wal_checkpoint(TRUNCATE)").has_value());
   }
   backlog_.clear();

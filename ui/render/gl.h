@@ -1,4 +1,4 @@
-// OpenGL 3.3's declarations, in the one order of includes that works.
+// Declarations of OpenGL 3.3, in the only order of includes that works.
 #pragma once
 
 #define GL_GLEXT_PROTOTYPES
@@ -7,9 +7,9 @@
 
 namespace foretrain::ui {
 
-// The order of channels in which Mesa's software driver copies a texture's pixels at a tenth of the
-// usual cost (llvmpipe, lp_linear.c): what is drawn into has it, and textures that are drawn as
-// they are. Others must not: with this order, Mesa 22.3 multiplies a texture by a colour wrongly.
+// Channel order that Mesa's software driver copies at a tenth of the usual cost (llvmpipe,
+// lp_linear.c). The framebuffer and opaque textures use it. Other textures must not: with this
+// order Mesa 22.3 multiplies a texture by a colour wrongly.
 inline constexpr unsigned kFastOrder = GL_BGRA;
 inline constexpr unsigned kFastType = GL_UNSIGNED_INT_8_8_8_8_REV;
 

@@ -31,11 +31,12 @@ void main() {
 }
 )";
 
+// Converts between the order of Colour and that of kFastOrder.
 Colour RedAndBlueSwapped(Colour colour) {
   return (colour & 0xff00ff00U) | (colour & 0xffU) << 16 | (colour >> 16 & 0xffU);
 }
 
-// A program that reads the same vertices as `like`. 0 where the driver does not take it.
+// A program that reads the same vertices as `like`; 0 if the driver rejects it.
 unsigned MakeOpaqueProgram(unsigned like) {
   const unsigned program = glCreateProgram();
   for (const char* const name : {"Position", "UV"}) {
@@ -65,9 +66,12 @@ GlImages::~GlImages() {
   if (opaque_program_ != 0) glDeleteProgram(opaque_program_);
 }
 
+// One texture per name, filled anew by each call. Opaque images take the driver's fast path: fast
+// channel order, and a program that copies without blending. Others are blended by Dear ImGui's own
+// program.
 Picture GlImages::Keep(const std::string& name, const Image& image) {
   if (image.width == 0 || image.height == 0) return {};
-  unsigned& texture = textures_[name];  // 0: not made yet
+  unsigned& texture = textures_[name];  // 0 if not created yet
   if (texture == 0) glGenTextures(1, &texture);
   glBindTexture(GL_TEXTURE_2D, texture);
   glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
@@ -81,6 +85,7 @@ Picture GlImages::Keep(const std::string& name, const Image& image) {
                  image.pixels.data());
     return picture;
   }
+  // The copy costs less than the driver's slow path for the usual channel order.
   swapped_.resize(image.pixels.size());
   std::transform(image.pixels.begin(), image.pixels.end(), swapped_.begin(), RedAndBlueSwapped);
   glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, image.width, image.height, 0, kFastOrder, kFastType,
@@ -92,7 +97,8 @@ Picture GlImages::Keep(const std::string& name, const Image& image) {
   return picture;
 }
 
-// In place of Dear ImGui's program, with its vertices and projection, and without blending.
+// Replaces Dear ImGui's program until its state is reset: the same vertices and projection, but no
+// blending.
 void GlImages::DrawOpaque() {
   int usual = 0;
   glGetIntegerv(GL_CURRENT_PROGRAM, &usual);

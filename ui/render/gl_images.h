@@ -1,15 +1,15 @@
-// Images as OpenGL textures, one pixel a pixel.
+// Keeps images as OpenGL textures and shows them pixel by pixel.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "ui/view/image_sink.h"
+#include "ui/view/lanes/image_sink.h"
 
 namespace foretrain::ui {
 
-// Needs a current OpenGL context from the first Keep to the end.
+// Requires a current OpenGL context from the first Keep until destruction.
 class GlImages : public ImageSink {
  public:
   GlImages() = default;
@@ -23,8 +23,8 @@ class GlImages : public ImageSink {
   void DrawOpaque();
 
   std::map<std::string, unsigned> textures_;  // by name
-  std::vector<Colour> swapped_;               // of the image at hand
-  unsigned opaque_program_ = 0;               // draws a texture as it is; 0: not made yet
+  std::vector<Colour> swapped_;               // scratch copy of the current image
+  unsigned opaque_program_ = 0;  // copies a texture without blending; 0 if not created yet
 };
 
 }  // namespace foretrain::ui

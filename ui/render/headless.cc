@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "ui/render/gl.h"
-#include "ui/view/input.h"
+#include "ui/view/desktop/input.h"
 
 namespace foretrain::ui {
 namespace {
 
-constexpr float kMostPixels = 16384.0F;
+constexpr float kMaxPixels = 16384.0F;
 
 tl::unexpected<Error> NoDriver(std::string_view what) {
   return Fail(ErrorCode::kUnsupported,
@@ -25,6 +25,8 @@ tl::unexpected<Error> NoDriver(std::string_view what) {
                           what, eglGetError()));
 }
 
+// The platform is an extension, so its function has to be looked up; EGL_NO_DISPLAY if the driver
+// does not have it.
 EGLDisplay SurfacelessDisplay() {
   const auto get = reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(
       eglGetProcAddress("eglGetPlatformDisplayEXT"));
@@ -34,12 +36,14 @@ EGLDisplay SurfacelessDisplay() {
 
 }  // namespace
 
+// The size is checked before EGL starts, so that a bad argument is not reported as a missing
+// driver.
 Result<std::unique_ptr<HeadlessTarget>> HeadlessTarget::Create(const ViewSize& size) {
-  const auto fits = [](float pixels) { return pixels >= 1.0F && pixels <= kMostPixels; };
+  const auto fits = [](float pixels) { return pixels >= 1.0F && pixels <= kMaxPixels; };
   if (!fits(size.width) || !fits(size.height)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("size {:.0f}x{:.0f}: each way takes 1 to {:.0f} pixels", size.width,
-                            size.height, kMostPixels));
+                            size.height, kMaxPixels));
   }
   std::unique_ptr<HeadlessTarget> target(new HeadlessTarget(size));
   FT_TRY(target->Open());
@@ -47,6 +51,7 @@ Result<std::unique_ptr<HeadlessTarget>> HeadlessTarget::Create(const ViewSize& s
   return target;
 }
 
+// A context without a surface: the framebuffer below takes its place.
 Result<void> HeadlessTarget::Open() {
   display_ = SurfacelessDisplay();
   if (display_ == EGL_NO_DISPLAY) return NoDriver("no surfaceless EGL platform");
@@ -75,6 +80,7 @@ Result<void> HeadlessTarget::Open() {
   return {};
 }
 
+// The colour texture has the fast channel order; see gl.h.
 Result<void> HeadlessTarget::MakeFramebuffer() {
   glGenFramebuffers(1, &framebuffer_);
   glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
@@ -90,6 +96,7 @@ Result<void> HeadlessTarget::MakeFramebuffer() {
   return {};
 }
 
+// Objects are deleted while their context is still current. The display stays open; see the header.
 HeadlessTarget::~HeadlessTarget() {
   if (context_ == EGL_NO_CONTEXT) return;
   if (framebuffer_ != 0) glDeleteFramebuffers(1, &framebuffer_);
@@ -104,7 +111,7 @@ Image HeadlessTarget::Read() const {
   glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
   glPixelStorei(GL_PACK_ALIGNMENT, 4);
   glReadPixels(0, 0, image.width, image.height, GL_RGBA, GL_UNSIGNED_BYTE, image.pixels.data());
-  // OpenGL's first row is the lowest.
+  // OpenGL's first row is the bottom one.
   for (int y = 0; y < image.height / 2; ++y) {
     const auto row = [&image](int at) {
       return image.pixels.begin() + static_cast<std::ptrdiff_t>(at) * image.width;
@@ -124,6 +131,7 @@ Result<std::unique_ptr<HeadlessView>> HeadlessView::Create(
   return std::unique_ptr<HeadlessView>(new HeadlessView(std::move(target), font_folders));
 }
 
+// Time advances by a fixed 1/60 s per frame, so that frames do not depend on the machine's speed.
 const FrameRecord& HeadlessView::Record(WindowContent& content) {
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = {target_->size().width, target_->size().height};

@@ -1,4 +1,4 @@
-// Drawing without a display: an OpenGL context on no surface, a framebuffer, a PNG.
+// Draws without a display: an OpenGL context without a surface, and a framebuffer that can be read.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 #include "base/result.h"
 #include "ui/render/gl_images.h"
 #include "ui/render/ui_context.h"
-#include "ui/view/window_content.h"
+#include "ui/view/desktop/window_content.h"
 
 namespace foretrain::ui {
 
-// An OpenGL 3.3 context of its own with a framebuffer of `size`; current on the thread that made
-// it. The EGL display is never terminated: drivers do not survive that within one process.
+// An OpenGL 3.3 context with a framebuffer of `size`, current on the thread that created it. The
+// EGL display is never terminated, because drivers do not survive that within one process.
 class HeadlessTarget {
  public:
-  // Errors: kUnsupported, no driver can draw without a display; kInvalidArgument, `size` is not 1
-  // to 16384 pixels each way.
+  // Errors: kUnsupported if no driver can draw without a display; kInvalidArgument if `size` is not
+  // 1 to 16384 pixels each way.
   static Result<std::unique_ptr<HeadlessTarget>> Create(const ViewSize& size);
   ~HeadlessTarget();
   HeadlessTarget(const HeadlessTarget&) = delete;
@@ -25,7 +25,7 @@ class HeadlessTarget {
 
   const ViewSize& size() const { return size_; }
 
-  // What was drawn.
+  // The framebuffer's pixels.
   Image Read() const;
 
  private:
@@ -40,24 +40,24 @@ class HeadlessTarget {
   unsigned colour_ = 0;
 };
 
-// Draws frames without a display. Input is the caller's.
+// Draws frames without a display. The caller fills in the input.
 class HeadlessView {
  public:
-  // `font_folders` empty: the built-in font. Errors: as HeadlessTarget::Create.
+  // Empty `font_folders` select the built-in font. Errors: as HeadlessTarget::Create.
   static Result<std::unique_ptr<HeadlessView>> Create(const ViewSize& size,
                                                       const std::vector<std::string>& font_folders);
 
   const Fonts& fonts() const { return ui_.fonts(); }
 
-  // One frame of 1/60 s from what stands in ImGui's io (mouse, keys, characters).
+  // Draws one frame of 1/60 s from the input in ImGui's io (mouse, keys, characters).
   const FrameRecord& Frame(WindowContent& content);
 
-  // The same without drawing pixels: for input whose picture nobody looks at.
+  // The same without drawing pixels, for input whose picture nobody reads.
   const FrameRecord& Advance(WindowContent& content);
 
   Image Read() const { return target_->Read(); }
 
-  // Returns when what was asked of the driver is drawn.
+  // Returns once the driver has drawn everything.
   void Wait() const;
 
  private:

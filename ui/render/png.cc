@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "base/file_system.h"
+#include "base/io/file_system.h"
 
 namespace foretrain::ui {
 namespace {
 
-constexpr unsigned kMostPixels = 16384;
+constexpr unsigned kMaxPixels = 16384;
 
-// Rows of red, green and blue.
+// Red, green and blue of each pixel, row by row.
 std::vector<unsigned char> WithoutAlpha(const Image& image) {
   std::vector<unsigned char> bytes;
   bytes.reserve(3 * image.pixels.size());
@@ -25,7 +25,7 @@ std::vector<unsigned char> WithoutAlpha(const Image& image) {
   return bytes;
 }
 
-// libpng's own record of a picture, freed with this.
+// libpng's record of a picture, freed on destruction.
 struct PngImage {
   png_image image{};
   PngImage() { image.version = PNG_IMAGE_VERSION; }
@@ -36,6 +36,8 @@ struct PngImage {
 
 }  // namespace
 
+// libpng reports errors as text in the image record, so it is copied before the temporary file is
+// removed.
 Result<void> WritePng(const Image& image, const std::string& path) {
   PngImage png;
   png.image.width = static_cast<png_uint_32>(image.width);
@@ -54,6 +56,7 @@ Result<void> WritePng(const Image& image, const std::string& path) {
   return renamed;
 }
 
+// The header is read first: its size is checked before the pixels are allocated.
 Result<Image> ReadPng(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
@@ -63,10 +66,10 @@ Result<Image> ReadPng(const std::string& path) {
   if (png_image_begin_read_from_file(&png.image, path.c_str()) == 0) {
     return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", path, png.image.message));
   }
-  if (png.image.width > kMostPixels || png.image.height > kMostPixels) {
+  if (png.image.width > kMaxPixels || png.image.height > kMaxPixels) {
     return Fail(ErrorCode::kCorruptInput,
                 fmt::format("{}: {}x{} pixels, at most {} each way are read", path, png.image.width,
-                            png.image.height, kMostPixels));
+                            png.image.height, kMaxPixels));
   }
   png.image.format = PNG_FORMAT_RGBA;
   Image image;

@@ -1,19 +1,19 @@
-// Pictures as PNG files.
+// Reads and writes images as PNG files.
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
-#include "ui/view/canvas.h"
+#include "ui/view/widgets/canvas.h"
 
 namespace foretrain::ui {
 
-// Writes `image` to `path` without its alpha: first beside it, then renamed, so that `path` is
-// never half a picture. Errors: kIo.
+// Writes `image` to `path` without its alpha: to a temporary file first, then renamed, so that
+// `path` is never half written. Errors: kIo.
 Result<void> WritePng(const Image& image, const std::string& path);
 
-// Errors: kInvalidArgument, it cannot be opened; kCorruptInput, it is no PNG or over 16384 pixels a
-// side.
+// Errors: kInvalidArgument if the file does not exist; kCorruptInput if it is no PNG or has more
+// than 16384 pixels a side.
 Result<Image> ReadPng(const std::string& path);
 
 }  // namespace foretrain::ui

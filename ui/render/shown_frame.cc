@@ -2,7 +2,7 @@
 
 namespace foretrain::ui {
 
-// Nothing else may be defined here: see the header.
+// Nothing else may be defined in this file; see the header.
 void ShownFrame(std::string_view /*view*/, const FrameRecord& /*record*/) {}
 
 }  // namespace foretrain::ui

@@ -1,15 +1,15 @@
-// What the window showed in a frame, for tests of the real one: they have no other way to look into
-// it. In the product it does nothing; a test's executable links tests/shown_frame.cc in its place,
-// as base/stop_point.h tells of stop points.
+// Reports each frame that the window shows, so that tests of the real window can inspect it. It
+// does nothing in the product. A test's executable links tests/shown_frame.cc instead, as
+// base/stop_point.h describes for stop points.
 #pragma once
 
 #include <string_view>
 
-#include "ui/view/canvas.h"
+#include "ui/view/widgets/canvas.h"
 
 namespace foretrain::ui {
 
-// After a frame of the view `view` was drawn and given to the display. The window's thread.
+// Called on the window's thread after a frame of the view `view` was given to the display.
 void ShownFrame(std::string_view view, const FrameRecord& record);
 
 }  // namespace foretrain::ui

@@ -14,8 +14,8 @@ float ChannelOf(Colour colour, int shift) {
   return static_cast<float>(colour >> shift & 0xFF) / 255.0F;
 }
 
-// Every pixel of every shape and glyph is read from the atlas. All lie on whole pixels, so that the
-// nearest is the right one, and software is twice as fast at it.
+// Every pixel of every shape and glyph is read from the atlas. All lie on whole pixels, so nearest
+// sampling is exact, and software renders it twice as fast.
 void ReadNearest(const ImFontAtlas& atlas) {
   glBindTexture(GL_TEXTURE_2D,
                 static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(atlas.TexID)));
@@ -27,6 +27,8 @@ void ReadNearest(const ImFontAtlas& atlas) {
 
 }  // namespace
 
+// No ini or log file: the view keeps its own settings. Lines are drawn as shapes, since textured
+// lines need linear sampling of the atlas.
 UiContext::UiContext(const std::vector<std::string>& font_folders, float scale)
     : context_(ImGui::CreateContext()) {
   ImGui::SetCurrentContext(context_);
@@ -46,6 +48,7 @@ UiContext::~UiContext() {
   ImGui::DestroyContext(context_);
 }
 
+// The alpha of the ground is ignored: the window is opaque.
 void UiContext::Render(const ViewSize& size, Colour ground) {
   ImGui::Render();
   glViewport(0, 0, static_cast<int>(size.width), static_cast<int>(size.height));

@@ -1,13 +1,13 @@
-// One Dear ImGui context with the view's fonts, drawn by OpenGL 3. Leaves out where the OpenGL
-// context and input come from.
+// One Dear ImGui context with the view's fonts, drawn by OpenGL 3. The caller supplies the OpenGL
+// context and the input.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "ui/view/fonts.h"
-#include "ui/view/theme.h"
-#include "ui/view_model/layout.h"
+#include "ui/view/widgets/fonts.h"
+#include "ui/view/widgets/theme.h"
+#include "ui/view_model/timeline/layout.h"
 
 struct ImGuiContext;
 
@@ -15,7 +15,7 @@ namespace foretrain::ui {
 
 class UiContext {
  public:
-  // Needs a current OpenGL 3.3 context, which must outlive this.
+  // Requires a current OpenGL 3.3 context that outlives this object.
   UiContext(const std::vector<std::string>& font_folders, float scale);
   ~UiContext();
   UiContext(const UiContext&) = delete;
@@ -23,7 +23,7 @@ class UiContext {
 
   const Fonts& fonts() const { return fonts_; }
 
-  // Draws what was recorded since ImGui::NewFrame into the current framebuffer.
+  // Draws everything recorded since ImGui::NewFrame into the current framebuffer.
   void Render(const ViewSize& size, Colour ground);
 
  private:

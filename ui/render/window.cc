@@ -1,4 +1,5 @@
-#include "ui/render/window.h"
+// The desktop in a window of its own.
+#include "ui/open_desktop.h"
 
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
@@ -11,20 +12,19 @@
 #include <vector>
 
 #include "base/stop_point.h"
-#include "ui/open_desktop.h"
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
 #include "ui/render/shown_frame.h"
 #include "ui/render/ui_context.h"
 #include "ui/store_loader.h"
-#include "ui/view/input.h"
+#include "ui/view/desktop/input.h"
 
 namespace foretrain::ui {
 namespace {
 
-// How long an idle window sleeps at most, how long while a thread reads for it, and how long a
-// frame takes at least while something moves: a display that does not wait for its refresh would be
-// drawn as fast as it goes.
+// Maximum sleep of an idle window, the same while a thread loads data, and minimum time per frame
+// while something moves. Without the last, a display that does not wait for its refresh would be
+// redrawn continuously.
 constexpr double kIdleSeconds = 1.0;
 constexpr double kReadingSeconds = 0.05;
 constexpr double kFrameSeconds = 1.0 / 60.0;
@@ -35,9 +35,10 @@ std::string GlfwText() {
   return text != nullptr ? text : "no reason given";
 }
 
-// GLFW's library and one window with a current OpenGL context.
+// GLFW and one window with a current OpenGL context.
 class Window {
  public:
+  // Distinguishes a missing display from a missing OpenGL 3.3, because the remedies differ.
   static Result<std::unique_ptr<Window>> Create(const ViewOptions& options) {
     if (glfwInit() == GLFW_FALSE) {
       return Fail(ErrorCode::kUnsupported,
@@ -64,6 +65,7 @@ class Window {
     return {static_cast<float>(std::max(1, width)), static_cast<float>(std::max(1, height)), scale};
   }
 
+  // Scale of the monitor, limited to a sensible range.
   float Density() const {
     float x = 1.0F, y = 1.0F;
     glfwGetWindowContentScale(window_, &x, &y);
@@ -77,7 +79,8 @@ class Window {
     glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
     glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
     glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
-    // Nothing is hidden by depth, and without it Mesa's software driver takes its fast paths.
+    // Depth and stencil buffers are not needed, and without them Mesa's software driver takes its
+    // fast paths.
     glfwWindowHint(GLFW_DEPTH_BITS, 0);
     glfwWindowHint(GLFW_STENCIL_BITS, 0);
     window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height), "foretrain",
@@ -105,7 +108,7 @@ class GlfwInput {
   GlfwInput& operator=(const GlfwInput&) = delete;
 };
 
-// Files that were dropped onto the window since they were last taken.
+// Files dropped onto the window since the last call of Take.
 class Drops {
  public:
   explicit Drops(GLFWwindow* window) {
@@ -117,7 +120,7 @@ class Drops {
   }
 
   void Take(DesktopState& state) {
-    state.dropped.insert(state.dropped.end(), paths_.begin(), paths_.end());
+    state.stores.dropped.insert(state.stores.dropped.end(), paths_.begin(), paths_.end());
     paths_.clear();
   }
 
@@ -125,7 +128,7 @@ class Drops {
   std::vector<std::string> paths_;
 };
 
-// Hands settings on when they have changed.
+// Reports settings whenever they have changed.
 class Keeper {
  public:
   Keeper(const DesktopHooks& hooks, const ViewOptions& options) : keep_(hooks.keep) {
@@ -133,6 +136,7 @@ class Keeper {
     scale_ = options.scale;
   }
 
+  // Fields that the window does not own are taken over from the settings kept last.
   void Keep(const Desktop& desktop, const ViewSize& size) {
     if (!keep_) return;
     Settings now = kept_;
@@ -141,8 +145,8 @@ class Keeper {
     now.scale = scale_;
     now.width = static_cast<int>(size.width);
     now.height = static_cast<int>(size.height);
-    now.recent = desktop.state().recent;
-    if (now.recent.size() > kMostRecent) now.recent.resize(kMostRecent);
+    now.recent = desktop.state().stores.recent;
+    if (now.recent.size() > kMaxRecent) now.recent.resize(kMaxRecent);
     if (now == kept_) return;
     kept_ = now;
     keep_(now);
@@ -154,11 +158,11 @@ class Keeper {
   double scale_ = 0.0;
 };
 
-// Decides when a frame is drawn: two follow each event or change, for the first may change what the
-// second shows; none while nothing happens.
+// Decides when to draw a frame. Each event or change causes two frames, since the first may change
+// the content of the second. None are drawn while nothing happens.
 class Pace {
  public:
-  // Sleeps until there is something to look at. Returns whether an event came.
+  // Sleeps until there may be something to draw. Returns whether an event came.
   bool Wait(bool moving, bool reading) {
     moving_ = moving;
     const double now = glfwGetTime();
@@ -167,12 +171,13 @@ class Pace {
       moving&& left > 0.0 ? glfwWaitEventsTimeout(left) : glfwPollEvents();
       return false;
     }
+    // GLFW does not say whether an event ended the wait, so a wait that ended early counts as one.
     const double most = reading ? kReadingSeconds : kIdleSeconds;
     glfwWaitEventsTimeout(most);
     return glfwGetTime() - now < 0.98 * most;
   }
 
-  // Whether a frame is to be drawn now. `watching`: one is wanted each second.
+  // Whether to draw a frame now. `watching`: draw at least one per second.
   bool IsDue(bool news, bool watching) {
     if (news) frames_ = 2;
     const double now = glfwGetTime();
@@ -191,6 +196,8 @@ class Pace {
 
 }  // namespace
 
+// The event loop. Objects are declared so that they are destroyed in the reverse order of their
+// dependence: the window last.
 Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const DesktopHooks& hooks) {
   FT_ASSIGN(const std::unique_ptr<Window> window, Window::Create(options));
   const float scale = options.scale > 0.0 ? static_cast<float>(options.scale) : window->Density();
@@ -202,10 +209,10 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   if (!opened.path.empty()) recent.Remember(opened.path);
   FT_ASSIGN(const std::unique_ptr<Desktop> desktop, OpenDesktop(std::move(opened), options));
   DesktopState& state = desktop->state();
-  state.recent = recent.recent;
-  state.explain = hooks.explain;
-  state.find_live = hooks.find_live;
-  state.start_training = hooks.start_training;
+  state.stores.recent = recent.recent;
+  state.services.explain = hooks.explain;
+  state.services.find_live = hooks.find_live;
+  state.services.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
   StoreLoader loader(hooks.stores, hooks.doing);
   Keeper keeper(hooks, options);
@@ -213,6 +220,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (hooks.stop && hooks.stop());
   };
   for (Pace pace; !closes();) {
+    // Input and finished loads decide whether this round draws a frame.
     const bool event = pace.Wait(desktop->IsMoving(), loader.IsBusy());
     drops.Take(state);
     const bool changed = loader.Refresh(glfwGetTime(), state);

@@ -1,6 +1,6 @@
-// What ops would gain by fusion: two kernels one behind the other over a whole tensor, and the same
-// over a few rows at a time, so that the second reads what the first has left in the cache. That is
-// all that a fused kernel could save here, because both results are kept for the backward.
+// Measures the gain of fusing two ops. It runs two kernels one after the other, over the whole
+// tensor and over a few rows at a time. In the second case the second kernel reads from the cache.
+// That is the most a fused kernel could save here, because the backward needs both results.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -14,9 +14,10 @@ namespace foretrain {
 namespace {
 
 struct Sizes {
-  std::int64_t rows, in, out;  // of a linear
+  std::int64_t rows, in, out;  // sizes of a linear
 };
 
+// The same pseudo-random values between -1 and 1 in every run.
 std::vector<float> Made(std::int64_t floats) {
   std::vector<float> values(static_cast<std::size_t>(floats));
   std::uint32_t state = 1;
@@ -28,6 +29,7 @@ std::vector<float> Made(std::int64_t floats) {
 }
 
 using Queue = std::unique_ptr<FtQueue, void (*)(FtQueue*)>;
+// The queue that `train` uses: the fastest instruction set, oneDNN if it was built in.
 Queue MakeQueue() {
   FtQueue* queue = nullptr;
   char why[256] = "";
@@ -35,7 +37,7 @@ Queue MakeQueue() {
   return {queue, CpuDeviceApi().queue_destroy};
 }
 
-// y = x w^T, then GELU of it; `chunk` rows at a time.
+// y = x w^T, then GELU; `chunk` rows at a time.
 void GemmGelu(benchmark::State& state, Sizes s, std::int64_t chunk) {
   const FtDeviceApi& api = CpuDeviceApi();
   const Queue queue = MakeQueue();
@@ -58,7 +60,7 @@ void GemmGelu(benchmark::State& state, Sizes s, std::int64_t chunk) {
   }
 }
 
-// dx = dy w, then the gradient of GELU.
+// dx = dy w, then the gradient of GELU; `chunk` rows at a time.
 void GemmGeluBackward(benchmark::State& state, Sizes s, std::int64_t chunk) {
   const FtDeviceApi& api = CpuDeviceApi();
   const Queue queue = MakeQueue();
@@ -81,7 +83,7 @@ void GemmGeluBackward(benchmark::State& state, Sizes s, std::int64_t chunk) {
   }
 }
 
-// The sum of a residual and the norm behind it, apart and as the one op of --fuse.
+// A residual addition and the norm that follows it, as two kernels or as the fused op of --fuse.
 void AddNorm(benchmark::State& state, std::int64_t rows, std::int64_t cols, bool fused) {
   const FtDeviceApi& api = CpuDeviceApi();
   const Queue queue = MakeQueue();
@@ -104,6 +106,7 @@ void AddNorm(benchmark::State& state, std::int64_t rows, std::int64_t cols, bool
   }
 }
 
+// The first chunk is the whole tensor, the baseline; smaller chunks fit the caches.
 void RegisterAll() {
   for (const Sizes s : {Sizes{1024, 384, 1536}, Sizes{1024, 768, 3072}}) {
     const std::string size = std::to_string(s.rows) + "x" + std::to_string(s.out) + "x" +

@@ -1,3 +1,5 @@
+// CPU entries of elementwise ops. An entry checks its arguments and refuses bad ones with a
+// message; the kernel that it then calls assumes valid arguments.
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -6,13 +8,15 @@
 namespace foretrain {
 namespace {
 
-// Which functions each of the two has.
+// Refuses an activation or gate outside the enum of its kernel.
 void CheckActivation(Check& check, bool known, int activation) {
   if (!known) check.Refuse(FT_UNSUPPORTED, "activation %d", activation);
 }
+// Both enums are checked by range, because callers in C may pass any integer.
 bool IsPlain(FtActivation a) { return a >= FT_GELU_TANH && a <= FT_SQUARED_RELU; }
 bool IsGate(FtGate gate) { return gate >= FT_GATE_SILU && gate <= FT_GATE_CLAMPED; }
 
+// queue->kernels are the kernels for this machine's instruction set.
 FtStatus GeluForward(FtQueue* queue, const FtGelu* g) {
   Check check(queue, "gelu_forward", g->dtype);
   CheckActivation(check, IsPlain(g->activation), static_cast<int>(g->activation));
@@ -38,6 +42,7 @@ FtStatus GeluBackward(FtQueue* queue, const FtGelu* g) {
   return check.status();
 }
 
+// x has 2 * cols columns, gate and up side by side; its check by cols still bounds the product.
 FtStatus SwigluForward(FtQueue* queue, const FtSwiglu* g) {
   Check check(queue, "swiglu_forward", g->dtype);
   CheckActivation(check, IsGate(g->gate), static_cast<int>(g->gate));
@@ -49,6 +54,7 @@ FtStatus SwigluForward(FtQueue* queue, const FtSwiglu* g) {
   return check.status();
 }
 
+// out holds the gradients of gate and up, and so has 2 * cols columns.
 FtStatus SwigluBackward(FtQueue* queue, const FtSwiglu* g) {
   Check check(queue, "swiglu_backward", g->dtype);
   CheckActivation(check, IsGate(g->gate), static_cast<int>(g->gate));
@@ -62,6 +68,7 @@ FtStatus SwigluBackward(FtQueue* queue, const FtSwiglu* g) {
   return check.status();
 }
 
+// The bias is optional, so it is not checked for null.
 FtStatus Add(FtQueue* queue, const FtAdd* g) {
   Check check(queue, "add", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols);
@@ -74,6 +81,7 @@ FtStatus Add(FtQueue* queue, const FtAdd* g) {
   return check.status();
 }
 
+// In place: x = cap * tanh(x / cap). A cap of 0 would divide by zero; NaN fails the comparison too.
 FtStatus Softcap(FtQueue* queue, const FtSoftcap* g) {
   Check check(queue, "softcap", g->dtype);
   check.Size("elements", g->elements).Tensor("x", g->x, g->elements);

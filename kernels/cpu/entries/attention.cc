@@ -1,3 +1,5 @@
+// CPU entries of rope and of causal flash attention. Kernels use the scratch memory of the queue,
+// so that a call allocates nothing.
 #include <cstdint>
 #include <limits>
 
@@ -7,6 +9,8 @@
 namespace foretrain {
 namespace {
 
+// A row must hold all heads, and a rotary pair needs an even head_dim. YaRN and Llama 3 rescaling
+// need low < high.
 FtStatus Rope(FtQueue* queue, const FtRope* g) {
   Check check(queue, "rope", g->dtype);
   check.Size("rows", g->rows)
@@ -33,7 +37,8 @@ FtStatus Rope(FtQueue* queue, const FtRope* g) {
   return check.status();
 }
 
-// What forward and backward attention have in common.
+// Checks that forward and backward share. Rows are limited to 2^31, because other devices index
+// them in 32 bits.
 template <class Arguments>
 void CheckAttention(Check& check, const Arguments& g) {
   check.Size("batch", g.batch).Size("sequence", g.sequence).HeadDim(g.head_dim);
@@ -58,6 +63,7 @@ void CheckAttention(Check& check, const Arguments& g) {
   }
 }
 
+// Writes lse besides the output, from which the backward recomputes the softmax.
 FtStatus AttentionForward(FtQueue* queue, const FtAttentionForward* g) {
   Check check(queue, "attention_forward", g->dtype);
   CheckAttention(check, *g);
@@ -67,6 +73,7 @@ FtStatus AttentionForward(FtQueue* queue, const FtAttentionForward* g) {
   return check.status();
 }
 
+// dq, dk and dv share the strides of q, k and v, so only their presence is left to check.
 FtStatus AttentionBackward(FtQueue* queue, const FtAttentionBackward* g) {
   Check check(queue, "attention_backward", g->dtype);
   CheckAttention(check, *g);

@@ -1,3 +1,5 @@
+// CPU entries of attention parts (context parallelism) and of the row copies around their
+// exchanges. Runs give the sequence positions of rows, and are checked like any other input.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -8,7 +10,8 @@
 namespace foretrain {
 namespace {
 
-// Runs of rows; returns how many rows a tensor must have to hold them for all samples.
+// Checks the runs. Returns the number of rows a tensor needs to hold them for all samples; 0 if
+// empty.
 std::int64_t CheckRuns(Check& check, const char* name, const FtRun* runs, std::int64_t count,
                        std::int64_t batch, std::int64_t sample_rows) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -27,7 +30,7 @@ std::int64_t CheckRuns(Check& check, const char* name, const FtRun* runs, std::i
   return batch > 0 && rows > 0 ? rows + (batch - 1) * sample_rows : 0;
 }
 
-// What forward and backward of a part have in common.
+// Checks that forward and backward of a part share, and the row counts of queries and keys.
 template <class Arguments>
 void CheckPart(Check& check, const Arguments& g, std::int64_t& query_rows, std::int64_t& key_rows) {
   check.Size("batch", g.batch).Size("sample_rows", g.sample_rows).HeadDim(g.head_dim);
@@ -54,6 +57,8 @@ void CheckPart(Check& check, const Arguments& g, std::int64_t& query_rows, std::
   }
 }
 
+// One part of attention under context parallelism; with merge, out and lse already hold earlier
+// parts.
 FtStatus AttentionPartForward(FtQueue* queue, const FtAttentionPartForward* g) {
   Check check(queue, "attention_part_forward", g->dtype);
   std::int64_t query_rows = 0, key_rows = 0;
@@ -64,6 +69,7 @@ FtStatus AttentionPartForward(FtQueue* queue, const FtAttentionPartForward* g) {
   return check.status();
 }
 
+// dk and dv have their own stride, so that one tensor can hold both.
 FtStatus AttentionPartBackward(FtQueue* queue, const FtAttentionPartBackward* g) {
   Check check(queue, "attention_part_backward", g->dtype);
   std::int64_t query_rows = 0, key_rows = 0;
@@ -81,6 +87,7 @@ FtStatus AttentionPartBackward(FtQueue* queue, const FtAttentionPartBackward* g)
   return check.status();
 }
 
+// Copies a rectangle between two row strides, each at least as wide as the rectangle.
 FtStatus CopyRows(FtQueue* queue, const FtCopyRows* g) {
   Check check(queue, "copy_rows", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols);

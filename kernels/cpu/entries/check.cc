@@ -9,9 +9,8 @@
 namespace foretrain {
 namespace {
 
-// Elements of a tensor stay below this, so that products of two sizes and byte counts fit an
-// int64_t.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
+// Max elements of a tensor, so that byte counts and products of two sizes fit an int64_t.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 60;
 
 }  // namespace
 
@@ -37,6 +36,7 @@ Check& Check::AtLeast(const char* name, std::int64_t value, std::int64_t least) 
   return *this;
 }
 
+// Kernels size their scratch memory by kMaxHeadDim.
 Check& Check::HeadDim(std::int64_t value) {
   AtLeast("head_dim", value, 1);
   if (value > kMaxHeadDim) {
@@ -46,11 +46,13 @@ Check& Check::HeadDim(std::int64_t value) {
   return *this;
 }
 
+// Divides instead of multiplying, so that hostile sizes cannot overflow. After an earlier refusal
+// sizes may be negative, so nothing is tested.
 Check& Check::Tensor(const char* name, const void* pointer, std::int64_t rows, std::int64_t cols) {
   if (!ok()) {
     return *this;
   }
-  if (cols > 0 && rows > kMostElements / cols) {
+  if (cols > 0 && rows > kMaxElements / cols) {
     Refuse(FT_FAILED, "%s: %lld * %lld elements are more than this machine can address", name,
            static_cast<long long>(rows), static_cast<long long>(cols));
   } else if (rows * cols > 0 && pointer == nullptr) {
@@ -59,6 +61,7 @@ Check& Check::Tensor(const char* name, const void* pointer, std::int64_t rows, s
   return *this;
 }
 
+// One pass over the ids for each call: far cheaper than the rows that they select.
 Check& Check::Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least) {
   Tensor("ids", ids, rows);
   for (std::int64_t row = 0; ok() && row < rows; ++row) {
@@ -70,6 +73,7 @@ Check& Check::Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab
   return *this;
 }
 
+// Only the first refusal is kept: later checks often fail as its consequence.
 Check& Check::Refuse(FtStatus status, const char* format, ...) {
   if (ok()) {
     status_ = status;

@@ -8,23 +8,21 @@
 
 namespace foretrain {
 
-// Collects the first thing that is wrong with a call's arguments, as a sentence in the queue's
-// text.
+// Keeps the first error in a call's arguments, as text in the queue.
 class Check {
  public:
   // Refuses every dtype but FT_F32. Both outlive the check.
   Check(FtQueue* queue, const char* kernel, FtDtype dtype);
 
-  // `value` must be a size.
+  // Refuses a negative `value`.
   Check& Size(const char* name, std::int64_t value);
   Check& AtLeast(const char* name, std::int64_t value, std::int64_t least);
   Check& HeadDim(std::int64_t value);
 
-  // A tensor of rows * cols elements: null only where it is empty. Sizes must have been checked
-  // before.
+  // Refuses a null tensor of rows * cols > 0 elements. The sizes must have been checked before.
   Check& Tensor(const char* name, const void* pointer, std::int64_t rows, std::int64_t cols = 1);
 
-  // Row indices of a table of `vocab` rows; from `least` on.
+  // Refuses ids outside [least, vocab), the rows of a table.
   Check& Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least = 0);
 
   [[gnu::format(printf, 3, 4)]] Check& Refuse(FtStatus status, const char* format, ...);

@@ -1,3 +1,5 @@
+// CPU entries of dropout. Random numbers are a function of seed and position (counter-based), so no
+// generator state is kept between calls.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,11 +10,11 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kPiece = 1024;  // factors that are made at once
+constexpr std::int64_t kPiece = 1024;  // factors per KeepFactors call; they stay in L1
 
 bool IsProbability(float p) { return p >= 0.0F && p < 1.0F; }
 
-// Position in its sequence of token `token` of a sample.
+// Position in the sequence of token `token` of a sample; the token itself if there are no runs.
 std::int64_t PositionOf(const FtDropout& g, std::int64_t token) {
   for (std::int64_t i = 0; g.runs != nullptr && i < g.run_count; ++i) {
     const FtRun& run = g.runs[i];
@@ -21,6 +23,7 @@ std::int64_t PositionOf(const FtDropout& g, std::int64_t token) {
   return token;
 }
 
+// Drops columns [first, first + count) of one row. `factors` are 0 or 1 / (1 - probability).
 void DropRow(const FtDropout& g, std::int64_t row, std::int64_t first, std::int64_t count,
              const float* factors) {
   const std::int64_t at = row * g.cols + first;
@@ -39,6 +42,8 @@ void DropRow(const FtDropout& g, std::int64_t row, std::int64_t first, std::int6
   }
 }
 
+// Factors depend only on seed and position, so a rank that holds part of the rows draws the same
+// ones.
 FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
   Check check(queue, "dropout", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).AtLeast("sequence", g->sequence, 1);
@@ -66,6 +71,7 @@ FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
   return check.status();
 }
 
+// The mask is enough for the backward; no random numbers are drawn again.
 FtStatus DropoutBackward(FtQueue* queue, const FtDropoutBackward* g) {
   Check check(queue, "dropout_backward", g->dtype);
   check.Size("elements", g->elements)

@@ -1,3 +1,4 @@
+// CPU entries of the token and position tables.
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -6,6 +7,8 @@
 namespace foretrain {
 namespace {
 
+// Ids may be -1, and with a split vocabulary any id of the whole table: rows of other ranks become
+// 0.
 FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
   Check check(queue, "embedding_forward", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
@@ -20,6 +23,7 @@ FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
   return check.status();
 }
 
+// Rows may repeat an id, so the kernel adds them in row order, which makes the sum reproducible.
 FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
   Check check(queue, "embedding_backward", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);

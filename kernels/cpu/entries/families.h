@@ -1,4 +1,4 @@
-// The kernel entries by family, a file each: check the arguments, then run the queue's kernel.
+// The kernel entries by family, one file each. Entries check their arguments, then run the kernel.
 #pragma once
 
 #include "base/device_api.h"
@@ -19,15 +19,15 @@ void SetCrossEntropyEntries(FtDeviceApi& api);       // cross_entropy_*, vocab_*
 void SetRouterEntries(FtDeviceApi& api);             // route, route_backward
 void SetMoeEntries(FtDeviceApi& api);                // expert_*, grouped_gemm
 void SetGateEntries(FtDeviceApi& api);               // gate_*, count_choices, balance_bias
-void SetUpdateEntries(
-    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, scale_loss, (de)quantize, sum_ranks
+// squared_norm, adamw, sgd, count_*, scale_loss, (de)quantize, sum_ranks.
+void SetUpdateEntries(FtDeviceApi& api);
 void SetQuantizeTensorEntry(FtDeviceApi& api);
 
-// Puts an entry that also takes tensors of FT_BF16 and FT_F16 in front of each of `api`'s that has
-// any; behind all others.
+// Wraps entries of `api` so that they also accept FT_BF16, FT_F16 and 8-bit codes. Call it after
+// all others.
 void SetShortTensorEntries(FtDeviceApi& api);
 
-// The entry gemm, for entries that are several GEMMs.
+// The gemm entry, for entries that consist of several GEMMs.
 FtStatus RunGemm(FtQueue* queue, const FtGemm* g);
 
 }  // namespace foretrain

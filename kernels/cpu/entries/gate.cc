@@ -1,5 +1,4 @@
-// Gates of rows, and what balances a router without a loss: counts of its choices and the biases
-// that follow them.
+// Row gates, and router balancing without a loss (load counts and the biases that follow them).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +11,7 @@ namespace {
 
 float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
+// y = x * sigmoid(score), one score for each row; or added to y.
 FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
   Check check(queue, "gate_forward", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols);
@@ -30,6 +30,7 @@ FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
   return FT_OK;
 }
 
+// The gate's gradient is summed in fp64, because a row may have thousands of terms of both signs.
 FtStatus GateBackward(FtQueue* queue, const FtGateBackward* g) {
   Check check(queue, "gate_backward", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols);
@@ -54,6 +55,7 @@ FtStatus GateBackward(FtQueue* queue, const FtGateBackward* g) {
   return FT_OK;
 }
 
+// Adds to the loads of earlier micro-batches. Counts are exact in fp32 up to 2^24.
 FtStatus CountChoices(FtQueue* queue, const FtCountChoices* g) {
   Check check(queue, "count_choices", FT_F32);
   check.Size("rows", g->rows).Size("per_token", g->per_token).AtLeast("experts", g->experts, 1);
@@ -66,6 +68,8 @@ FtStatus CountChoices(FtQueue* queue, const FtCountChoices* g) {
   return FT_OK;
 }
 
+// The bias moves by a fixed rate toward balance, whatever the size of the imbalance. Loads restart
+// at 0.
 FtStatus BalanceBias(FtQueue* queue, const FtBalanceBias* g) {
   Check check(queue, "balance_bias", FT_F32);
   check.AtLeast("experts", g->experts, 1);

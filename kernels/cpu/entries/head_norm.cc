@@ -1,3 +1,4 @@
+// CPU entries of RMSNorm over each head of queries and keys.
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -6,7 +7,8 @@
 namespace foretrain {
 namespace {
 
-// Sizes that the three share, and what the forward kept. Returns rows of heads.
+// Checks that the three kernels share, and the tensors that the forward kept. Returns rows * all
+// heads.
 template <class Arguments>
 std::int64_t CheckHeads(Check& check, const Arguments& g, const void* x) {
   check.Size("rows", g.rows).Size("heads", g.heads).Size("kv_heads", g.kv_heads);
@@ -16,6 +18,7 @@ std::int64_t CheckHeads(Check& check, const Arguments& g, const void* x) {
   return items;
 }
 
+// A row holds query heads, then key heads.
 template <class Arguments>
 void CheckRows(Check& check, const Arguments& g, const void* data) {
   check.AtLeast("row_stride", g.row_stride,
@@ -34,6 +37,7 @@ FtStatus HeadNormForward(FtQueue* queue, const FtHeadNormForward* g) {
   return check.status();
 }
 
+// Replaces the gradient in place. kept_grad may be null: a frozen weight needs no copy of it.
 FtStatus HeadNormBackwardInput(FtQueue* queue, const FtHeadNormBackwardInput* g) {
   Check check(queue, "head_norm_backward_input", g->dtype);
   CheckHeads(check, *g, g->x);
@@ -44,6 +48,7 @@ FtStatus HeadNormBackwardInput(FtQueue* queue, const FtHeadNormBackwardInput* g)
   return check.status();
 }
 
+// The two weights are shared by all heads, so each gradient sums over rows and heads.
 FtStatus HeadNormBackwardWeight(FtQueue* queue, const FtHeadNormBackwardWeight* g) {
   Check check(queue, "head_norm_backward_weight", g->dtype);
   const std::int64_t items = CheckHeads(check, *g, g->x);

@@ -1,5 +1,5 @@
-// Heads of latent attention put together and taken apart, and scores that take part in the softmax
-// alone. Both touch each number once, so that plain loops serve.
+// Assembles and splits the heads of multi-head latent attention, and applies attention sinks. Both
+// touch each element once, so plain loops are fast enough.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-// One row of each tensor, and its parts.
+// One row of each tensor, with accessors for its heads.
 struct LatentRow {
   const FtLatentHeads& g;
   float* q;
@@ -34,6 +34,7 @@ struct LatentRow {
   float* KeyAndValue(std::int64_t head) const { return kv + head * (Plain() + g.value_dim); }
 };
 
+// Every key head gets its own part without rotary embedding, then the shared rotary part.
 void Join(const LatentRow& row) {
   const FtLatentHeads& g = row.g;
   std::copy_n(row.q, std::int64_t{g.heads} * g.head_dim, row.qkv);
@@ -45,6 +46,7 @@ void Join(const LatentRow& row) {
   }
 }
 
+// Inverse of Join for gradients: the shared rotary part receives the sum over the heads.
 void Split(const LatentRow& row) {
   const FtLatentHeads& g = row.g;
   std::copy_n(row.qkv, std::int64_t{g.heads} * g.head_dim, row.q);
@@ -75,7 +77,7 @@ FtStatus LatentHeads(FtQueue* queue, const FtLatentHeads* g) {
   return FT_OK;
 }
 
-// What forward and backward of sinks have in common.
+// Checks that forward and backward of sinks share.
 template <class Arguments>
 void CheckSinks(Check& check, const Arguments& g) {
   check.Size("rows", g.rows).AtLeast("heads", g.heads, 1).HeadDim(g.head_dim);
@@ -83,6 +85,8 @@ void CheckSinks(Check& check, const Arguments& g) {
   check.Tensor("sinks", g.sinks, g.heads);
 }
 
+// The sink only enlarges the softmax's denominator: lse grows, and out shrinks by e^(old lse - new
+// lse).
 FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
   Check check(queue, "sink_forward", g->dtype);
   CheckSinks(check, *g);
@@ -102,6 +106,7 @@ FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
   return FT_OK;
 }
 
+// d sink = -p_sink * (dout . out), summed over rows in fp64.
 FtStatus SinkBackward(FtQueue* queue, const FtSinkBackward* g) {
   Check check(queue, "sink_backward", g->dtype);
   CheckSinks(check, *g);

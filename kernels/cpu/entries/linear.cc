@@ -1,3 +1,4 @@
+// CPU entries of GEMM, with its epilogues, and of the bias gradient.
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -8,6 +9,8 @@ namespace foretrain {
 
 namespace {
 
+// Checks compute format, epilogue and row sums. Row sums come from bias_grad, which needs a dense
+// a.
 void CheckParts(Check& check, const FtGemm& g) {
   if (g.compute != FT_F32 && g.compute != FT_TF32) {
     check.Refuse(FT_UNSUPPORTED, "compute %d: only f32 (0) and tf32 (10)",
@@ -34,15 +37,15 @@ void CheckParts(Check& check, const FtGemm& g) {
   }
 }
 
-// c (+)= scale * op(a) op(b) + bias. Null, or what went wrong.
+// c (+)= scale * op(a) op(b) + bias. Returns NULL, or the error text.
 const char* Multiply(FtQueue* queue, const FtGemm& g) {
-  // oneDNN's sgemm reads all of fp32.
+  // oneDNN's sgemm has no TF32 mode.
   if (queue->gemm == GemmBackend::kOneDnn && g.k > 0 && g.compute == FT_F32) return OneDnnGemm(g);
   queue->kernels->gemm(g, queue->scratch.get());
   return nullptr;
 }
 
-// Rows of what follows the product: one call where they are dense.
+// Applies the epilogue after the product, row by row, or in one call if both tensors are dense.
 void Finish(FtQueue* queue, const FtGemm& g) {
   auto* const of_aux = static_cast<float*>(g.aux != nullptr ? g.aux : g.c);
   const std::int64_t ld_aux = g.aux != nullptr ? g.ld_aux : g.ldc;
@@ -62,6 +65,8 @@ void Finish(FtQueue* queue, const FtGemm& g) {
 
 }  // namespace
 
+// With an ACTIVATE epilogue the product goes to aux first, because c = f(aux) and both are kept.
+// Row sums are computed even if n is 0: they depend on a alone.
 FtStatus RunGemm(FtQueue* queue, const FtGemm* g) {
   Check check(queue, "gemm", g->dtype);
   check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
@@ -97,6 +102,7 @@ FtStatus RunGemm(FtQueue* queue, const FtGemm* g) {
 
 namespace {
 
+// Sums dy over rows: grad[col] (+)= sum of dy[row, col].
 FtStatus BiasGrad(FtQueue* queue, const FtBiasGrad* g) {
   Check check(queue, "bias_grad", g->dtype);
   check.Size("rows", g->rows)

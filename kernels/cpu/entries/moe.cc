@@ -1,5 +1,5 @@
-// Mixture of experts: rows to and from the experts, and their products, which are one GEMM a run of
-// rows.
+// Mixture of experts: moves rows to and from the experts, and runs their products, one GEMM per run
+// of rows.
 #include <algorithm>
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 namespace foretrain {
 namespace {
 
-// Each index is -1 or below `end`.
+// Refuses an index other than -1 or a value in [0, end).
 void CheckIndices(Check& check, const char* name, const std::int32_t* indices, std::int64_t count,
                   std::int64_t end) {
   for (std::int64_t i = 0; check.ok() && i < count; ++i) {
@@ -27,6 +27,7 @@ void CheckSizes(Check& check, const Arguments& g) {
   check.AtLeast("per_token", g.per_token, 1);
 }
 
+// Indices are data from a router, so each is checked before it addresses a row.
 FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
   Check check(queue, "expert_gather", g->dtype);
   CheckSizes(check, *g);
@@ -42,6 +43,7 @@ FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
   return check.status();
 }
 
+// Sums each token's expert rows in the order of its choices, so that the result is deterministic.
 FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
   Check check(queue, "expert_combine", g->dtype);
   CheckSizes(check, *g);
@@ -57,6 +59,8 @@ FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
   return check.status();
 }
 
+// Dot products of each token's gradient with its experts' outputs: the gradients of the combine
+// weights.
 FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
   Check check(queue, "expert_dots", g->dtype);
   CheckSizes(check, *g);
@@ -73,7 +77,8 @@ FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
   return check.status();
 }
 
-// The product of `count` rows from `first` on, which are expert `expert`'s.
+// Arguments of the product for rows [first, first + count), which belong to `expert`. `adds`: a
+// weight gradient adds to that of an earlier run of the same expert.
 FtGemm RunOf(const FtGroupedGemm& g, std::int64_t expert, std::int64_t first, std::int64_t count,
              bool adds) {
   const auto* a = static_cast<const float*>(g.a);
@@ -104,6 +109,7 @@ FtGemm RunOf(const FtGroupedGemm& g, std::int64_t expert, std::int64_t first, st
   return gemm;
 }
 
+// Rows of run `run`: an equal share, or its entry in counts.
 template <class Arguments>
 std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
   if (g.counts == nullptr) return g.rows / g.groups;
@@ -111,7 +117,7 @@ std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
   return g.counts[run / g.experts * g.count_stride + run % g.experts];
 }
 
-// Counts must be those of all rows, or of some.
+// Refuses negative counts. The sum must equal `rows`, or with a stride at most `rows`.
 template <class Arguments>
 void CheckCounts(Check& check, const Arguments& g) {
   std::int64_t sum = 0;
@@ -127,7 +133,7 @@ void CheckCounts(Check& check, const Arguments& g) {
   }
 }
 
-// Runs of experts' rows.
+// Checks the runs of experts' rows.
 template <class Arguments>
 void CheckRuns(Check& check, const Arguments& g) {
   check.Size("rows", g.rows);
@@ -144,7 +150,7 @@ void CheckRuns(Check& check, const Arguments& g) {
   }
 }
 
-// Calls `use` with the expert, the first row and the number of rows of each run.
+// Calls use(expert, first row, number of rows) for each run.
 template <class Arguments, class Use>
 void ForEachRun(const Arguments& g, const Use& use) {
   for (std::int64_t run = 0, first = 0; run < g.groups; ++run) {
@@ -154,6 +160,7 @@ void ForEachRun(const Arguments& g, const Use& use) {
   }
 }
 
+// Adds scale * bias of its expert to each row. Rows after the last run stay as they are.
 FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
   Check check(queue, "expert_bias", g->dtype);
   CheckRuns(check, *g);
@@ -173,6 +180,7 @@ FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
   return FT_OK;
 }
 
+// Sums in the order of runs and rows, so that results are repeatable.
 FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
   Check check(queue, "expert_bias_grad", g->dtype);
   CheckRuns(check, *g);
@@ -194,6 +202,8 @@ FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
   return FT_OK;
 }
 
+// An expert with several runs gets several GEMMs; its weight gradient accumulates in the order of
+// the runs. No run is padded.
 FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   Check check(queue, "grouped_gemm", g->dtype);
   CheckRuns(check, *g);

@@ -1,3 +1,4 @@
+// CPU entries of LayerNorm and RMSNorm.
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -6,6 +7,8 @@
 namespace foretrain {
 namespace {
 
+// queue->kernels holds the kernels of this machine's instruction set. RMSNorm has no mean, so its
+// tensor may be null. The norm of a row needs at least one column.
 FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
   Check check(queue, "norm_forward", g->dtype);
   check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
@@ -22,6 +25,7 @@ FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
   return check.status();
 }
 
+// Residual sum and norm in one kernel: the sum is written once and normalized from cache.
 FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
   Check check(queue, "add_norm_forward", g->dtype);
   check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
@@ -40,6 +44,7 @@ FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
   return check.status();
 }
 
+// The residual's gradient is optional; if present, it is added to dx.
 FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
   Check check(queue, "norm_backward_input", g->dtype);
   check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
@@ -56,6 +61,7 @@ FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
   return check.status();
 }
 
+// bias_grad may be null, because many models have norms without a bias.
 FtStatus NormBackwardWeight(FtQueue* queue, const FtNormBackwardWeight* g) {
   Check check(queue, "norm_backward_weight", g->dtype);
   check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);

@@ -1,9 +1,11 @@
+// CPU entry of casts to 8-bit codes with separate scales: one scale for the tensor, or one for each
+// block of a row, of a column, or tile.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/cpu/entries/check.h"
 #include "kernels/cpu/entries/families.h"
 #include "kernels/formats.h"
@@ -11,11 +13,12 @@
 namespace foretrain {
 namespace {
 
-// Infinite of what is not finite, so that the largest of several is too.
+// |x|, or infinity for NaN and infinity, so that the maximum of a block shows them.
 float SizeOf(float x) {
   return std::isfinite(x) ? std::fabs(x) : std::numeric_limits<float>::infinity();
 }
 
+// A NaN would be lost in std::max, hence SizeOf.
 float LargestOf(const float* x, std::int64_t elements) {
   float most = 0.0F;
   for (std::int64_t i = 0; i < elements; ++i) most = std::max(most, SizeOf(x[i]));
@@ -24,7 +27,7 @@ float LargestOf(const float* x, std::int64_t elements) {
 
 float LargestCode(FtDtype format) { return format == FT_FP8 ? 448.0F : 57344.0F; }
 
-// Of each block of numbers that share one.
+// Computes all scales: first the maximum |x| per scale, then divided by the largest code.
 void FindScales(const FtQuantizeTensor& g) {
   const auto* const x = static_cast<const float*>(g.x);
   const std::int64_t count = ScaleCount(g.scaling, g.rows, g.cols);
@@ -38,12 +41,14 @@ void FindScales(const FtQuantizeTensor& g) {
   for (std::int64_t i = 0; i < count; ++i) g.scale[i] /= LargestCode(g.format);
 }
 
+// Saturates at the largest code. NaN becomes code 0: its scale is infinite, so 0 * inf shows it.
 std::uint8_t CodeOf(FtDtype format, float x) {
   if (std::isnan(x)) return 0;
   return format == FT_FP8 ? Fp8OfFloat(std::clamp(x, -448.0F, 448.0F))
                           : E5m2OfFloat(std::clamp(x, -57344.0F, 57344.0F));
 }
 
+// Absmax, transposed codes and a given scale exist for one scale per tensor only.
 void CheckScaling(Check& check, const FtQuantizeTensor& g) {
   if (g.scaling < FT_SCALE_TENSOR || g.scaling > FT_SCALE_TILES) {
     check.Refuse(FT_UNSUPPORTED, "scaling %d", static_cast<int>(g.scaling));
@@ -54,6 +59,8 @@ void CheckScaling(Check& check, const FtQuantizeTensor& g) {
   }
 }
 
+// Two passes, scales then codes. With keep_scale the scale is given, for example a maximum over
+// ranks; without outputs only the scales are computed.
 FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
   Check check(queue, "quantize_tensor", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
@@ -73,7 +80,7 @@ FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
   for (std::int64_t row = 0; row < g->rows; ++row) {
     for (std::int64_t col = 0; col < g->cols; ++col) {
       const float scale = g->scale[ScalePlace(g->scaling, g->cols, row, col)];
-      // Below that its inverse is no number.
+      // A smaller scale has an inverse beyond fp32's range.
       const float inverse = scale > 1e-37F ? 1.0F / scale : 0.0F;
       const std::uint8_t code = CodeOf(g->format, x[row * g->cols + col] * inverse);
       if (out != nullptr) out[row * g->cols + col] = code;

@@ -1,5 +1,5 @@
-// The router of a mixture of experts: who goes where. It works on rows * experts numbers, a hidden
-// width fewer than its own GEMM, so that plain loops serve.
+// The router of a mixture of experts: chooses experts and assigns rows. It works on rows * experts
+// values, far fewer than its GEMM, so plain loops are fast enough.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,10 +11,11 @@
 namespace foretrain {
 namespace {
 
-// Numbers of experts, pairs and rows are stored in 32 bits.
-constexpr std::int64_t kMostPairs = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostGroups = 64;
+// Expert, pair and row numbers are stored in 32 bits.
+constexpr std::int64_t kMaxPairs = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxGroups = 64;
 
+// The maximum is subtracted before exp; the sum is in fp64.
 void Softmax(std::int64_t n, const float* x, float* y) {
   float largest = -std::numeric_limits<float>::infinity();
   for (std::int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
@@ -26,21 +27,21 @@ void Softmax(std::int64_t n, const float* x, float* y) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<double>(y[i]) / sum);
 }
 
-// The experts that a token may go to: groups of `group_size`, a bit each.
+// Experts that a token may use: groups of `group_size` experts, one bit per group.
 struct Choice {
   std::int64_t experts = 0, group_size = 1;
   std::uint64_t allowed = 1;
 };
 
-// By what experts are chosen.
+// Scores by which experts are chosen: `of` plus an optional bias.
 struct Scores {
   const float* of;
-  const float* bias;  // may be null
+  const float* bias;  // NULL if there is none
 
   float operator[](std::int64_t e) const { return bias == nullptr ? of[e] : of[e] + bias[e]; }
 };
 
-// The largest score that is not chosen yet; of equal ones the first. Scores that are NaN come last.
+// Expert with the largest score that is not chosen yet; on a tie the first. NaN scores come last.
 std::int32_t NextChoice(const Choice& among, const Scores& scores, const std::int32_t* chosen,
                         std::int64_t count) {
   std::int64_t best = -1;
@@ -54,8 +55,8 @@ std::int32_t NextChoice(const Choice& among, const Scores& scores, const std::in
   return static_cast<std::int32_t>(best);
 }
 
-// The sum of the group's group_top largest scores. The walks go from the largest on to the next, of
-// equal ones in order of their numbers.
+// Sum of the group's group_top largest scores. Each pass finds the next smaller score, on a tie the
+// next number, so nothing is sorted or allocated.
 float GroupScore(const FtRoute& g, const Scores& probs, std::int64_t group) {
   const std::int64_t top = g.group_top > 0 ? g.group_top : g.per_token / g.group_limit;
   const std::int64_t size = std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, top));
@@ -69,15 +70,14 @@ float GroupScore(const FtRoute& g, const Scores& probs, std::int64_t group) {
           last >= 0 && (probs[e] > probs[last] || (probs[e] == probs[last] && e <= last));
       if (!before && (best < 0 || probs[e] > probs[best])) best = e;
     }
-    if (best < 0) break;  // NaN
+    if (best < 0) break;  // only NaN scores are left
     sum += probs[best];
     last = best;
   }
   return sum;
 }
 
-// A bit a group that the token may go to: group_limit of them, the lower number first where scores
-// are equal.
+// One bit per group that the token may use: the group_limit best groups, on a tie the lower number.
 std::uint64_t AllowedGroups(const FtRoute& g, const Scores& probs) {
   std::uint64_t allowed = 0;
   for (std::int64_t group = 0; group < g.expert_groups; ++group) {
@@ -92,15 +92,17 @@ std::uint64_t AllowedGroups(const FtRoute& g, const Scores& probs) {
   return allowed;
 }
 
-// Weights of the chosen from their sigmoids.
+// Normalizes the sigmoids of the chosen experts.
 void DivideBySum(std::int64_t n, float* weights) {
-  double sum = 1e-20;  // as the model's own code: sums of nothing but zeros stay zeros
+  double sum = 1e-20;  // as in the reference model: a sum of zeros stays finite
   for (std::int64_t j = 0; j < n; ++j) sum += static_cast<double>(weights[j]);
   for (std::int64_t j = 0; j < n; ++j) {
     weights[j] = static_cast<float>(static_cast<double>(weights[j]) / sum);
   }
 }
 
+// Fills probs, chosen and weights of one row. With sigmoids, biased scores decide the choice, but
+// weights use the unbiased ones. A replay keeps the given choice and only recomputes the weights.
 void ChooseExperts(const FtRoute& g, std::int64_t row) {
   const float* scores = static_cast<const float*>(g.logits) + row * g.experts;
   float* probs = g.probs + row * g.experts;
@@ -130,13 +132,14 @@ void ChooseExperts(const FtRoute& g, std::int64_t row) {
   for (std::int64_t j = 0; j < g.per_token; ++j) weights[j] *= g.weight_scale;
 }
 
-// Expert rows of one piece and expert with a capacity.
+// Expert rows per piece and expert with a capacity.
 std::int64_t RoomOf(const FtRoute& g) { return (g.capacity + g.pieces - 1) / g.pieces; }
 std::int64_t ExpertRowsOf(const FtRoute& g) {
   return g.capacity > 0 ? g.pieces * g.experts * RoomOf(g) : g.rows * g.per_token;
 }
 
-// Deals expert rows to pairs, in their order: one walk an expert, so that nothing is allocated.
+// Assigns expert rows with a capacity, in the order of the pairs. One pass over all pairs per
+// expert, so that nothing is allocated. The n-th pair of an expert goes to piece n / room.
 void DealRoom(const FtRoute& g) {
   const std::int64_t pairs = g.rows * g.per_token, room = RoomOf(g);
   std::fill_n(g.sources, ExpertRowsOf(g), -1);
@@ -153,7 +156,7 @@ void DealRoom(const FtRoute& g) {
   }
 }
 
-// The same of the pairs [first, end), which are a piece, without a capacity.
+// Assigns expert rows to pairs [first, end), which form one piece without capacity.
 void DealPiece(const FtRoute& g, std::int64_t first, std::int64_t end, std::int32_t* counts) {
   std::int64_t at = first;
   for (std::int64_t e = 0; e < g.experts; ++e) {
@@ -175,13 +178,14 @@ void DealRows(const FtRoute& g) {
   }
 }
 
+// Bounds sizes before their products are formed.
 void CheckRoute(Check& check, const FtRoute& g) {
   check.Size("rows", g.rows).Size("capacity", g.capacity).AtLeast("per_token", g.per_token, 1);
   check.AtLeast("experts", g.experts, g.per_token).AtLeast("pieces", g.pieces, 1);
   check.AtLeast("balance_rows", g.balance_rows, 1).Size("group_limit", g.group_limit);
   if (!check.ok()) return;
   const std::int64_t groups = g.group_limit > 0 ? g.expert_groups : 1;
-  if (groups < 1 || groups > kMostGroups || g.experts % groups != 0 || g.group_limit > groups ||
+  if (groups < 1 || groups > kMaxGroups || g.experts % groups != 0 || g.group_limit > groups ||
       (g.group_limit > 0 && g.experts / groups * g.group_limit < g.per_token)) {
     check.Refuse(FT_FAILED, "expert_groups %lld, group_limit %lld: do not fit experts %lld",
                  static_cast<long long>(g.expert_groups), static_cast<long long>(g.group_limit),
@@ -191,8 +195,8 @@ void CheckRoute(Check& check, const FtRoute& g) {
     check.Refuse(FT_FAILED, "rows %lld: must be a multiple of balance_rows %lld",
                  static_cast<long long>(g.rows), static_cast<long long>(g.balance_rows));
   }
-  if (check.ok() && (g.rows > kMostPairs / g.per_token || g.experts > kMostPairs / g.pieces ||
-                     (g.capacity > 0 && RoomOf(g) > kMostPairs / (g.experts * g.pieces)))) {
+  if (check.ok() && (g.rows > kMaxPairs / g.per_token || g.experts > kMaxPairs / g.pieces ||
+                     (g.capacity > 0 && RoomOf(g) > kMaxPairs / (g.experts * g.pieces)))) {
     check.Refuse(FT_UNSUPPORTED, "rows %lld, per_token %lld: more than 2^31 pairs or rows",
                  static_cast<long long>(g.rows), static_cast<long long>(g.per_token));
   }
@@ -227,8 +231,8 @@ double WeightScale(const FtRouteBackward& g) {
   return g.weight_scale > 0.0F ? static_cast<double>(g.weight_scale) : 1.0;
 }
 
-// d of a softmax's input: p (d_p - sum of p d_p). The balance's part of d_p is the same for all
-// rows.
+// Gradient of a softmax's input: p (d_p - sum of p d_p). `balance` times an expert's count is the
+// balance loss's gradient of its prob.
 void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
   const float* probs = g.probs + row * g.experts;
   const float* weights = g.weights + row * g.per_token;
@@ -236,15 +240,15 @@ void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balan
   const std::int32_t* chosen = g.chosen + row * g.per_token;
   const std::int32_t* counts = g.balance_counts + row / g.balance_rows * g.experts;
   float* out = static_cast<float*>(g.d_logits) + row * g.experts;
-  double mean = 0.0;     // of the balance's gradient under probs
-  double weighed = 0.0;  // of d_weights under weights
+  double mean = 0.0;     // balance gradient under probs
+  double weighed = 0.0;  // d_weights, weighted by weights
   for (std::int64_t e = 0; e < g.experts; ++e) {
     mean += static_cast<double>(probs[e]) * balance * counts[e];
   }
   for (std::int64_t j = 0; j < g.per_token; ++j) {
     weighed += static_cast<double>(weights[j]) * static_cast<double>(d_weights[j]);
   }
-  // With the softmax first the weights' mean is taken over all experts, of which the others give 0.
+  // With the softmax first, the mean runs over all experts; d_weights of the others is 0.
   const double all = g.softmax_first != 0 ? weighed : 0.0;
   const double scale = WeightScale(g);
   for (std::int64_t e = 0; e < g.experts; ++e) {
@@ -257,9 +261,9 @@ void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balan
   }
 }
 
-// With s the sigmoids, S their sum over the chosen and A over all: weights are scale s / S, whose
-// gradient is scale / S (d - mean of d under s / S), and what is balanced is s / A. d of a
-// sigmoid's input: s (1 - s) ds.
+// s is the sigmoid, S its sum over the chosen, A its sum over all experts. Weights are scale s / S,
+// with gradient scale / S (d - mean of d under s / S). The balance loss acts on s / A. The gradient
+// of a sigmoid's input is s (1 - s) ds.
 void SigmoidBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
   const float* probs = g.probs + row * g.experts;
   const float* weights = g.weights + row * g.per_token;
@@ -313,7 +317,8 @@ FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
     return check.status();
   }
   const double rows = static_cast<double>(g->rows);
-  // Of the mean over rows / balance_rows groups, each a mean over its rows.
+  // The loss is a mean over rows / balance_rows groups, and each group's probs are a mean over its
+  // rows.
   const double scaled = g->loss_scale == nullptr ? static_cast<double>(g->balance)
                                                  : std::ldexp(static_cast<double>(g->balance),
                                                               static_cast<int>(g->loss_scale[0]));

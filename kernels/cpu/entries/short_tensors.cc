@@ -1,6 +1,6 @@
-// Entries on tensors of 16 bits: the fp32 entry runs on fp32 copies, what it writes is rounded
-// back. A call without such tensors goes straight through. Longer than other files, because it
-// names the tensors of every entry.
+// Entries on 16-bit tensors and 8-bit codes: the fp32 entry runs on fp32 copies, and its outputs
+// are rounded back. A call on fp32 tensors copies nothing. The file is long because it lists the
+// tensors of every entry.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace foretrain {
 namespace {
 
-// fp32 where all tensors are that or have copies; else the first dtype that has none, for the entry
-// to refuse.
+// FT_F32 if every dtype is fp32 or has a copy. Otherwise the first dtype without one, so that the
+// entry refuses it.
 FtDtype Widened(std::initializer_list<FtDtype> dtypes) {
   for (const FtDtype dtype : dtypes) {
     if (!IsShort(dtype) && dtype != FT_F32) return dtype;
@@ -23,9 +23,12 @@ FtDtype Widened(std::initializer_list<FtDtype> dtypes) {
   return FT_F32;
 }
 
+// Short names for the extents of dense tensors.
 Extent Rows(std::int64_t rows, std::int64_t cols) { return Extent::Dense(rows, cols); }
 Extent Row(std::int64_t elements) { return Extent::Vector(elements); }
 
+// Each ToWide replaces the short tensors of a call by copies and its dtypes by FT_F32. `reads` is
+// set for an output that is also read (accumulation) or written only in part.
 void ToWide(WideCopies& wide, FtGemm& g) {
   const Extent a = g.trans_a != 0 ? Extent{g.k, g.m, g.lda} : Extent{g.m, g.k, g.lda};
   const Extent b = g.trans_b != 0 ? Extent{g.n, g.k, g.ldb} : Extent{g.k, g.n, g.ldb};
@@ -48,6 +51,7 @@ void ToWide(WideCopies& wide, FtGemm& g) {
   g.bias_dtype = g.c_dtype = g.row_sums_dtype = FT_F32;
 }
 
+// An accumulated gradient is read before it is added to, so its copy must hold the old values.
 void ToWide(WideCopies& wide, FtBiasGrad& g) {
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
   g.grad = wide.Out(g.grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
@@ -55,6 +59,7 @@ void ToWide(WideCopies& wide, FtBiasGrad& g) {
   g.grad_dtype = FT_F32;
 }
 
+// Runs may name positions past the sequence's length, so the copied table must reach the last one.
 void ToWide(WideCopies& wide, FtEmbeddingForward& g) {
   std::int64_t positions = g.sequence;
   for (std::int64_t i = 0; g.runs != nullptr && i < g.run_count; ++i) {
@@ -73,12 +78,14 @@ void ToWide(WideCopies& wide, FtEmbeddingBackward& g) {
     positions = std::max(positions, g.runs[i].position + g.runs[i].rows);
   }
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  // Always read: rows of ids that do not occur keep their values only if the copy holds them.
   g.table_grad = wide.Out(g.table_grad, g.grad_dtype, Rows(g.vocab, g.cols), true);
   g.positions_grad = wide.Out(g.positions_grad, g.grad_dtype, Rows(positions, g.cols), true);
   g.dtype = Widened({g.dtype, g.grad_dtype});
   g.grad_dtype = FT_F32;
 }
 
+// mean and rstd are always fp32 and need no copy.
 void ToWide(WideCopies& wide, FtNormForward& g) {
   g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
   g.weight = wide.In(g.weight, g.weight_dtype, Row(g.cols));
@@ -108,7 +115,7 @@ void ToWide(WideCopies& wide, FtNormBackwardWeight& g) {
   g.grad_dtype = FT_F32;
 }
 
-// The second norm reads the sum as it is stored, so that it computes the same bits as two kernels.
+// The norm reads the sum as stored (rounded), so that the bits equal those of two kernels.
 FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddNormForward* g) {
   const FtAdd add{g->a, g->b, g->bias, g->sum, g->rows, g->cols, g->dtype, g->weight_dtype};
   if (const FtStatus status = entries.add(queue, &add); status != FT_OK) return status;
@@ -117,7 +124,8 @@ FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddN
   return entries.norm_forward(queue, &norm);
 }
 
-// All of the heads, of which a part may be turned.
+// Covers all heads. The copy is read, because with a head_stride only a part of each head is
+// rotated.
 void ToWide(WideCopies& wide, FtRope& g) {
   const std::int64_t head = g.head_stride > 0 ? g.head_stride : g.head_dim;
   const Extent rotated{g.rows, (g.heads - 1) * head + g.head_dim, g.row_stride};
@@ -125,7 +133,7 @@ void ToWide(WideCopies& wide, FtRope& g) {
   g.dtype = Widened({g.dtype});
 }
 
-// Slices of rows that one copy serves: `first` is the lowest of them.
+// Slices of the same rows that one copy can serve; `first` is the lowest address.
 struct Slices {
   const std::uint16_t* first;
   Extent extent;
@@ -138,6 +146,7 @@ struct Slice {
   const void* at;
   std::int64_t width;
 };
+// The smallest extent that covers all slices: from the lowest address to the furthest end.
 template <std::size_t n>
 Slices Join(const Slice (&slices)[n], std::int64_t rows, std::int64_t stride) {
   const auto* first = static_cast<const std::uint16_t*>(slices[0].at);
@@ -151,7 +160,7 @@ Slices Join(const Slice (&slices)[n], std::int64_t rows, std::int64_t stride) {
   return joined;
 }
 
-// The last row that the runs of all samples name, and one.
+// Rows that a tensor needs to hold the runs of all samples.
 std::int64_t RowsOf(const FtRun* runs, std::int64_t count, std::int64_t batch,
                     std::int64_t sample_rows) {
   std::int64_t end = 0;
@@ -159,9 +168,11 @@ std::int64_t RowsOf(const FtRun* runs, std::int64_t count, std::int64_t batch,
   return batch > 0 && end > 0 ? (batch - 1) * sample_rows + end : 0;
 }
 
-// q, k and v, and with them their gradients, lie in one tensor of rows or each in its own.
+// True if the slices are parts of the same rows: q, k and v (or their gradients) in one packed
+// tensor.
 bool ShareRows(const Slices& slices) { return slices.extent.cols <= slices.extent.stride; }
 
+// Elements per row of q, k, v and out.
 struct Heads {
   std::int64_t q, k, v, out;
 };
@@ -173,12 +184,12 @@ Heads WidthsOf(const Arguments& g) {
           g.kv_heads * value_dim, g.heads * value_dim};
 }
 
-// Reads slices through one copy where they share rows, else each through its own.
+// Reads slices through one copy if they share rows, otherwise each through its own.
 template <class... Slot>
 void ReadSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t stride,
                 std::int64_t (&widths)[sizeof...(Slot)], Slot&... slots) {
   const void** at[] = {&slots...};
-  if (((slots == nullptr) || ...)) return;  // the entry says so
+  if (((slots == nullptr) || ...)) return;  // a null tensor: the entry refuses it
   Slice slices[sizeof...(Slot)];
   for (std::size_t i = 0; i < sizeof...(Slot); ++i) slices[i] = {*at[i], widths[i]};
   const Slices joined = Join(slices, rows, stride);
@@ -192,6 +203,7 @@ void ReadSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t
   }
 }
 
+// The same for outputs. The copy is read, so that values between the slices survive the store.
 template <class... Slot>
 void WriteSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t stride,
                  std::int64_t (&widths)[sizeof...(Slot)], Slot&... slots) {
@@ -245,7 +257,8 @@ void ToWide(WideCopies& wide, FtAttentionPartForward& g) {
   g.dtype = Widened({g.dtype});
 }
 
-// dq, dk and dv may lie in one tensor of rows, as q, k and v do with all-to-all.
+// dq, dk and dv may be slices of one packed tensor, as q, k and v are with all-to-all context
+// parallelism. They then need a single copy, or storing one would overwrite the others.
 void ToWide(WideCopies& wide, FtAttentionPartBackward& g) {
   if (!IsShort(g.dtype)) return;
   const std::int64_t queries = RowsOf(g.query_runs, g.query_run_count, g.batch, g.sample_rows);
@@ -269,6 +282,7 @@ void ToWide(WideCopies& wide, FtAttentionPartBackward& g) {
   g.dtype = Widened({g.dtype});
 }
 
+// Forward reads q, kv and turned_key and writes qkv; the inverse does the opposite.
 void ToWide(WideCopies& wide, FtLatentHeads& g) {
   const std::int64_t heads = g.heads, plain = g.head_dim - g.rotary;
   const auto copy = [&](void* tensor, std::int64_t cols, bool written) {
@@ -283,6 +297,7 @@ void ToWide(WideCopies& wide, FtLatentHeads& g) {
   g.dtype = Widened({g.dtype});
 }
 
+// out is scaled in place, so its copy is read and written.
 void ToWide(WideCopies& wide, FtSinkForward& g) {
   g.out = wide.Out(g.out, g.dtype, Rows(g.rows, std::int64_t{g.heads} * g.head_dim), true);
   g.sinks = wide.In(g.sinks, g.sinks_dtype, Row(g.heads));
@@ -300,6 +315,7 @@ void ToWide(WideCopies& wide, FtSinkBackward& g) {
   g.sinks_dtype = g.grad_dtype = FT_F32;
 }
 
+// x is read and written in place; rows after the last run must keep their values.
 void ToWide(WideCopies& wide, FtExpertBias& g) {
   g.x = wide.Out(g.x, g.dtype, Rows(g.rows, g.cols), true);
   g.bias = wide.In(g.bias, g.bias_dtype, Rows(g.experts, g.cols));
@@ -307,6 +323,7 @@ void ToWide(WideCopies& wide, FtExpertBias& g) {
   g.bias_dtype = FT_F32;
 }
 
+// Extent of an attention matrix [batch, heads, sequence, sequence].
 Extent Scores(std::int64_t batch, std::int32_t heads, std::int64_t sequence) {
   return Rows(batch * heads * sequence, sequence);
 }
@@ -340,6 +357,7 @@ void ToWide(WideCopies& wide, FtStandardAttentionBackward& g) {
   g.dtype = Widened({g.dtype});
 }
 
+// Absent tensors are null, and In and Out pass null on. The mask is bytes in every precision.
 void ToWide(WideCopies& wide, FtDropout& g) {
   const Extent all = Rows(g.rows, g.cols);
   g.x = wide.In(g.x, g.dtype, all);
@@ -370,7 +388,7 @@ void ToWide(WideCopies& wide, FtGelu& g) {
   g.dtype = Widened({g.dtype});
 }
 
-// The backward has a dy.
+// Only the backward has a dy; its output has both halves.
 void ToWide(WideCopies& wide, FtSwiglu& g) {
   const std::int64_t out_cols = g.dy == nullptr ? g.cols : 2 * g.cols;
   g.x = wide.In(g.x, g.dtype, Rows(g.rows, 2 * g.cols));
@@ -388,6 +406,7 @@ void ToWide(WideCopies& wide, FtAdd& g) {
   g.bias_dtype = FT_F32;
 }
 
+// Probabilities, weights and indices are fp32 or integers in every precision.
 void ToWide(WideCopies& wide, FtRoute& g) {
   g.logits = wide.In(g.logits, g.dtype, Rows(g.rows, g.experts));
   g.choice_bias = wide.In(g.choice_bias, g.choice_bias_dtype, Row(g.experts));
@@ -418,7 +437,7 @@ void ToWide(WideCopies& wide, FtExpertDots& g) {
   g.dtype = Widened({g.dtype});
 }
 
-// Rows past the counts keep what they have.
+// c is read as well: rows after the last run keep their values.
 void ToWide(WideCopies& wide, FtGroupedGemm& g) {
   const Extent weights = Rows(g.experts * g.out, g.in), in = Rows(g.rows, g.in),
                out = Rows(g.rows, g.out);
@@ -451,6 +470,7 @@ void ToWide(WideCopies& wide, FtGateBackward& g) {
   g.dtype = Widened({g.dtype});
 }
 
+// The sum is fp32: squares of 16-bit gradients would overflow fp16.
 void ToWide(WideCopies& wide, FtSquaredNorm& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
   g.dtype = Widened({g.dtype});
@@ -472,6 +492,7 @@ void ToWide(WideCopies& wide, FtCountNotFinite& g) {
   g.dtype = Widened({g.dtype});
 }
 
+// Shared by AdamW and SGD. Moments need no copy: the update kernels convert them themselves.
 template <class Update>
 void UpdateToWide(WideCopies& wide, Update& g) {
   g.param = wide.Out(g.param, g.dtype, Row(g.elements), true);
@@ -482,7 +503,8 @@ void UpdateToWide(WideCopies& wide, Update& g) {
 void ToWide(WideCopies& wide, FtAdamW& g) { UpdateToWide(wide, g); }
 void ToWide(WideCopies& wide, FtSgd& g) { UpdateToWide(wide, g); }
 
-// The other format of a (de)quantization is the entry's own affair.
+// The quantized side of a (de)quantization is handled by the entry.
+// `reads_long`: x is the unquantized side; otherwise out is.
 void ToWide(WideCopies& wide, FtQuantize& g, bool reads_long) {
   if (reads_long) {
     g.x = wide.In(g.x, g.dtype, Row(g.elements));
@@ -494,14 +516,17 @@ void ToWide(WideCopies& wide, FtQuantize& g, bool reads_long) {
 
 // ---- entries
 
+// The entries before wrapping; set once by SetShortTensorEntries.
 FtDeviceApi& Inner() {
   static FtDeviceApi entries{};
   return entries;
 }
 
+// Runs an entry on fp32 copies and stores its outputs only on success. Costs one pass over each
+// short tensor.
 template <auto entry, class Arguments>
 FtStatus Run(FtQueue* queue, const Arguments* g) {
-  // The entry itself refuses what is none of these, and all but gemm refuse codes.
+  // The inner entry refuses any other dtype; all but gemm-like entries refuse codes.
   if (g->dtype != FT_F32 && !IsShort(g->dtype) && !IsCode(g->dtype))
     return (Inner().*entry)(queue, g);
   WideCopies wide(queue);
@@ -513,7 +538,8 @@ FtStatus Run(FtQueue* queue, const Arguments* g) {
   return status;
 }
 
-// What an update made of the parameters is rounded once more, for whoever computes with it.
+// Runs the update, then rounds the new parameters into the 16-bit weights for the next forward
+// pass.
 template <auto entry, class Update>
 FtStatus RunUpdate(FtQueue* queue, const Update* g) {
   const FtStatus status = Run<entry>(queue, g);
@@ -529,6 +555,7 @@ FtStatus RunUpdate(FtQueue* queue, const Update* g) {
   return FT_OK;
 }
 
+// If any tensor is short, runs the wrapped add and norm one after the other.
 FtStatus RunAddNorm(FtQueue* queue, const FtAddNormForward* g) {
   const bool is_short = IsShort(g->dtype) || IsShort(g->weight_dtype);
   if (!is_short) return Inner().add_norm_forward(queue, g);
@@ -538,6 +565,7 @@ FtStatus RunAddNorm(FtQueue* queue, const FtAddNormForward* g) {
   return AddNormForward(entries, queue, g);
 }
 
+// A 16-bit target format is a plain rounding, which needs no scales.
 FtStatus RunQuantize(FtQueue* queue, const FtQuantize* g) {
   WideCopies wide(queue);
   FtQuantize arguments = *g;
@@ -563,7 +591,7 @@ FtStatus RunDequantize(FtQueue* queue, const FtQuantize* g) {
   return status;
 }
 
-// In fp32 over all ranks, rounded once.
+// Sums all ranks in fp32 and rounds once. Works in pieces of 1,024, so it needs no copies.
 FtStatus RunSumRanks(FtQueue* queue, const FtSumRanks* g) {
   if (!IsShort(g->dtype)) return Inner().sum_ranks(queue, g);
   constexpr std::int64_t kPiece = 1024;
@@ -582,6 +610,7 @@ FtStatus RunSumRanks(FtQueue* queue, const FtSumRanks* g) {
   return FT_OK;
 }
 
+// Copies bits; converting to fp32 and back would only cost time.
 FtStatus RunCopyRows(FtQueue* queue, const FtCopyRows* g) {
   if (!IsShort(g->dtype)) return Inner().copy_rows(queue, g);
   const auto* const from = static_cast<const std::uint16_t*>(g->from);

@@ -1,4 +1,5 @@
-// Attention with matrices of scores: products by the GEMM of the queue, rows by plain loops.
+// Attention with materialized score matrices: products run on the queue's GEMM, rows on plain
+// loops.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -33,12 +34,13 @@ void CheckSizes(Check& check, const Arguments& g) {
       .Tensor("weights", g.weights, rows * g.heads, g.sequence);
 }
 
+// A given scale of 0 means 1 / sqrt(head_dim).
 template <class Arguments>
 float ScaleOf(const Arguments& g) {
   return g.scale > 0.0F ? g.scale : 1.0F / std::sqrt(static_cast<float>(g.head_dim));
 }
 
-// One head of one sample: where its matrix and its vectors begin, in numbers.
+// Offsets, in elements, of one head of one sample: its matrix, query, key and output.
 template <class Arguments>
 struct Head {
   Head(const Arguments& g, std::int64_t item)
@@ -52,12 +54,13 @@ struct Head {
   std::int64_t sample, head, matrix, query, key, out_stride, out;
 };
 
+// Address of element `number` of an fp32 tensor.
 const float* At(const void* tensor, std::int64_t number) {
   return static_cast<const float*>(tensor) + number;
 }
 float* At(void* tensor, std::int64_t number) { return static_cast<float*>(tensor) + number; }
 
-// c (+)= scale * op(a) op(b), fp32.
+// Arguments of c (+)= scale * op(a) op(b) in fp32.
 struct Product {
   const float* a;
   const float* b;
@@ -76,7 +79,7 @@ FtStatus Run(FtQueue* queue, const Product& p) {
   return RunGemm(queue, &gemm);
 }
 
-// Softmax of scores [first, seen), 0 elsewhere.
+// Softmax of scores [first, seen); weights outside are 0.
 void SoftmaxRow(const float* scores, std::int64_t first, std::int64_t seen, std::int64_t columns,
                 float* weights) {
   std::fill(weights, weights + columns, 0.0F);
@@ -89,7 +92,7 @@ void SoftmaxRow(const float* scores, std::int64_t first, std::int64_t seen, std:
   for (std::int64_t j = first; j < seen; ++j) weights[j] /= sum;
 }
 
-// What is left of a row of weights: the mask as bytes, and weights times factors.
+// Dropout of a row of weights: writes the mask as bytes, and the weights times the factors.
 void DropRow(const FtStandardAttentionForward& g, const Head<FtStandardAttentionForward>& of,
              std::int64_t query, const float* weights) {
   const std::int64_t at = of.matrix + query * g.sequence;
@@ -101,6 +104,8 @@ void DropRow(const FtStandardAttentionForward& g, const Head<FtStandardAttention
   }
 }
 
+// Computes the full matrix, also above the diagonal; the softmax then ignores what a query does not
+// see. Without dropout `weights` itself multiplies the values.
 FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std::int64_t item) {
   const Head<FtStandardAttentionForward> of(g, item);
   const std::int64_t s = g.sequence;
@@ -135,6 +140,8 @@ FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std:
                      .ldc = of.out_stride});
 }
 
+// One head of one sample at a time: three passes over its matrix while it is in cache, if it fits.
+// The work grows with the square of the sequence.
 FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
   Check check(queue, "standard_attention_forward", g->dtype);
   CheckSizes(check, *g);
@@ -151,8 +158,8 @@ FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
   return status;
 }
 
-// The gradient of dropped weights becomes that of the scores: w (g - sum over keys of w g), with g
-// the gradient of the weights.
+// Turns gradients of dropped weights into gradients of scores: w (g - sum over keys of w g), with g
+// the gradient of the weights. Works in place.
 void ScoreGradients(const FtStandardAttentionBackward& g, std::int64_t matrix) {
   const float kept = 1.0F / (1.0F - g.probability);
   for (std::int64_t i = 0; i < g.sequence; ++i) {
@@ -168,10 +175,13 @@ void ScoreGradients(const FtStandardAttentionBackward& g, std::int64_t matrix) {
   }
 }
 
+// Order matters: d_scores first holds the gradient of the weights, then ScoreGradients replaces it.
+// dq and dk read the result.
 FtStatus BackwardOfHead(FtQueue* queue, const FtStandardAttentionBackward& g, std::int64_t item) {
   const Head<FtStandardAttentionBackward> of(g, item);
   const std::int64_t s = g.sequence, d = g.head_dim;
-  const bool adds = of.head % (g.heads / g.kv_heads) != 0;  // to an earlier head's
+  // Later query heads of a group add to the dk and dv of earlier ones.
+  const bool adds = of.head % (g.heads / g.kv_heads) != 0;
   float* const d_scores = At(g.d_scores, of.matrix);
   const float* const dout = At(g.dout, of.out);
   const float* const dropped = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix);

@@ -1,13 +1,16 @@
+// CPU entries of optimizer updates and of what decides them: gradient norm, non-finite gradients,
+// loss scale. Also (de)quantization and the sum over ranks.
 #include <cmath>
 #include <cstdint>
 
-#include "base/nf4.h"
+#include "base/numeric/nf4.h"
 #include "kernels/cpu/entries/check.h"
 #include "kernels/cpu/entries/families.h"
 
 namespace foretrain {
 namespace {
 
+// Sum of squares of one bucket; with accumulate it is added to that of earlier buckets.
 FtStatus SquaredNorm(FtQueue* queue, const FtSquaredNorm* g) {
   Check check(queue, "squared_norm", g->dtype);
   check.Size("elements", g->elements).Tensor("x", g->x, g->elements).Tensor("out", g->out, 1);
@@ -17,14 +20,14 @@ FtStatus SquaredNorm(FtQueue* queue, const FtSquaredNorm* g) {
   return check.status();
 }
 
-// Decay and elements of an update, and the tensors that every one has.
+// Checks that every update shares.
 template <class Update>
 void CheckUpdate(const Update& g, Check& check) {
   check.Size("elements", g.elements).Size("decayed", g.decayed);
   check.Tensor("param", g.param, g.elements).Tensor("grad", g.grad, g.elements);
 }
 
-// With what the loss's scale has become.
+// The update with the current dynamic loss scale.
 template <class Update>
 Update Scaled(const Update& g) {
   Update now = g;
@@ -35,6 +38,7 @@ Update Scaled(const Update& g) {
   return now;
 }
 
+// Block-wise 8-bit moments also need their block maxima.
 FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
   Check check(queue, "adamw", g->dtype);
   CheckUpdate(*g, check);
@@ -51,6 +55,7 @@ FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
   return check.status();
 }
 
+// Plain SGD with weight decay and no moments.
 FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
   Check check(queue, "sgd", g->dtype);
   CheckUpdate(*g, check);
@@ -60,6 +65,7 @@ FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
   return check.status();
 }
 
+// Amending needs exact fp32 moments: quantized ones would round the correction off.
 FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
   const FtAdamW& update = g->update;
   Check check(queue, "adamw_amend", update.dtype);
@@ -76,6 +82,7 @@ FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
   return check.status();
 }
 
+// Without moments the correction is the difference of both updates of the parameter.
 FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
   Check check(queue, "sgd_amend", g->update.dtype);
   CheckUpdate(g->update, check);
@@ -85,6 +92,7 @@ FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
   return check.status();
 }
 
+// found_inf of mixed-precision training, as a count that can be summed over ranks.
 FtStatus CountNotFinite(FtQueue* queue, const FtCountNotFinite* g) {
   Check check(queue, "count_not_finite", g->dtype);
   check.Size("elements", g->elements).Tensor("x", g->x, g->elements).Tensor("out", g->out, 1);
@@ -94,6 +102,7 @@ FtStatus CountNotFinite(FtQueue* queue, const FtCountNotFinite* g) {
   return check.status();
 }
 
+// Counts skipped steps, which AdamW's bias correction must not count as updates.
 FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
   Check check(queue, "count_skipped", FT_F32);
   check.Tensor("not_finite", g->not_finite, 1).Tensor("skipped", g->skipped, 1);
@@ -103,6 +112,7 @@ FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
   return check.status();
 }
 
+// Dynamic loss scaling as in FtScaleLoss. The scale never drops below 1.
 FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
   Check check(queue, "scale_loss", FT_F32);
   check.Tensor("not_finite", g->not_finite, 1)
@@ -125,6 +135,7 @@ FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
   return FT_OK;
 }
 
+// Pieces must be multiples of 4 elements, so that the fp32 scales after the codes are aligned.
 void CheckQuantize(const FtQuantize& g, Check& check) {
   check.Size("elements", g.elements).AtLeast("pieces", g.pieces, 1);
   check.Tensor("x", g.x, g.elements).Tensor("out", g.out, g.elements);
@@ -142,6 +153,8 @@ void CheckQuantize(const FtQuantize& g, Check& check) {
   }
 }
 
+// NF4 has its own layout (base/numeric/nf4.h) and always one piece. Other formats store codes and
+// scales piece by piece.
 FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
   Check check(queue, "quantize", g->dtype);
   CheckQuantize(*g, check);
@@ -153,6 +166,7 @@ FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
   return check.status();
 }
 
+// The inverse of Quantize with the same struct: x are the codes, out the fp32 values.
 FtStatus Dequantize(FtQueue* queue, const FtQuantize* g) {
   Check check(queue, "dequantize", g->dtype);
   CheckQuantize(*g, check);
@@ -164,6 +178,8 @@ FtStatus Dequantize(FtQueue* queue, const FtQuantize* g) {
   return check.status();
 }
 
+// The local sum of a collective: adds the ranks' buffers in rank order, so that all ranks get the
+// same bits.
 FtStatus SumRanks(FtQueue* queue, const FtSumRanks* g) {
   Check check(queue, "sum_ranks", g->dtype);
   check.Size("elements", g->elements)

@@ -1,4 +1,4 @@
-// A residual sum with the norm behind it.
+// A residual addition fused with the norm that follows it.
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Row by row, so that the norm reads the sum from the cache.
+// Works row by row, so that the norm reads the sum from the cache.
 inline void AddNormForward(const FtAddNormForward& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const int64_t at = row * g.cols;

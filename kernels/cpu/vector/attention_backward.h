@@ -1,4 +1,4 @@
-// Gradients of causal attention, block by block of keys: probabilities are made again from the
+// Gradients of causal attention, block by block of keys. Probabilities are recomputed from the
 // scores and lse (Dao et al. 2022). Scores are in base 2, as in attention_forward.h.
 #pragma once
 
@@ -20,19 +20,19 @@ struct BackwardBlock {
   float* queries;        // [kBackwardQueries][width]
   float* dout;           // [kBackwardQueries][value_width]
   float* p;              // [kBackwardQueries][kBackwardKeys]: scores, then probabilities
-  float* ds;             // [kBackwardQueries][kBackwardKeys]: gradient of p, then of the scores
-  float* dq;             // [kStripRows][width], where a slice's rows are no whole vectors
+  float* ds;             // [kBackwardQueries][kBackwardKeys]: gradient of p, then of scores
+  float* dq;             // [kStripRows][width], used if a slice's rows are not whole vectors
   float* dk;             // [kBackwardKeys][width]
   float* dv;             // [kBackwardKeys][value_width]
   float* lse;            // [kBackwardQueries], base 2
   float* delta;          // [kBackwardQueries]: sum of dout * out
   float* ones;           // [kStripRows]
   int64_t width;         // head_dim, rounded up to whole vectors
-  int64_t value_width;   // and value_dim
+  int64_t value_width;   // value_dim, rounded up likewise
 };
 
-// Scores and gradients of probabilities of the strip of queries from i on, from the first key that
-// one of them sees up to the last.
+// Scores and gradients of probabilities for the strip of queries from i on. Covers the keys that
+// any query of the strip sees, rounded to whole vectors.
 FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock& block,
                               const View& view, int64_t i, int64_t rows) {
   const int64_t skip = view.FirstOf(i) / kLanes * kLanes;
@@ -54,8 +54,8 @@ FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock&
   StripProduct<Along::kRow>(s, rows, vectors);
 }
 
-// p = 2^(score - lse), ds = p * (dp - delta) / sqrt(head_dim) of one query; both 0 for keys that it
-// does not see.
+// p = 2^(score - lse) and ds = p * (dp - delta) * scale for one query. Both are 0 for keys that the
+// query does not see. The score cap scales ds by its own derivative.
 FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, const Bend& bend,
                                int64_t i, float scale) {
   float* p = block.p + i * kBackwardKeys;
@@ -93,11 +93,11 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, con
   }
 }
 
-// The same where dropout has kept some of the probabilities: gradients reach those alone, and values
-// have met them alone.
+// The same with dropout: the gradient of a dropped probability is 0, and dv uses the dropped
+// probabilities. The factors therefore apply to ds before the softmax and to p after it.
 FT_INLINE void BackwardSoftmaxDropped(const FtAttentionBackward& g, const BackwardBlock& block,
-                                      const View& view, const Bend& bend, float scale,
-                                      int64_t i, const Drawn& at) {
+                                      const View& view, const Bend& bend, float scale, int64_t i,
+                                      const Drawn& at) {
   if (g.random.probability == 0.0F) {
     BackwardSoftmax(block, view, bend, i, scale);
     return;
@@ -115,7 +115,8 @@ FT_INLINE void BackwardSoftmaxDropped(const FtAttentionBackward& g, const Backwa
   }
 }
 
-// dv += p^T dout, dk += ds^T queries.
+// dv += p^T dout, dk += ds^T queries. Several query heads share a key head (GQA), so both
+// accumulate.
 FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) {
   for (int64_t j = 0; j < view.keys; j += kStripRows) {
     const int64_t rows = Least(kStripRows, view.keys - j);
@@ -143,11 +144,13 @@ FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) 
   }
 }
 
-// dq (+)= ds keys of a strip of queries; `to` is the first one's row of dq.
+// dq (+)= ds keys for a strip of queries; `to` is the first query's row of dq. If head_dim is not a
+// whole number of vectors, the strip goes through block.dq, because a whole vector would overwrite
+// the next head.
 FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock& block,
                                const View& view, int64_t i, int64_t rows, float* to, bool add) {
-  const bool whole =
-      g.head_dim == block.width;  // else a whole vector would pass the end of the slice
+  // Otherwise a whole vector would pass the end of the slice.
+  const bool whole = g.head_dim == block.width;
   const int64_t first = view.FirstOf(i);
   StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1) - first,
                              .a = block.ds + i * kBackwardKeys + first,
@@ -171,7 +174,9 @@ FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock
   }
 }
 
-// Copies a block of queries with what belongs to them; `row` is the first query's row.
+// Copies a block of queries with their dout, lse and delta; `row` is the first query's row. delta =
+// sum of dout * out replaces the sum of p * dp over all keys (Dao et al. 2022), so that a block of
+// keys needs no other block.
 FT_INLINE void BackwardLoadQueries(const FtAttentionBackward& g, const BackwardBlock& block,
                                    int64_t row, int64_t head, int64_t queries) {
   const int64_t value_dim = ValueDim(g);
@@ -190,6 +195,7 @@ FT_INLINE void BackwardLoadQueries(const FtAttentionBackward& g, const BackwardB
   }
 }
 
+// Cuts the scratch into the buffers of one block; kAttentionScratch counts the same ones.
 FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, int64_t value_dim, float* scratch) {
   ScratchParts parts(scratch);
   BackwardBlock block{};
@@ -216,8 +222,9 @@ FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, int64_t value_dim, f
   return block;
 }
 
-// Gradients that flow through the keys [j, j + keys) of one key head of one sequence, whose first
-// row is `start`.
+// Gradients through keys [j, j + keys) of one key head; `start` is the first row of the sequence.
+// Keys form the outer loop, so dk and dv are written once. dq receives one addition per key block,
+// in the order of the blocks.
 FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock& block,
                               int64_t start, int64_t kv_head, int64_t j) {
   const float scale = ScoreScale(g.scale, g.head_dim);
@@ -227,8 +234,9 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
   const int64_t value_at = (start + j) * g.row_stride + kv_head * value_dim;
   const int64_t window = WindowOf(g.window);
-  const int64_t end = Least(g.sequence, j + keys - 1 + window);  // queries from there see no key
-  const bool adds = window < g.sequence;                         // to dq that was set to 0
+  // Later queries see none of these keys.
+  const int64_t end = Least(g.sequence, j + keys - 1 + window);
+  const bool adds = window < g.sequence;  // dq was cleared, so every block adds
   CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
                  block.key_columns, kBackwardKeys);
   CopyTransposed(Floats(g.v) + value_at, g.row_stride, keys, value_dim, 1.0F, block.value_columns,
@@ -269,7 +277,8 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   }
 }
 
-// dq = 0: with a window, the first keys are not among those that every query sees.
+// Sets dq to 0. With a window, the first key block does not reach every query, so it cannot
+// overwrite dq.
 FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g) {
   const auto bytes = static_cast<size_t>(int64_t{g.heads} * g.head_dim) * sizeof(float);
   for (int64_t row = 0; row < g.batch * g.sequence; ++row) {
@@ -277,6 +286,8 @@ FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g) {
   }
 }
 
+// Loops: samples and key heads, then blocks of keys. The order of all additions is fixed, so equal
+// inputs give equal bits. Five products a pair of query and key: scores, dp, dv, dk, dq.
 inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
   const BackwardBlock block = TakeBackwardBlock(g.head_dim, ValueDim(g), scratch);
   if (WindowOf(g.window) < g.sequence) {

@@ -1,5 +1,5 @@
-// What forward and backward attention share: which keys a block of queries sees, parts of the
-// scratch, and copies of blocks.
+// Shared parts of forward and backward attention: visibility of keys, scratch buffers and copies of
+// blocks.
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Hands out parts of the scratch.
+// Hands out consecutive parts of the scratch, each followed by a gap for overhanging vectors.
 class ScratchParts {
  public:
   explicit ScratchParts(float* at) : at_(at) {}
@@ -36,7 +36,7 @@ FT_INLINE void CopyRows(const float* from, int64_t stride, int64_t rows, int64_t
 }
 
 // to[c * width + r] = from[r * stride + c] * scale for r in [0, rows), c in [0, columns); 0 for r
-// in [rows, width).
+// in [rows, width). Transposes kLanes x kLanes squares in registers.
 FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, int64_t columns,
                               float scale, float* to, int64_t width) {
   for (int64_t r = 0; r < width; r += kLanes) {
@@ -58,7 +58,7 @@ FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, i
   }
 }
 
-// Of scores.
+// Scale of the scores; a given scale of 0 means 1 / sqrt(head_dim).
 FT_INLINE float ScoreScale(float scale, int64_t head_dim) {
   return scale > 0.0F ? scale : 1.0F / __builtin_sqrtf(static_cast<float>(head_dim));
 }
@@ -69,14 +69,14 @@ FT_INLINE int64_t ValueDim(const Arguments& g) {
   return g.value_dim > 0 ? g.value_dim : g.head_dim;
 }
 
-// What is done to a score, in base 2, before the softmax.
+// Transforms a score, in base 2, before the softmax: soft cap, then ALiBi bias.
 struct Bend {
   float cap;    // 0: none
-  float slope;  // taken from it for each position that its key lies before its query
+  float slope;  // ALiBi: subtracted once per position between key and query
 
   FT_INLINE bool IsStraight() const { return cap == 0.0F && slope == 0.0F; }
-  // `distances`: of the lanes' queries from their keys. Leaves in `share` what of a gradient passes
-  // the cap.
+  // `distances` are query position minus key position, per lane. Sets `share` to the derivative of
+  // the capped score; leaves it alone without a cap.
   FT_INLINE Vector Of(Vector score, Vector distances, Vector& share) const {
     if (cap > 0.0F) {
       const Vector tanh = 1.0F - 2.0F / (1.0F + Exp2(score * (2.0F * kLog2E / cap)));
@@ -87,8 +87,9 @@ struct Bend {
   }
 };
 
-// Slope i of n heads, from 1 on: 2^(-8 i / n) where n is a power of 2, else those of the largest
-// power p below n and then every second one of 2 p (Press et al. 2022, s. 3).
+// ALiBi slope of `head`, with i = head + 1: 2^(-8 i / n) if n heads are a power of 2. Otherwise,
+// with p the largest power of 2 below n, it takes p's slopes, then every second slope of 2 p (Press
+// et al. 2022, s. 3).
 FT_INLINE float AlibiSlope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (power * 2 <= heads) {
@@ -100,34 +101,35 @@ FT_INLINE float AlibiSlope(int64_t heads, int64_t head) {
   return static_cast<float>(__builtin_exp2(-8.0 * step));
 }
 
+// Cap and slope in base 2, like the scores.
 template <class Arguments>
 FT_INLINE Bend BendOf(const Arguments& g, int64_t head) {
   const float slope = g.alibi_heads > 0 ? AlibiSlope(g.alibi_heads, g.first_head + head) : 0.0F;
   return {g.softcap * kLog2E, slope * kLog2E};
 }
 
-// first, first + step, ... in the lanes.
+// Lanes hold first, first + step, first + 2 step, ...
 FT_INLINE Vector Progression(int64_t first, float step) {
   return __builtin_convertvector(LaneNumbers(), Vector) * step + static_cast<float>(first);
 }
 
-// What a block of queries sees of a block of keys. Query i sees key j where i + ahead - window < j
-// <= i + ahead.
+// Visibility of a block of keys for a block of queries. Query i sees key j if i + ahead - window <
+// j <= i + ahead.
 struct View {
   int64_t queries, keys;
-  int64_t ahead;   // first query's position - first key's
-  int64_t window;  // WindowOf
+  int64_t ahead;   // position of the first query minus that of the first key
+  int64_t window;  // from WindowOf
 
-  // Query i sees keys [FirstOf(i), KeysOf(i)), counted from the block's first.
+  // Query i sees keys [FirstOf(i), KeysOf(i)), counted from the first key of the block.
   FT_INLINE int64_t KeysOf(int64_t query) const { return Clamp(query + ahead + 1, 0, keys); }
   FT_INLINE int64_t FirstOf(int64_t query) const {
     return Clamp(query + ahead + 1 - window, 0, keys);
   }
-  // Of the block's first queries, how many see key j or one behind it.
+  // Number of leading queries of the block that may see key `key` or a later one.
   FT_INLINE int64_t QueriesOf(int64_t key) const { return Clamp(key - ahead + window, 0, queries); }
 };
 
-// Keys that a query sees at most: no more than 2^40, past all positions.
+// Number of keys that a query sees at most; 2^40, past all positions, if there is no window.
 FT_INLINE int64_t WindowOf(int64_t window) {
   constexpr int64_t kAll = int64_t{1} << 40;
   return window > 0 && window < kAll ? window : kAll;

@@ -1,9 +1,9 @@
 // Causal attention in blocks of queries and keys, so that no matrix of scores is stored (Dao et al.
 // 2022).
 //
-// Scores are kept in base 2: queries (forward) or keys (backward) are multiplied by log2(e) /
-// sqrt(head_dim) when they are copied, and e^x becomes 2^x. Forward holds the transpose of the
-// scores, a key a row, so that the softmax of kLanes queries is taken lane by lane.
+// Scores are in base 2: queries (forward) or keys (backward) are multiplied by log2(e) /
+// sqrt(head_dim) when they are copied, and e^x becomes 2^x. The forward stores scores transposed,
+// one key per row, so that each lane computes the softmax of its own query.
 #pragma once
 
 #include <stdint.h>
@@ -16,26 +16,27 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Below any score, and finite: queries that have seen no key subtract it from -inf.
+// Initial maximum: below any score but finite, so that rescaling never computes -inf minus -inf.
 constexpr float kNoScore = -1e38F;
 
 struct ForwardBlock {
   float* queries;  // [head_dim][kForwardQueries], scaled
-  float* scores;   // [kForwardKeys][kForwardQueries], then probabilities
+  float* scores;   // [kForwardKeys][kForwardQueries], later probabilities
   float* values;   // [kForwardKeys][width]
   float* out;      // [kForwardQueries][width], not yet divided by `sum`
-  float* most;     // [kForwardQueries]: largest score so far
-  float* sum;      // [kForwardQueries]: of 2^(score - most)
-  float* rescale;  // [kForwardQueries]: 2^(most before - most now)
+  float* most;     // [kForwardQueries]: running maximum of the scores
+  float* sum;      // [kForwardQueries]: running sum of 2^(score - most)
+  float* rescale;  // [kForwardQueries]: 2^(old most - new most)
   int64_t width;   // value_dim, rounded up to whole vectors
 };
 
-// scores = keys * queries, where any query of a vector sees the key.
+// scores = keys * queries, for the vectors of queries that contain one that sees the key.
 FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& block,
                              const View& view, const float* keys) {
   for (int64_t j = 0; j < view.keys; j += kStripRows) {
     const int64_t rows = Least(kStripRows, view.keys - j);
-    // Queries before j - ahead see none of these keys, and those past the window of the last.
+    // Queries before j - ahead do not see key j yet; those past QueriesOf have it outside their
+    // window.
     const int64_t skip = Greatest(0, j - view.ahead) / kLanes;
     const int64_t vectors = (view.QueriesOf(j + rows - 1) + kLanes - 1) / kLanes - skip;
     if (vectors <= 0) {
@@ -53,7 +54,8 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
   }
 }
 
-// Of all pairs of the block; those that no query sees are hidden later.
+// Applies cap and ALiBi bias to all pairs of the block; keys that a query does not see are hidden
+// later.
 FT_INLINE void ForwardBend(const ForwardBlock& block, const View& view, const Bend& bend) {
   if (bend.IsStraight()) {
     return;
@@ -67,15 +69,16 @@ FT_INLINE void ForwardBend(const ForwardBlock& block, const View& view, const Be
   }
 }
 
-// -inf where a lane's query does not see the key: lanes below `first` and from `last` on.
+// Sets lanes below `first` and from `last` on to -inf: their queries do not see the key.
 FT_INLINE Vector HideScores(Vector scores, int64_t first, int64_t last) {
   const Vector nothing = Set(-__builtin_inff());
   const Vector seen = LaneNumbers() < static_cast<int32_t>(first) ? nothing : scores;
   return LaneNumbers() < static_cast<int32_t>(Least(last, kLanes)) ? seen : nothing;
 }
 
-// Largest of `before` and the scores of kLanes queries from `query` on; keys that a lane does not
-// see become -inf. Some lanes see keys [begin, end), all of them those in the middle.
+// Maximum of `before` and of the scores of kLanes queries from `query` on. Scores of keys that a
+// lane does not see become -inf. At least one lane sees keys [begin, end); all lanes see those in
+// the middle, which need no mask.
 FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t begin, int64_t end,
                              Vector before, float* column) {
   const int64_t full = view.KeysOf(query);
@@ -104,7 +107,7 @@ FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t begin, int
   return Max(Max(most[0], most[1]), Max(most[2], most[3]));
 }
 
-// Scores of keys [begin, end) become 2^(score - most), those of the others 0; returns their sum.
+// Scores of keys [begin, end) become 2^(score - most), all others 0. Returns the sum.
 FT_INLINE Vector ForwardProbabilities(Vector most, int64_t begin, int64_t end, int64_t keys,
                                       float* column) {
   Sum sum;
@@ -133,8 +136,8 @@ FT_INLINE Vector ForwardProbabilities(Vector most, int64_t begin, int64_t end, i
   return sum.total();
 }
 
-// Scores of kLanes queries from `query` on become 2^(score - most); keeps the running maximum and
-// sum.
+// Online softmax of kLanes queries from `query` on: scores become 2^(score - most), and the running
+// maximum and sum are updated. `rescale` corrects the output that earlier key blocks accumulated.
 FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64_t query) {
   float* column = block.scores + query;
   const int64_t begin = view.FirstOf(query);
@@ -148,13 +151,13 @@ FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64
   Store(block.sum + query, Load(block.sum + query) * rescale + sum);
 }
 
-// Where a block lies, for what dropout keeps of it: its sample and head, and the positions of its
-// first query and key.
+// Position of a block for dropout: sample, head, and the positions of its first query and key.
 struct Drawn {
   int64_t sample, head, query, key;
 };
 
-// Probabilities that dropout does not keep become 0, the others grow. Their sum stays that of all.
+// Applies dropout to the probabilities. The sum stays that of all probabilities, because dropout
+// follows the softmax.
 FT_INLINE void ForwardDrop(const FtRandomMask& random, const ForwardBlock& block, const View& view,
                            const Drawn& at) {
   if (random.probability == 0.0F) {
@@ -176,7 +179,7 @@ FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
     const int64_t first = view.FirstOf(i);
     const int64_t depth = view.KeysOf(i + rows - 1) - first;
     if (depth <= 0) {
-      continue;  // these queries see nothing here, so their maxima are as before
+      continue;  // these queries see no key here, so their maxima are unchanged
     }
     StripProduct<Along::kColumn>({.depth = depth,
                                   .a = block.scores + first * kForwardQueries + i,
@@ -190,7 +193,7 @@ FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
   }
 }
 
-// out[rows, heads * value_dim] and lse of a block of queries whose first row is `row`.
+// Writes out[rows, heads * value_dim] and lse of a block of queries whose first row is `row`.
 FT_INLINE void ForwardFinish(const FtAttentionForward& g, const ForwardBlock& block, int64_t row,
                              int64_t head, int64_t queries) {
   const int64_t value_dim = ValueDim(g);
@@ -207,6 +210,7 @@ FT_INLINE void ForwardFinish(const FtAttentionForward& g, const ForwardBlock& bl
   }
 }
 
+// Cuts the scratch into the buffers of one block; kAttentionScratch counts the same ones.
 FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, int64_t value_dim, float* scratch) {
   ScratchParts parts(scratch);
   ForwardBlock block{};
@@ -221,7 +225,8 @@ FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, int64_t value_dim, flo
   return block;
 }
 
-// The queries from i on of one head of one sequence, whose first row is `start`.
+// Processes one block of queries from i on, for one head; `start` is the sequence's first row. Key
+// blocks start at the first key inside the window and end at the diagonal.
 FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock& block,
                                 int64_t start, int64_t head, int64_t i) {
   const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
@@ -256,6 +261,8 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
   ForwardFinish(g, block, start + i, head, queries);
 }
 
+// Loops: samples and heads, then blocks of queries. Each block reads all its keys once and writes
+// its rows of out and lse once. Cost: about 2 head_dim + 2 value_dim FLOP a visible pair.
 inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
   const ForwardBlock block = TakeForwardBlock(g.head_dim, ValueDim(g), scratch);
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {

@@ -1,9 +1,10 @@
-// Attention of some queries over some keys, both given as runs of rows with their positions: what
-// ranks that share out a sequence compute. A part starts from the result of earlier ones, so that
-// parts over disjoint keys merge in the running softmax itself (Dao et al. 2022; Liu et al. 2023).
+// Attention of some queries over some keys, both given as runs of rows with positions. Ranks
+// compute this when a sequence is split over them. A part continues from the result of earlier
+// ones, so parts over disjoint keys merge in the running softmax (Dao et al. 2022; Liu et al.
+// 2023).
 //
-// The blocks are those of attention_forward.h and attention_backward.h; pairs of blocks of which no
-// query sees a key are left out.
+// The blocks are those of attention_forward.h and attention_backward.h. Pairs of blocks without a
+// visible key are skipped.
 #pragma once
 
 #include <stdint.h>
@@ -16,7 +17,7 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// The part in the words of whole attention: rows of keys are row_stride apart.
+// The part as arguments of whole attention; row_stride is that of the keys.
 FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   FtAttentionForward whole{};
   whole.out = g.out;
@@ -31,7 +32,7 @@ FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   return whole;
 }
 
-// And here rows of queries are.
+// The same for the backward; row_stride is that of the queries.
 FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   FtAttentionBackward whole{};
   whole.q = g.q;
@@ -48,7 +49,9 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   return whole;
 }
 
-// Running maximum, sum and output of the queries from `row` on: nothing yet, or earlier parts'.
+// Initial running maximum, sum and output of the queries from `row` on: empty, or the merged result
+// so far. An earlier result with log-sum lse is equivalent to one key with score lse, so its sum is
+// 1.
 FT_INLINE void PartStart(const FtAttentionPartForward& g, const ForwardBlock& block, int64_t row,
                          int64_t head, int64_t queries) {
   for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
@@ -72,7 +75,7 @@ FT_INLINE void PartStart(const FtAttentionPartForward& g, const ForwardBlock& bl
   }
 }
 
-// Queries that have seen no key: 0, and the logarithm of 0.
+// Queries that have seen no key get output 0 and lse -inf.
 FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& block, int64_t row,
                           int64_t head, int64_t queries) {
   for (int64_t i = 0; i < queries; ++i) {
@@ -84,7 +87,7 @@ FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& b
   ForwardFinish(whole, block, row, head, queries);
 }
 
-// The queries from i on of a run, of one head of one sample whose rows are `shift` behind.
+// Processes the queries from i on of a run, for one head. `shift` is the row offset of the sample.
 FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                                     const FtAttentionForward& whole, const ForwardBlock& block,
                                     const FtRun& run, int64_t shift, int64_t head, int64_t i) {
@@ -124,6 +127,8 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
   PartFinish(whole, block, row, head, queries);
 }
 
+// Loops: samples and heads, query runs, blocks of queries. Key runs are visited in the order given,
+// so the order of additions does not depend on timing.
 inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch) {
   const ForwardBlock block = TakeForwardBlock(g.head_dim, ValueDim(g), scratch);
   const FtAttentionForward whole = AsWhole(g);
@@ -137,13 +142,13 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
   }
 }
 
-// The queries of a run that see keys [j, j + keys) of another: adds to dq, block.dk and block.dv.
+// Queries of one run against keys [j, j + keys) of another: adds to dq, block.dk and block.dv.
 FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAttentionBackward& whole,
                                  const BackwardBlock& block, const FtRun& run, int64_t shift,
                                  int64_t head, int64_t key_position, int64_t keys) {
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t window = WindowOf(g.window);
-  const int64_t ahead = run.position - key_position;  // of the run's first query
+  const int64_t ahead = run.position - key_position;  // first query of the run minus first key
   const Bend bend = BendOf(g, head);
   const int64_t end = Least(run.rows, keys - 1 + window - ahead);
   for (int64_t i = Greatest(0, -ahead); i < end; i += kBackwardQueries) {
@@ -156,9 +161,9 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
       const int64_t rows = Least(kStripRows, queries - q);
       BackwardScores(whole, block, view, q, rows);
       for (int64_t one = q; one < q + rows; ++one) {
-        BackwardSoftmaxDropped(whole, block, view, bend, scale, one,
-                               {shift / Greatest(1, g.sample_rows), head, run.position + i,
-                                key_position});
+        BackwardSoftmaxDropped(
+            whole, block, view, bend, scale, one,
+            {shift / Greatest(1, g.sample_rows), head, run.position + i, key_position});
       }
       BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
     }
@@ -166,7 +171,8 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
   }
 }
 
-// Gradients that flow through the keys from j on of a run, of one key head of one sample.
+// Gradients through the keys from j on of a run, for one key head of one sample. dk and dv are
+// written once, after all query runs.
 FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
                                   const FtAttentionBackward& whole, const BackwardBlock& block,
                                   const FtRun& run, int64_t shift, int64_t kv_head, int64_t j) {
@@ -205,7 +211,7 @@ FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
   }
 }
 
-// dq = 0 for the rows of all queries.
+// Sets dq to 0 for all query rows.
 FT_INLINE void PartClearQueries(const FtAttentionPartBackward& g) {
   const auto bytes = static_cast<size_t>(int64_t{g.heads} * g.head_dim) * sizeof(float);
   for (int64_t sample = 0; sample < g.batch; ++sample) {
@@ -218,6 +224,8 @@ FT_INLINE void PartClearQueries(const FtAttentionPartBackward& g) {
   }
 }
 
+// Loops: samples and key heads, key runs, blocks of keys. dk and dv are written once; dq receives
+// one addition a block of keys.
 inline void AttentionPartBackward(const FtAttentionPartBackward& g, float* scratch) {
   const BackwardBlock block = TakeBackwardBlock(g.head_dim, ValueDim(g), scratch);
   const FtAttentionBackward whole = AsWhole(g);
@@ -234,6 +242,7 @@ inline void AttentionPartBackward(const FtAttentionPartBackward& g, float* scrat
   }
 }
 
+// Both sides may have gaps between rows.
 inline void CopyRowRange(const FtCopyRows& g) {
   const auto bytes = static_cast<size_t>(g.cols) * sizeof(float);
   for (int64_t row = 0; row < g.rows; ++row) {

@@ -1,4 +1,4 @@
-// Cross entropy, of whole rows of logits or of one rank's columns of them.
+// Cross entropy over whole rows of logits, or over one rank's columns of them.
 #pragma once
 
 #include <stdint.h>
@@ -8,6 +8,7 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// Maximum of x[n], -infinity if n is 0. Four running maxima hide the latency of the comparison.
 FT_INLINE float LargestOf(int64_t n, const float* x) {
   Vector most[4];
   for (Vector& v : most) {
@@ -32,7 +33,7 @@ FT_INLINE float LargestOf(int64_t n, const float* x) {
   return largest;
 }
 
-// Sum of exp(x - largest); sums of 4,096 in single precision, those in double.
+// Sum of exp(x - largest). Chunks of 4,096 are summed in fp32, the chunk sums in fp64.
 FT_INLINE double SumOfExponentials(int64_t n, const float* x, float largest) {
   constexpr int64_t kChunk = 4096;
   double sum = 0.0;
@@ -45,11 +46,14 @@ FT_INLINE double SumOfExponentials(int64_t n, const float* x, float largest) {
   return sum;
 }
 
+// log(sum of e^x), with the maximum taken out first, so that no exponential overflows.
 FT_INLINE double LogSumExp(int64_t n, const float* x) {
   const float largest = LargestOf(n, x);
   return double{largest} + __builtin_log(SumOfExponentials(n, x, largest));
 }
 
+// Loss of a row: lse - logit of its target. The sum over rows is in fp64 and in row order. A target
+// outside the vocabulary adds nothing. Reads the logits twice.
 inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
   double sum = 0.0;
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -65,7 +69,7 @@ inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
   g.loss[0] = static_cast<float>(g.accumulate != 0 ? double{g.loss[0]} + sum : sum);
 }
 
-// Columns of a rank's share that stand for an id; the share is the whole where all_ids is 0.
+// Number of columns of a rank that stand for an id; all columns if all_ids is 0 (no split).
 FT_INLINE int64_t UsedColumns(int64_t vocab, int64_t first_id, int64_t all_ids) {
   if (all_ids == 0) {
     return vocab;
@@ -73,8 +77,8 @@ FT_INLINE int64_t UsedColumns(int64_t vocab, int64_t first_id, int64_t all_ids) 
   return first_id >= all_ids ? 0 : Least(vocab, all_ids - first_id);
 }
 
-// Of a row of logits y = cap tanh(x / cap), by x: dy/dx = 1 - (y / cap)^2. column: the target's, or
-// -1.
+// Gradient of a row of capped logits y = cap tanh(x / cap) with respect to x: dy/dx = 1 - (y /
+// cap)^2. column is the target's, or -1 if this rank does not hold it.
 FT_INLINE void CappedRowGradient(const FtCrossEntropyBackward& g, float* logits, int64_t used,
                                  float lse, int64_t column) {
   const float inverse = 1.0F / g.softcap;
@@ -90,7 +94,7 @@ FT_INLINE void CappedRowGradient(const FtCrossEntropyBackward& g, float* logits,
   }
 }
 
-// A row whose target adds nothing to the loss has no gradient.
+// A row whose target adds nothing to the loss gets a zero gradient.
 inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
   const int64_t used = UsedColumns(g.vocab, g.first_id, g.all_ids);
   const int64_t ids = g.all_ids == 0 ? g.vocab : g.all_ids;
@@ -121,8 +125,9 @@ inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
 }
 
 // ---- with the vocabulary split over ranks
-// ----------------------------------------------------------------------------
 
+// Three passes with a reduction over ranks between them: the maximum, the sums relative to it, then
+// the loss. Each rank reads only its own columns.
 inline void VocabMax(const FtVocabMax& g) {
   const int64_t used = UsedColumns(g.vocab, g.first_id, g.all_ids);
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -130,6 +135,8 @@ inline void VocabMax(const FtVocabMax& g) {
   }
 }
 
+// `picked` is the target's logit on the rank that holds it and 0 elsewhere, so that a sum over
+// ranks finds it.
 inline void VocabSums(const FtVocabSums& g) {
   const int64_t used = UsedColumns(g.vocab, g.first_id, g.all_ids);
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -140,6 +147,7 @@ inline void VocabSums(const FtVocabSums& g) {
   }
 }
 
+// The same formula as CrossEntropyForward, from the reduced maximum and sum.
 inline void VocabLoss(const FtVocabLoss& g) {
   double sum = 0.0;
   for (int64_t row = 0; row < g.rows; ++row) {

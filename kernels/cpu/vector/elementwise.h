@@ -1,5 +1,5 @@
-// Kernels that read and write each element once: activations, additions, norms of gradients. Leaves
-// out updates: update.h.
+// Kernels that read and write each element once: activations, additions, gradient norms. Leaves out
+// updates: update.h.
 #pragma once
 
 #include <stdint.h>
@@ -10,8 +10,8 @@
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
 // tanh GELU is 0.5 x (1 + tanh u) = x / (1 + e^-2u) with u = sqrt(2/pi) (x + 0.044715 x^3)
-// (Hendrycks and Gimpel 2016). The second form has no cancellation where x is negative. The factors
-// hold log2(e), for 2^x in place of e^x.
+// (Hendrycks and Gimpel 2016). The second form does not cancel for negative x. The factors include
+// log2(e), so that 2^x replaces e^x.
 constexpr float kGeluLinear = 2.302208198F;  // 2 sqrt(2 / pi) log2(e)
 constexpr float kGeluCubic = 0.1029432397F;  // the same times 0.044715
 
@@ -22,8 +22,8 @@ FT_INLINE Vector GeluDivisor(Vector x, Vector square) {
 
 FT_INLINE Vector Gelu(Vector x) { return x / GeluDivisor(x, x * x); }
 
-// d/dx of x * s(w), w = 2u: s + x s (1 - s) w'. Beyond |x| = 20 s (1 - s) is 0; the bound keeps w'
-// finite there.
+// Derivative of x * s(w), w = 2u: s + x s (1 - s) w'. Beyond |x| = 20 the term s (1 - s) is 0; the
+// bound keeps w' finite there.
 FT_INLINE Vector GeluSlope(Vector x) {
   const Vector bounded = Min(Set(20.0F), Max(Set(-20.0F), x));
   const Vector square = bounded * bounded;
@@ -32,9 +32,9 @@ FT_INLINE Vector GeluSlope(Vector x) {
   return s + bounded * s * (1.0F - s) * slope;
 }
 
-// GELU with erf is x / 2 erfc(-x / sqrt 2); erfc(z) = t (a1 + t (a2 + ...)) e^-z^2 with t = 1 / (1
-// + p z) for z >= 0, off by 1.5e-7 at most (Abramowitz and Stegun 1964, 7.1.26), erfc(-z) = 2 -
-// erfc(z). Leaves e^(-x^2 / 2) in `bell`.
+// Normal distribution function at x, for erf GELU: 0.5 erfc(-x / sqrt 2). Uses erfc(z) = t (a1 + t
+// (a2 + ...)) e^-z^2, t = 1 / (1 + p z), for z >= 0, and erfc(-z) = 2 - erfc(z). The error is at
+// most 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). Sets `bell` to e^(-x^2 / 2).
 FT_INLINE Vector NormalBelow(Vector x, Vector& bell) {
   constexpr float kHalfRoot = 0.7071067812F;
   const Vector size = Max(-x, x);
@@ -51,7 +51,8 @@ struct TanhGelu {
   static FT_INLINE Vector Value(Vector x) { return Gelu(x); }
   static FT_INLINE Vector Slope(Vector x) { return GeluSlope(x); }
 };
-// x * Phi(x), and Phi(x) + x phi(x). Bounded where the terms would be infinity times 0.
+// x * Phi(x) and its derivative Phi(x) + x phi(x). x is bounded where a term would be infinity
+// times 0.
 struct ErfGelu {
   static FT_INLINE Vector Value(Vector x) {
     Vector bell;
@@ -77,6 +78,8 @@ struct SquaredRelu {
   static FT_INLINE Vector Slope(Vector x) { return 2.0F * Relu::Value(x); }
 };
 
+// One pass: reads x, writes out. The function is a template argument, so that the loop has no
+// branch.
 template <class Function>
 FT_INLINE void ActivationForward(const FtGelu& g) {
   const float* x = Floats(g.x);
@@ -115,8 +118,8 @@ inline void GeluBackward(const FtGelu& g) {
 // 1 + e^-x.
 FT_INLINE Vector SiluDivisor(Vector x) { return 1.0F + Exp2(x * -kLog2E); }
 
-// x / (1 + e^-x). d silu = s + x s (1 - s), written s (1 + x (1 - s)); x (1 - s) is 0 * inf where x
-// is infinite: there the slope is s.
+// silu(x) = x / (1 + e^-x). Its derivative s + x s (1 - s) is written s (1 + x (1 - s)). For
+// infinite x the product x (1 - s) would be 0 * inf, so x is bounded there.
 struct Silu {
   static FT_INLINE Vector Gated(Vector x, Vector up) { return x * up / SiluDivisor(x); }
   static FT_INLINE void Slope(Vector x, Vector& value, Vector& slope) {
@@ -134,9 +137,10 @@ struct TanhGeluGate {
   }
 };
 
-// FT_GATE_CLAMPED: u + 1 takes the place of up, and where a clamp holds nothing passes it.
+// FT_GATE_CLAMPED: up + 1 replaces up. Where a clamp is active, its input gets no gradient.
 constexpr float kClampLimit = 7.0F;
 constexpr float kClampSlope = 1.702F;
+// One pass over each row, which holds the gate first and then `up`.
 FT_INLINE void ClampedForward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* gate = Floats(g.x) + row * 2 * g.cols;
@@ -151,6 +155,8 @@ FT_INLINE void ClampedForward(const FtSwiglu& g) {
   }
 }
 
+// The slope follows Silu::Slope with the factor kClampSlope. A clamped input is a constant, so its
+// gradient is 0.
 FT_INLINE void ClampedBackward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* gate = Floats(g.x) + row * 2 * g.cols;
@@ -174,7 +180,7 @@ FT_INLINE void ClampedBackward(const FtSwiglu& g) {
   }
 }
 
-// f(gate) * up. Prefetching gains two fifths from memory.
+// out = f(gate) * up. Prefetching makes it 40 % faster from memory.
 template <class Gate>
 FT_INLINE void GatedForward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -190,6 +196,7 @@ FT_INLINE void GatedForward(const FtSwiglu& g) {
   }
 }
 
+// d up = dy * f(gate) and d gate = dy * up * f'(gate), both in one pass over x.
 template <class Gate>
 FT_INLINE void GatedBackward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -222,8 +229,8 @@ inline void SwigluBackward(const FtSwiglu& g) {
   GatedBackward<Silu>(g);
 }
 
-// tanh u = 1 - 2 / (1 + e^2u): beyond the range of 2^x it is 1 or -1. Near 0 the difference of the
-// two is off by half a unit of 1, which `cap` scales.
+// tanh u = 1 - 2 / (1 + e^2u); beyond the range of 2^x it is 1 or -1. Near 0 the difference is off
+// by half a unit in the last place of 1, which `cap` scales.
 inline void Softcap(const FtSoftcap& g) {
   float* x = Floats(g.x);
   const float slope = 2.0F * kLog2E / g.cap;
@@ -234,6 +241,7 @@ inline void Softcap(const FtSoftcap& g) {
       });
 }
 
+// Without a bias the tensor is one long row, which leaves at most one part vector.
 inline void Add(const FtAdd& g) {
   const float* bias = Floats(g.bias);
   const int64_t rows = bias == nullptr ? 1 : g.rows;
@@ -256,7 +264,7 @@ inline void Add(const FtAdd& g) {
   }
 }
 
-// Prefetching gains a seventh from memory.
+// Squares are exact in fp64 and summed there. Prefetching makes it 14 % faster from memory.
 inline void SquaredNorm(const FtSquaredNorm& g) {
   const float* x = Floats(g.x);
   DoubleVector low[2] = {};
@@ -278,6 +286,7 @@ inline void SquaredNorm(const FtSquaredNorm& g) {
   g.out[0] = static_cast<float>(g.accumulate != 0 ? double{g.out[0]} + total : total);
 }
 
+// Adds the ranks in index order for every element, so that all ranks get the same bits.
 inline void SumRanks(const FtSumRanks& g) {
   float* out = Floats(g.out);
   if (g.maximum != 0) {

@@ -1,5 +1,5 @@
-// Rows on their way to experts and back. Leaves out which row goes where
-// (kernels/cpu/entries/moe.cc) and the experts' products, which are GEMMs.
+// Moves rows to experts and back. Leaves out the choice of rows (kernels/cpu/entries/moe.cc) and
+// the experts' products, which are GEMMs.
 #pragma once
 
 #include <stdint.h>
@@ -9,6 +9,8 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// Gathers rows into expert order. `source` counts pairs of token and choice; below 0 it marks
+// padding, which becomes zeros.
 inline void ExpertGather(const FtExpertGather& g) {
   for (int64_t row = 0; row < g.expert_rows; ++row) {
     const int64_t source = g.sources[row];
@@ -30,7 +32,7 @@ inline void ExpertGather(const FtExpertGather& g) {
   }
 }
 
-// The first expert's row starts the sum: nothing is added to 0.
+// The first expert's row overwrites the output, later ones add to it in the order of j.
 inline void ExpertCombine(const FtExpertCombine& g) {
   for (int64_t token = 0; token < g.tokens; ++token) {
     float* to = Floats(g.out) + token * g.cols;
@@ -50,7 +52,7 @@ inline void ExpertCombine(const FtExpertCombine& g) {
   }
 }
 
-// Products of fp32 are exact in fp64, in which they are summed.
+// Products of fp32 values are exact in fp64, where they are summed.
 FT_INLINE float DotOf(int64_t n, const float* a, const float* b) {
   DoubleVector low = {};
   DoubleVector high = {};
@@ -66,6 +68,8 @@ FT_INLINE float DotOf(int64_t n, const float* a, const float* b) {
   return static_cast<float>(total);
 }
 
+// Gradient of each routing weight: dy of the token times the expert's output row. 0 for a dropped
+// pair.
 inline void ExpertDots(const FtExpertDots& g) {
   for (int64_t pair = 0; pair < g.tokens * g.per_token; ++pair) {
     const int64_t place = g.places[pair];

@@ -1,12 +1,12 @@
-// The built-in GEMM: operands are packed block by block into the order in which the tile reads them
-// (Goto and van de Geijn 2008). An element's bits depend on its row of A, its column of B and k
-// alone, not on m, n or where it lies.
+// The built-in GEMM. Operands are packed block by block into the order in which the tile reads them
+// (Goto and van de Geijn 2008). The bits of an element depend only on its row of A, its column of B
+// and k, not on m, n or its position.
 #pragma once
 
 #include <stdint.h>
 
 #include "base/device_api.h"
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/cpu/vector/tile.h"
@@ -17,7 +17,8 @@ static_assert(kGemmRows % kTileRows == 0 && kGemmColumns % kTileColumns == 0,
               "blocks are whole panels");
 
 // panel[k * kWidth + r] = from[r * stride + k] for r in [0, rows), k in [0, depth); 0 for r in
-// [rows, kWidth). A vector may be written past the panel's end.
+// [rows, kWidth). Reads squares of kLanes vectors and transposes them in registers, so that loads
+// and stores are whole vectors. May write one vector past the panel's end.
 template <int kWidth>
 FT_INLINE void PackTransposed(const float* from, int64_t stride, int64_t rows, int64_t depth,
                               float* panel) {
@@ -43,7 +44,7 @@ FT_INLINE void PackTransposed(const float* from, int64_t stride, int64_t rows, i
 }
 
 // panel[k * kWidth + c] = from[k * stride + c] for c in [0, columns), k in [0, depth); 0 for c in
-// [columns, kWidth). A vector may be written past the panel's end.
+// [columns, kWidth). May write one vector past the panel's end.
 template <int kWidth>
 FT_INLINE void PackRows(const float* from, int64_t stride, int64_t columns, int64_t depth,
                         float* panel) {
@@ -57,17 +58,16 @@ FT_INLINE void PackRows(const float* from, int64_t stride, int64_t columns, int6
   }
 }
 
-// A block of C and what goes into it beside the product.
+// A block of C, and the terms that are added to the product.
 struct GemmOutput {
   float* c;
   int64_t ldc, rows, columns;
-  const float* bias;  // of the first column, or NULL
-  bool add;           // to what C holds
+  const float* bias;  // starts at the first column; NULL if none
+  bool add;           // add to the values of C instead of overwriting them
 };
 
-// A tile of kTileRows x kTileColumns. A function of its own, so that the tile's registers are
-// shared with nothing else: inlined, g++ kept one accumulator in memory, which cost a quarter of
-// the speed.
+// A full tile of kTileRows x kTileColumns. It is a separate function, so that the tile owns all
+// registers. When it was inlined, g++ kept one accumulator in memory, which cost 25 % of the speed.
 __attribute__((noinline)) inline void WholeTile(const float* a, const float* b, int64_t depth,
                                                 const GemmOutput& to) {
   Vector tile[kTileRows][kTileVectors] = {};
@@ -89,7 +89,8 @@ __attribute__((noinline)) inline void WholeTile(const float* a, const float* b, 
   }
 }
 
-// A tile of which only to.rows x to.columns are C's.
+// A tile at the edge of C: computed in full, then only to.rows x to.columns are written. The packed
+// zeros make the extra work harmless, and an edge element has the same bits as an inner one.
 __attribute__((noinline)) inline void PartTile(const float* a, const float* b, int64_t depth,
                                                const GemmOutput& to) {
   float tile[kTileRows * kTileColumns];
@@ -111,7 +112,8 @@ __attribute__((noinline)) inline void PartTile(const float* a, const float* b, i
   }
 }
 
-// One block: packed a[rows, depth] times packed b[depth, columns].
+// Multiplies one block: packed a[rows, depth] times packed b[depth, columns]. Columns form the
+// outer loop, so that a panel of B stays in L1 while the panels of A stream through it from L2.
 FT_INLINE void MultiplyBlock(const float* a, const float* b, int64_t depth, const GemmOutput& to) {
   for (int64_t j = 0; j < to.columns; j += kTileColumns) {
     for (int64_t i = 0; i < to.rows; i += kTileRows) {
@@ -143,14 +145,15 @@ inline void PackA(const FtGemm& g, int64_t row, int64_t rows, int64_t k, int64_t
   }
 }
 
-// What products in TF32 read of packed numbers.
+// Rounds packed values to TF32, the precision that products of that type read. Packing reads each
+// value once a block, so rounding there costs far less than rounding in the inner loop.
 inline void RoundPacked(int64_t floats, float* packed) {
   for (int64_t i = 0; i < floats; ++i) {
     packed[i] = Tf32OfFloat(packed[i]);
   }
 }
 
-// The scale goes into what is packed of A.
+// Applies the product's scale to packed A, which is the smaller block.
 inline void ScalePackedA(float scale, int64_t rows, int64_t depth, float* packed) {
   const int64_t floats = RoundUp(rows, kTileRows) * depth;
   for (int64_t i = 0; i < floats; ++i) {
@@ -173,7 +176,7 @@ inline void PackB(const FtGemm& g, int64_t column, int64_t columns, int64_t k, i
   }
 }
 
-// k == 0: C is what it was, or 0, plus the bias.
+// k == 0: C keeps its values or becomes 0, plus the bias.
 inline void GemmWithoutProduct(const FtGemm& g) {
   for (int64_t i = 0; i < g.m; ++i) {
     float* row = Floats(g.c) + i * g.ldc;
@@ -183,13 +186,16 @@ inline void GemmWithoutProduct(const FtGemm& g) {
   }
 }
 
-// Cuts `size` into the fewest blocks of at most `most`, all of nearly the same size, multiples of
-// `unit` but the last.
+// Block size that cuts `size` into as few blocks as possible, each at most `most`. All blocks have
+// nearly the same size; all but the last are multiples of `unit`.
 FT_INLINE int64_t EvenBlock(int64_t size, int64_t most, int64_t unit) {
   const int64_t blocks = (size + most - 1) / most;
   return RoundUp((size + blocks - 1) / blocks, unit);
 }
 
+// Loops: columns, depth, rows. Each block of B is packed once; each block of A once per column
+// block. Depth blocks add to C in order, and the bias joins the first one. Cost: 2 m n k FLOP. C is
+// read and written once a depth block.
 inline void Gemm(const FtGemm& g, float* scratch) {
   float* packed_a = scratch;
   float* packed_b = scratch + kGemmRows * kGemmDepth + kScratchGap;

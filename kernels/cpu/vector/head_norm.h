@@ -1,4 +1,4 @@
-// RMSNorm of each head of queries and keys, in the rows that hold both.
+// RMSNorm of each query and key head, in rows that hold both.
 #pragma once
 
 #include <stdint.h>
@@ -9,6 +9,8 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// Normalizes in place. The backward needs the input, so a copy of it is kept. Key heads follow the
+// query heads of a row.
 inline void HeadNormForward(const FtHeadNormForward& g) {
   const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
   for (int64_t item = 0; item < g.rows * all; ++item) {
@@ -57,7 +59,7 @@ inline void HeadNormBackwardInput(const FtHeadNormBackwardInput& g) {
   }
 }
 
-// Heads [first, first + count) of each row, to `grad`.
+// Weight gradient of heads [first, first + count) of each row, added to or stored in `grad`.
 FT_INLINE void HeadNormWeightOf(const FtHeadNormBackwardWeight& g, int64_t first, int64_t count,
                                 void* grad) {
   const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
@@ -70,6 +72,7 @@ FT_INLINE void HeadNormWeightOf(const FtHeadNormBackwardWeight& g, int64_t first
       });
 }
 
+// Query heads and key heads have separate weights, hence two sums.
 inline void HeadNormBackwardWeight(const FtHeadNormBackwardWeight& g) {
   HeadNormWeightOf(g, 0, g.heads, g.q_weight_grad);
   HeadNormWeightOf(g, g.heads, g.kv_heads, g.k_weight_grad);

@@ -1,17 +1,17 @@
-// Numbers of fp32 to the formats that are sent, and back.
+// Converts fp32 values to the formats of compressed communication, and back.
 #pragma once
 
 #include <stdint.h>
 
 #include "base/device_api.h"
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/cpu/vector/update.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// A scale for which the largest code stands for `largest`. One that is not finite makes all numbers
-// of its block NaN or infinite: 0 * inf is NaN.
+// Quantizes a block so that the largest code stands for its largest |x|. If the scale is not
+// finite, every value of the block decodes to NaN or infinity (0 * inf is NaN).
 FT_INLINE void QuantizeBlock(const FtQuantize& g, const float* x, int64_t n, uint8_t* codes,
                              float* scale) {
   const float top = g.format == FT_FP8 ? 448.0F : 127.0F;
@@ -30,6 +30,7 @@ FT_INLINE void QuantizeBlock(const FtQuantize& g, const float* x, int64_t n, uin
   }
 }
 
+// Inverts QuantizeBlock up to its rounding.
 FT_INLINE void DequantizeBlock(const FtQuantize& g, const uint8_t* codes, float scale, int64_t n,
                                float* out) {
   if (g.format == FT_FP8) {
@@ -41,12 +42,15 @@ FT_INLINE void DequantizeBlock(const FtQuantize& g, const uint8_t* codes, float 
   }
 }
 
-// Bytes of a quantized piece of n numbers: the scales are aligned because 4 divides n.
+// Bytes of a quantized piece of n values. 4 divides n, so that the scales after the codes are
+// aligned.
 FT_INLINE int64_t PieceBytes(FtDtype format, int64_t n) {
   if (format == FT_BF16) return 2 * n;
   return n + (n + FT_SCALE_BLOCK - 1) / FT_SCALE_BLOCK * 4;
 }
 
+// Each piece is what one rank sends: its codes, then one scale for each block. bf16 pieces have no
+// scales.
 inline void Quantize(const FtQuantize& g) {
   const int64_t n = g.elements / g.pieces;
   for (int64_t piece = 0; piece < g.pieces; ++piece) {

@@ -1,5 +1,5 @@
-// Rotary positions. Angles come from a recurrence in double precision, not from a table of the
-// whole sequence.
+// Rotary position embedding. Angles come from a recurrence in fp64, so no table of the whole
+// sequence is needed.
 #pragma once
 
 #include <stdint.h>
@@ -10,10 +10,10 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// The frequency of pair i, stretched as FtRopeStretch says.
+// Frequency of pair i, rescaled as in FtRopeStretch.
 FT_INLINE double Stretched(const FtRope& g, int64_t i, double frequency) {
   const double factor = g.stretch == FT_ROPE_PLAIN ? 1.0 : double{g.factor};
-  double kept = 0.0;  // share of the frequency that is not divided
+  double kept = 0.0;  // share of the frequency that is not divided by factor
   if (g.stretch == FT_ROPE_YARN) {
     kept = 1.0 - (static_cast<double>(i) - double{g.low}) / (double{g.high} - double{g.low});
   } else if (g.stretch == FT_ROPE_LLAMA3) {
@@ -24,8 +24,8 @@ FT_INLINE double Stretched(const FtRope& g, int64_t i, double frequency) {
   return frequency / factor * (1.0 - kept) + frequency * kept;
 }
 
-// cos and sin of position * frequency for each pair of a head. Each step turns by one frequency;
-// sines and cosines are taken anew every 512 positions, so the error stays below 512 * 2^-52.
+// cos and sin of position * frequency for each pair of a head. Each step rotates by one frequency.
+// Every 512 positions sine and cosine are computed anew, so the error stays below 512 * 2^-52.
 class RopeAngles {
  public:
   static constexpr int64_t kRenewal = 512;
@@ -44,7 +44,8 @@ class RopeAngles {
     }
   }
 
-  // Fills cosines and sines for `position`: fastest where it follows the last one.
+  // Computes cosines and sines for `position`. The recurrence is used if it follows the last
+  // position.
   FT_INLINE void MoveTo(int64_t position) {
     const bool renew = position % kRenewal == 0 || position != last_ + 1;
     last_ = position;
@@ -78,8 +79,8 @@ class RopeAngles {
   double cos_[kMaxHeadDim / 2], sin_[kMaxHeadDim / 2];
 };
 
-// The rows of all samples that lie where `row` does in theirs. Prefetching doubles the speed from
-// memory: halves of heads are read in turn.
+// Rotates, in all samples, the row at index `first_row` of a sample. A head's two halves are read
+// in turn; prefetching doubles the speed from memory.
 FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first_row) {
   const int64_t half = g.head_dim / 2;
   const int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
@@ -102,6 +103,8 @@ FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first
   }
 }
 
+// Positions form the outer loop, so that the angles of one position serve all samples and heads.
+// Without runs the rows of a sample are positions 0, 1, 2, ...
 inline void Rope(const FtRope& g) {
   RopeAngles angles(g);
   const FtRun whole{0, 0, Least(g.sequence, g.rows)};

@@ -8,8 +8,8 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Sums over rows [begin, end) of kVectors vectors of columns from c on, added to `a` and, where it
-// is not null, `b`. term(row, col, access, to_a, to_b) adds one row.
+// Sums kVectors vectors of columns, from c on, over rows [begin, end), and adds them to `a` and,
+// unless null, `b`. term(row, col, access, to_a, to_b) adds one row.
 template <int kVectors, class Access, class Term>
 FT_INLINE void SumRowsOfStrip(int64_t begin, int64_t end, int64_t c, const Access& access, float* a,
                               float* b, const Term& term) {
@@ -31,9 +31,9 @@ FT_INLINE void SumRowsOfStrip(int64_t begin, int64_t end, int64_t c, const Acces
   }
 }
 
-// a[cols], b[cols] (+)= sums over rows. Blocks of rows are summed in registers, a strip of kStrip
-// vectors of columns at a time, before they are added: an error grows with rows / 32 + 32. (Row
-// after row into a[] would grow with rows.)
+// a[cols], b[cols] (+)= sums over rows. Blocks of 32 rows are summed in registers, for kStrip
+// vectors of columns at a time, and then added. The rounding error thus grows with rows / 32 + 32
+// instead of with rows.
 template <int kStrip, class Term>
 FT_INLINE void SumRows(int64_t rows, int64_t cols, bool accumulate, float* a, float* b,
                        const Term& term) {
@@ -59,7 +59,7 @@ FT_INLINE void SumRows(int64_t rows, int64_t cols, bool accumulate, float* a, fl
   }
 }
 
-// From memory a strip of 4 vectors reaches 55 GB/s, one of 16 reaches 65 (AVX2: 33 and 47).
+// A strip of 16 vectors reaches 65 GB/s from memory, one of 4 reaches 55 (AVX2: 47 and 33).
 inline void BiasGrad(const FtBiasGrad& g) {
   SumRows<16>(
       g.rows, g.cols, g.accumulate != 0, Floats(g.grad), nullptr,
@@ -68,9 +68,8 @@ inline void BiasGrad(const FtBiasGrad& g) {
 }
 
 // ---- embedding
-// -------------------------------------------------------------------------------------------------------
 
-// Position of row `row` of a sample.
+// Position of row `row` of a sample; the row itself if there are no runs.
 FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
   for (int64_t r = 0; r < count; ++r) {
     if (row < runs[r].row + runs[r].rows) {
@@ -80,6 +79,8 @@ FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
   return row;
 }
 
+// An id that this rank does not hold gives a row of zeros, so that a sum over ranks is the whole
+// table's row. Rows without positions and scale are plain copies.
 inline void EmbeddingForward(const FtEmbeddingForward& g) {
   const float scale = g.scale == 0.0F ? 1.0F : g.scale;
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -110,7 +111,7 @@ inline void EmbeddingForward(const FtEmbeddingForward& g) {
   }
 }
 
-// Rows are added in their order: equal ids always sum alike.
+// Rows are added in their order, so that the sum of equal ids is deterministic.
 inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
   const float scale = g.scale == 0.0F ? 1.0F : g.scale;
   float* table = Floats(g.table_grad);
@@ -142,8 +143,9 @@ inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
 }
 
 // ---- norms
-// -----------------------------------------------------------------------------------------------------------
 
+// Two passes over a row for RMSNorm, three for LayerNorm. A row fits the cache, so memory is read
+// once.
 template <bool kRms>
 FT_INLINE void NormForwardRows(const FtNormForward& g) {
   const auto cols = static_cast<float>(g.cols);
@@ -158,8 +160,7 @@ FT_INLINE void NormForwardRows(const FtNormForward& g) {
              cols;
       g.mean[row] = mean;
     }
-    // The second pass over x takes the deviations themselves: the variance cannot come out
-    // negative.
+    // The second pass over x sums squared deviations, so the variance cannot become negative.
     const float variance = SumOver(
                                g.cols,
                                [&](int64_t c, auto access) __attribute__((always_inline)) {
@@ -188,7 +189,7 @@ inline void NormForward(const FtNormForward& g) {
   }
 }
 
-// dx = rstd * (a - mean(a) - xhat * mean(a * xhat)) + residual, with a = dy * weight; RMSNorm has
+// dx = rstd * (a - mean(a) - xhat * mean(a * xhat)) + residual, with a = dy * weight. RMSNorm has
 // no mean(a).
 template <bool kRms>
 FT_INLINE void NormBackwardInputRows(const FtNormBackwardInput& g) {
@@ -231,6 +232,7 @@ inline void NormBackwardInput(const FtNormBackwardInput& g) {
   }
 }
 
+// Weight and bias gradients share one pass over dy; each is summed in the order of SumRows.
 inline void NormBackwardWeight(const FtNormBackwardWeight& g) {
   const float* x = Floats(g.x);
   const float* dy = Floats(g.dy);

@@ -1,11 +1,10 @@
-// Vectors of the widest registers that one instruction set has, and what the kernels need of them:
-// loads and stores of whole and part vectors, sums in a fixed order, exponentials and a
+// Vectors as wide as the registers of one instruction set, with the operations that kernels need.
+// These are loads and stores of whole and part vectors, sums in a fixed order, exponentials and a
 // transposition.
 //
-// Everything in kernels/cpu/vector is compiled once for each instruction set, in a namespace of its
-// own, by kernels/cpu/vector_<set>.cc. These headers include nothing with inline functions of the
-// standard library: the linker would keep one copy of such a function, perhaps one that this
-// machine cannot run.
+// kernels/cpu/vector_<set>.cc compiles everything in kernels/cpu/vector once per instruction set,
+// in its own namespace. These headers include no inline functions of the standard library. The
+// linker keeps only one copy of such a function, perhaps one that this processor cannot run.
 #pragma once
 
 #include <stdint.h>
@@ -32,7 +31,7 @@ typedef float Vector __attribute__((vector_size(FT_VECTOR_BYTES)));
 typedef float LooseVector __attribute__((vector_size(FT_VECTOR_BYTES), aligned(4), may_alias));
 typedef int32_t IntVector __attribute__((vector_size(FT_VECTOR_BYTES)));
 typedef uint32_t BitVector __attribute__((vector_size(FT_VECTOR_BYTES)));
-// Half the lanes: as wide in double precision as a Vector is in single precision.
+// Half the lanes in fp32: a DoubleVector holds as many in fp64.
 typedef float HalfVector __attribute__((vector_size(FT_VECTOR_BYTES / 2)));
 typedef double DoubleVector __attribute__((vector_size(FT_VECTOR_BYTES)));
 
@@ -59,14 +58,14 @@ FT_INLINE int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to
 FT_INLINE const float* Floats(const void* pointer) { return static_cast<const float*>(pointer); }
 FT_INLINE float* Floats(void* pointer) { return static_cast<float*>(pointer); }
 
-// x in every lane; subtraction, because adding 0 would lose the sign of -0.
+// x in every lane. Uses subtraction, because adding 0 would lose the sign of -0.
 FT_INLINE Vector Set(float x) { return x - Vector{}; }
 
 FT_INLINE Vector Load(const float* from) { return *reinterpret_cast<const LooseVector*>(from); }
 FT_INLINE void Store(float* to, Vector v) { *reinterpret_cast<LooseVector*>(to) = v; }
 
-// Asks for what lies 4 KiB on. For loops that go through each line of memory once in an order that
-// the processor does not foresee; the gain is noted where it is used.
+// Prefetches the line 4 KiB ahead. It helps loops that read memory once in an order that the
+// hardware prefetcher does not detect. Callers note the gain.
 FT_INLINE void PrefetchAhead(const float* at) { __builtin_prefetch(at + 1024); }
 
 FT_INLINE Vector AsFloats(BitVector bits) { return Vector(bits); }
@@ -76,10 +75,10 @@ template <int... I>
 FT_INLINE IntVector LaneNumbers(Indices<I...>) {
   return IntVector{I...};
 }
-// 0, 1, 2, ...
+// Lanes hold 0, 1, 2, ...
 FT_INLINE IntVector LaneNumbers() { return LaneNumbers(MakeIndices<kLanes>{}); }
 
-// The first n lanes from memory, 0 in the others; 0 <= n <= kLanes.
+// Loads the first n lanes and sets the others to 0; 0 <= n <= kLanes.
 FT_INLINE Vector LoadPart(const float* from, int64_t n) {
 #if defined(__AVX512F__)
   const auto mask = static_cast<__mmask16>((1U << n) - 1U);
@@ -107,7 +106,7 @@ FT_INLINE void StorePart(float* to, Vector v, int64_t n) {
 #endif
 }
 
-// Access to a whole vector and to a part of one with the same spelling.
+// Access to a whole vector and to a part of one, with the same interface.
 struct Whole {
   FT_INLINE Vector load(const float* from) const { return Load(from); }
   FT_INLINE void store(float* to, Vector v) const { Store(to, v); }
@@ -123,7 +122,7 @@ struct Part {
   }
 };
 
-// body(i, access) for i = 0, kLanes, 2 kLanes, ... below n.
+// Calls body(i, access) for i = 0, kLanes, 2 kLanes, ... below n.
 template <class Body>
 FT_INLINE void ForEachVector(int64_t n, const Body& body) {
   int64_t i = 0;
@@ -135,7 +134,7 @@ FT_INLINE void ForEachVector(int64_t n, const Body& body) {
   }
 }
 
-// bound > x ? bound : x in each lane: the larger, and NaN where x is NaN.
+// bound > x ? bound : x in each lane: the maximum, and NaN if x is NaN.
 FT_INLINE Vector Max(Vector bound, Vector x) {
 #if defined(__AVX512F__)
   return Vector(_mm512_maskz_max_ps(0xffff, __m512(bound), __m512(x)));
@@ -148,7 +147,7 @@ FT_INLINE Vector Max(Vector bound, Vector x) {
 #endif
 }
 
-// bound < x ? bound : x in each lane: the smaller, and NaN where x is NaN.
+// bound < x ? bound : x in each lane: the minimum, and NaN if x is NaN.
 FT_INLINE Vector Min(Vector bound, Vector x) {
 #if defined(__AVX512F__)
   return Vector(_mm512_maskz_min_ps(0xffff, __m512(bound), __m512(x)));
@@ -163,8 +162,8 @@ FT_INLINE Vector Min(Vector bound, Vector x) {
 
 FT_INLINE Vector SquareRoot(Vector v) {
 #if defined(__AVX512F__)
-  // The unmasked intrinsics (of the two above as well) draw a false warning of g++ 12, its bug
-  // 105593.
+  // Masked intrinsics here and above: the unmasked ones trigger a false warning of g++ 12 (its bug
+  // 105593).
   return Vector(_mm512_maskz_sqrt_ps(0xffff, __m512(v)));
 #elif defined(__AVX2__)
   return Vector(_mm256_sqrt_ps(__m256(v)));
@@ -178,6 +177,8 @@ FT_INLINE Vector SquareRoot(Vector v) {
 #endif
 }
 
+// Conversions to fp64 by halves: a vector register holds half as many doubles. Sums of squares and
+// dot products use them.
 template <int... I>
 FT_INLINE HalfVector LowHalf(Vector v, Indices<I...>) {
   return __builtin_shufflevector(v, v, I...);
@@ -193,13 +194,13 @@ FT_INLINE DoubleVector HighDoubles(Vector v) {
   return __builtin_convertvector(HighHalf(v, MakeIndices<kLanes / 2>{}), DoubleVector);
 }
 
-// Lane i + lane (i XOR distance), for every lane.
+// Each lane i plus lane (i XOR distance).
 template <int kDistance, class V, int... I>
 FT_INLINE V PlusNeighbour(V v, Indices<I...>) {
   return v + __builtin_shufflevector(v, v, (I ^ kDistance)...);
 }
 
-// The sum of all lanes, in pairs.
+// Sum of all lanes, pairwise.
 FT_INLINE float SumLanes(Vector v) {
   if constexpr (kLanes == 16) {
     v = PlusNeighbour<8>(v, MakeIndices<kLanes>{});
@@ -211,6 +212,7 @@ FT_INLINE float SumLanes(Vector v) {
   v = PlusNeighbour<1>(v, MakeIndices<kLanes>{});
   return v[0];
 }
+// The same order in fp64.
 FT_INLINE double SumLanes(DoubleVector v) {
   constexpr int64_t kCount = kLanes / 2;
   if constexpr (kCount == 8) {
@@ -223,15 +225,15 @@ FT_INLINE double SumLanes(DoubleVector v) {
   return v[0];
 }
 
-// Four running sums, so that an addition need not wait for the one before.
+// Four running sums, so that an addition does not wait for the previous one.
 struct Sum {
   Vector part[4] = {};
 
   FT_INLINE Vector total() const { return (part[0] + part[1]) + (part[2] + part[3]); }
 };
 
-// The sum over the lanes of term(i, access) for i = 0, kLanes, ... below n; a term must be 0 in
-// lanes beyond n (keep).
+// Sum over the lanes of term(i, access) for i = 0, kLanes, ... below n. A term must be 0 in lanes
+// beyond n (use keep).
 template <class Term>
 FT_INLINE float SumOver(int64_t n, const Term& term) {
   Sum sum;
@@ -254,8 +256,8 @@ FT_INLINE float SumOver(int64_t n, const Term& term) {
 constexpr float kLog2E = 1.44269504F;
 constexpr float kLn2 = 0.693147181F;
 
-// 2^fraction for |fraction| <= 1/2: 1 + fraction * polynomial of degree 5, the minimax one by Remez
-// exchange, relative error 2.0e-9 before rounding.
+// 2^fraction for |fraction| <= 1/2: 1 + fraction * polynomial of degree 5. The polynomial is the
+// minimax one (Remez exchange) with relative error 2.0e-9 before rounding.
 FT_INLINE Vector Exp2Fraction(Vector fraction) {
   Vector p = fraction * 1.535335467e-4F + 1.339887420e-3F;
   p = p * fraction + 9.618437382e-3F;
@@ -265,27 +267,27 @@ FT_INLINE Vector Exp2Fraction(Vector fraction) {
   return p * fraction + 1.0F;
 }
 
-// 1.5 * 2^23: adding it rounds a number of size below 2^22 to an integer, which then lies in the
-// low bits.
+// 1.5 * 2^23. Adding it rounds a value with |x| < 2^22 to an integer, which then lies in the low
+// bits.
 constexpr float kRounder = 12582912.0F;
 
-// mantissa * 2^n with n = rounded - kRounder, n <= 129, and 0 where x < least. Infinite beyond the
-// range.
+// mantissa * 2^n with n = rounded - kRounder, n <= 129. Returns 0 where x < least, and infinity
+// beyond the range.
 FT_INLINE Vector ScaleByPower(Vector mantissa, Vector rounded, Vector x, float least) {
 #if defined(__AVX512F__)
   const Vector n = rounded - kRounder;
   const __mmask16 mask = _mm512_cmp_ps_mask(__m512(x), __m512(Set(least)), _CMP_NLT_UQ);
   return Vector(_mm512_maskz_scalef_ps(mask, __m512(mantissa), __m512(n)));
 #else
-  // 2^(n-1) from its exponent bits, then doubled: n = 128 has no bits of its own.
+  // Builds 2^(n-1) from its exponent bits, then doubles: 2^128 has no fp32 representation.
   const Vector power = AsFloats((AsBits(rounded) + 126U) << 23);
   const Vector half = mantissa * power;
   return AsFloats(AsBits(half + half) & ~BitVector(x < least));
 #endif
 }
 
-// 2^x, relative error below 1.5e-7; 0 below x = -125 (so no subnormal numbers), infinite from x =
-// 128 up, NaN for NaN.
+// 2^x with relative error below 1.5e-7. It is 0 below x = -125 (no subnormal results), infinite
+// from x = 128 up, and NaN for NaN.
 FT_INLINE Vector Exp2(Vector x) {
   const Vector bounded = Min(Set(129.0F), x);
   const Vector rounded = bounded + kRounder;
@@ -293,9 +295,9 @@ FT_INLINE Vector Exp2(Vector x) {
   return ScaleByPower(mantissa, rounded, x, -125.0F);
 }
 
-// e^x, relative error below 2e-7; 0 below x = -86.6, infinite from x = 88.73 up, NaN for NaN.
-// x = n ln 2 + r with ln 2 in two parts, the first of 15 bits, so that n * first is exact (Cody and
-// Waite 1980, ch. 6).
+// e^x with relative error below 2e-7. It is 0 below x = -86.6, infinite from x = 88.73 up, and NaN
+// for NaN. x = n ln 2 + r, with ln 2 in two parts; the first has 15 bits, so that n * first is
+// exact (Cody and Waite 1980, ch. 6).
 FT_INLINE Vector Exp(Vector x) {
   const Vector bounded = Min(Set(89.0F), x);
   const Vector rounded = bounded * kLog2E + kRounder;
@@ -305,7 +307,7 @@ FT_INLINE Vector Exp(Vector x) {
   return ScaleByPower(mantissa, rounded, x, -86.6F);
 }
 
-// Two sums at once: term(i, access, a, b) adds to a and to b.
+// Computes two sums at once: term(i, access, a, b) adds to a and to b.
 template <class Term>
 FT_INLINE void SumsOver(int64_t n, float& sum_a, float& sum_b, const Term& term) {
   Vector a[2] = {};
@@ -325,6 +327,7 @@ FT_INLINE void SumsOver(int64_t n, float& sum_a, float& sum_b, const Term& term)
   sum_b = SumLanes(b[0] + b[1]);
 }
 
+// Exchanges the off-diagonal blocks of two rows that are kStride apart: one step of Transpose.
 template <int kStride, int... I>
 FT_INLINE void ExchangeBlocks(Vector& a, Vector& b, Indices<I...>) {
   const Vector low =
@@ -343,8 +346,8 @@ FT_INLINE void ExchangeRows(Vector (&rows)[kLanes]) {
   }
 }
 
-// Transposes a square of kLanes vectors: off-diagonal blocks are exchanged, of half the size, of a
-// quarter, ... (Eklundh 1972).
+// Transposes a square of kLanes vectors: exchanges off-diagonal blocks of half the size, then a
+// quarter, and so on (Eklundh 1972).
 FT_INLINE void Transpose(Vector (&rows)[kLanes]) {
   if constexpr (kLanes == 16) {
     ExchangeRows<8>(rows);

@@ -1,4 +1,4 @@
-// Fills a VectorKernels with the functions of this instruction set.
+// Fills a VectorKernels table with the functions of this instruction set.
 #pragma once
 
 #include "kernels/cpu/vector/add_norm.h"
@@ -18,6 +18,7 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// Fields are named, so that a kernel cannot land in another one's place.
 constexpr VectorKernels MakeTable(const char* name) {
   return {.name = name,
           .gemm = &Gemm,

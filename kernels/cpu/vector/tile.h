@@ -1,5 +1,5 @@
-// The inner loop of everything that multiplies matrices: a tile of C held in registers, a[rows,
-// depth] * b[depth, columns].
+// Inner loop of all matrix products: a tile of C held in registers, a[rows, depth] * b[depth,
+// columns].
 #pragma once
 
 #include <stdint.h>
@@ -8,9 +8,9 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Rows and vectors of the largest tiles. GEMM packs both operands, attention only one, so its tile
-// is wider (it reads fewer rows of A a step). Both leave room in the register file (32, 16 or 16
-// registers) for one row of B and one number of A.
+// Rows and vectors of the largest tiles. GEMM packs both operands; attention packs only one, so its
+// tile is wider and reads fewer rows of A per step. Both leave registers (of 32, 16 or 16) for one
+// row of B and one element of A.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 14;
 constexpr int kTileVectors = 2;
@@ -52,22 +52,24 @@ FT_INLINE void MultiplyInto(Vector (&tile)[kRows][kVectors], int64_t depth, cons
   }
 }
 
-// How the numbers of A lie: a row after another, or (kAcross) its columns after another.
+// Storage order of A: row after row, or column after column.
 enum class Along { kRow, kColumn };
 
-// A product of two blocks with any number of rows, into or onto a block of C with whole vectors.
+// Product of two blocks with any number of rows; it overwrites a block of C or adds to it. C's rows
+// are whole vectors.
 struct StripArguments {
   int64_t depth;
   const float* a;
-  int64_t a_stride;  // from a row of A to the next; of its transpose where kColumn
+  int64_t a_stride;  // distance between rows of A; for kColumn, of its transpose
   const float* b;
   int64_t b_stride;
   float* c;
   int64_t c_stride;
-  const float*
-      scale;  // [rows]: C is multiplied by it before it is added to; NULL: C is overwritten
+  const float* scale;  // [rows]: C is multiplied by it before the addition; NULL: C is overwritten
 };
 
+// One tile of the given size. All sizes are template arguments: the accumulators stay in registers
+// only if every index is a constant.
 template <Along kAlong, int kRows, int kVectors>
 void Strip(const StripArguments& s) {
   Vector tile[kRows][kVectors] = {};
@@ -76,7 +78,7 @@ void Strip(const StripArguments& s) {
   } else {
     MultiplyInto(tile, s.depth, s.a, 1, s.a_stride, s.b, s.b_stride);
   }
-  // Copies: a store of a vector may alias the arguments.
+  // Local copies: a vector store might alias the arguments.
   const float* scale = s.scale;
   float* c = s.c;
   const int64_t c_stride = s.c_stride;
@@ -98,6 +100,7 @@ void Strip(const StripArguments& s) {
   }
 }
 
+// Table of Strip instances for every size up to the largest tile, so that loops unroll fully.
 using StripFunction = void (*)(const StripArguments&);
 
 template <Along kAlong, int... kSize>
@@ -107,7 +110,7 @@ FT_INLINE StripFunction StripOf(int64_t rows, int64_t vectors, Indices<kSize...>
   return kFunctions[(rows - 1) * kStripVectors + vectors - 1];
 }
 
-// One strip of at most kStripRows rows and any number of vectors.
+// Computes one strip of at most kStripRows rows and any number of vectors.
 template <Along kAlong>
 FT_INLINE void StripProduct(StripArguments s, int64_t rows, int64_t vectors) {
   for (int64_t v = 0; v < vectors; v += kStripVectors) {

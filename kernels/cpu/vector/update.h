@@ -1,20 +1,21 @@
-// Updates of parameters: AdamW with moments in fp32, bf16 or blocks of 8 bits, SGD, and what tells
-// them to skip a step.
+// Optimizer updates: AdamW with moments in fp32, bf16 or 8-bit blocks, SGD, and the found_inf check
+// that skips a step.
 #pragma once
 
 #include <stdint.h>
 
 #include "base/device_api.h"
-#include "base/number_formats.h"
+#include "base/numeric/number_formats.h"
 #include "kernels/cpu/vector/simd.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// True if found_inf is set; the step must then change nothing.
 FT_INLINE bool Skips(const float* not_finite) {
   return not_finite != nullptr && not_finite[0] != 0.0F;
 }
 
-// What gradients are multiplied by: clipping, and the loss scale undone.
+// Factor of the gradients: clipping times the inverse of the loss scale.
 FT_INLINE float GradientFactor(const float* squared_norm, float max_norm, float loss_scale) {
   const float undo = loss_scale == 0.0F ? 1.0F : 1.0F / loss_scale;
   if (squared_norm == nullptr) return undo;
@@ -29,7 +30,7 @@ struct AdamFactors {
   float beta1, beta2, epsilon;
 };
 
-// Elements of one update: pointers of a range, with moments in fp32.
+// Pointers to a range of elements, with moments in fp32.
 struct AdamRange {
   float* param;
   const float* grad;
@@ -37,7 +38,7 @@ struct AdamRange {
   float* moment2;
 };
 
-// Elements [begin, end) decay by 1 - decay.
+// Updates elements [begin, end). Weights are multiplied by 1 - decay first (decoupled decay).
 FT_INLINE void AdamWPart(const AdamRange& r, const AdamFactors& f, float decay, int64_t begin,
                          int64_t end) {
   float* param = r.param + begin;
@@ -58,7 +59,7 @@ FT_INLINE void AdamWPart(const AdamRange& r, const AdamFactors& f, float decay, 
       });
 }
 
-// The first `decayed` of `elements` decay.
+// Updates `elements` elements, of which the first `decayed` decay.
 FT_INLINE void AdamWRange(const AdamRange& r, const AdamFactors& f, float decay, int64_t decayed,
                           int64_t elements) {
   const int64_t edge = Clamp(decayed, 0, elements);
@@ -66,7 +67,7 @@ FT_INLINE void AdamWRange(const AdamRange& r, const AdamFactors& f, float decay,
   AdamWPart(r, f, 0.0F, edge, elements);
 }
 
-// The largest |x|; NaN where one is.
+// Maximum of |x|; NaN if any value is NaN. Compares bit patterns, in which NaN is above infinity.
 FT_INLINE float LargestOf(const float* x, int64_t n) {
   uint32_t largest = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -76,11 +77,11 @@ FT_INLINE float LargestOf(const float* x, int64_t n) {
   return FloatOfBits(largest);
 }
 
-// top / x, or 0 where that has no meaning or may pass fp32: of a block of zeros, or of nothing
-// above 1e-35, all codes are 0.
+// top / x, or 0 if x is at most 1e-35 or NaN. A block without larger values then gets only zero
+// codes.
 FT_INLINE float InverseOf(float x, float top) { return x > 1e-35F ? top / x : 0.0F; }
 
-// Moments of one block in another format, as fp32 while they are updated.
+// Moments of one block, converted to fp32 for the update.
 struct MomentBlock {
   alignas(64) float first[FT_SCALE_BLOCK];
   alignas(64) float second[FT_SCALE_BLOCK];
@@ -102,6 +103,7 @@ FT_INLINE void StoreBf16(const FtAdamW& g, int64_t begin, int64_t n, const Momen
 constexpr DynamicTables kSignedCodes(0, 128);
 constexpr DynamicTables kUnsignedCodes(1, 255);
 
+// moment2 is stored as its square root, which halves its dynamic range.
 FT_INLINE void LoadCodes(const FtAdamW& g, int64_t begin, int64_t n, MomentBlock& block) {
   const uint8_t* first = static_cast<const uint8_t*>(g.moment1) + begin;
   const uint8_t* second = static_cast<const uint8_t*>(g.moment2) + begin;
@@ -135,6 +137,7 @@ FT_INLINE void StoreCodes(const FtAdamW& g, int64_t begin, int64_t n, const Mome
   }
 }
 
+// Bias correction in fp64. Skipped steps do not count as steps.
 FT_INLINE AdamFactors FactorsOf(const FtAdamW& g) {
   const double skipped = g.skipped == nullptr ? 0.0 : double{g.skipped[0]};
   const double step = static_cast<double>(g.step) - skipped;
@@ -149,6 +152,7 @@ FT_INLINE AdamFactors FactorsOf(const FtAdamW& g) {
   return f;
 }
 
+// Rounds the updated parameters stochastically to bf16, if the update asks for it.
 template <class Update>
 FT_INLINE void RoundParameters(const Update& g) {
   if (g.noise == 0) return;
@@ -156,6 +160,8 @@ FT_INLINE void RoundParameters(const Update& g) {
   for (int64_t i = 0; i < g.elements; ++i) param[i] = StochasticBf16(param[i], g.noise);
 }
 
+// fp32 moments are updated in place. Others are converted block by block through a buffer that
+// stays in the cache.
 inline void AdamW(const FtAdamW& g) {
   if (Skips(g.not_finite)) return;
   const AdamFactors f = FactorsOf(g);
@@ -184,6 +190,7 @@ inline void AdamW(const FtAdamW& g) {
   RoundParameters(g);
 }
 
+// One pass: reads parameter and gradient, writes the parameter.
 FT_INLINE void SgdPart(const FtSgd& g, float factor, float decay, int64_t begin, int64_t end) {
   float* param = Floats(g.param) + begin;
   const float* grad = Floats(g.grad) + begin;
@@ -194,6 +201,7 @@ FT_INLINE void SgdPart(const FtSgd& g, float factor, float decay, int64_t begin,
       });
 }
 
+// The split at `edge` keeps the decay out of the inner loop.
 inline void Sgd(const FtSgd& g) {
   if (Skips(g.not_finite)) return;
   const float factor = g.lr * GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
@@ -203,7 +211,7 @@ inline void Sgd(const FtSgd& g) {
   RoundParameters(g);
 }
 
-// What an update that is amended multiplied gradients by, and what it should have.
+// Gradient factors of an early update: the one it used (then) and the right one (now).
 struct AmendFactors {
   bool skips_then, skips_now;
   float then, now;
@@ -219,7 +227,9 @@ FT_INLINE AmendFactors AmendFactorsOf(const Amend& g) {
 
 FT_INLINE Vector NotNegative(Vector x) { return Max(x, Set(0.0F)); }
 
-// The moments are what the update left, and so is the way it went.
+// Applies the difference between the update with factor `now` and the one that ran. Decay is the
+// same in both, so it is not touched. moment2 is clamped at 0, because the subtraction may round
+// below it.
 FT_INLINE void AdamWRedo(const FtAdamW& g, const AdamFactors& f, const AmendFactors& amend) {
   float* param = Floats(g.param);
   const float* grad = Floats(g.grad);
@@ -240,6 +250,8 @@ FT_INLINE void AdamWRedo(const FtAdamW& g, const AdamFactors& f, const AmendFact
       });
 }
 
+// Reverts an update that must be skipped: inverts the three assignments of AdamWPart in reverse
+// order.
 FT_INLINE void AdamWUndo(const FtAdamW& g, const AdamFactors& f, float then, float decay,
                          int64_t begin, int64_t end) {
   float* param = Floats(g.param) + begin;
@@ -259,6 +271,7 @@ FT_INLINE void AdamWUndo(const FtAdamW& g, const AdamFactors& f, float then, flo
       });
 }
 
+// If the early update was skipped, the full update runs now.
 inline void AdamWAmend(const FtAdamWAmend& g) {
   const AmendFactors amend = AmendFactorsOf(g);
   if (amend.Alike()) return;
@@ -270,6 +283,7 @@ inline void AdamWAmend(const FtAdamWAmend& g) {
   AdamWUndo(g.update, f, amend.then, 0.0F, edge, g.update.elements);
 }
 
+// Inverts SgdPart: adds the step back, then undoes the decay.
 FT_INLINE void SgdUndo(const FtSgd& g, float factor, float decay, int64_t begin, int64_t end) {
   float* param = Floats(g.param) + begin;
   const float* grad = Floats(g.grad) + begin;
@@ -280,6 +294,8 @@ FT_INLINE void SgdUndo(const FtSgd& g, float factor, float decay, int64_t begin,
       });
 }
 
+// Three cases: the early update was skipped and must run now, it must be undone, or only its factor
+// was wrong. SGD is linear in the factor, so the last case is one more step with the difference.
 inline void SgdAmend(const FtSgdAmend& g) {
   const AmendFactors amend = AmendFactorsOf(g);
   if (amend.Alike()) return;
@@ -294,6 +310,7 @@ inline void SgdAmend(const FtSgdAmend& g) {
   SgdUndo(g.update, factor, 0.0F, edge, g.update.elements);
 }
 
+// Counts infinities and NaN by their exponent bits, which are all ones.
 inline void CountNotFinite(const FtCountNotFinite& g) {
   const float* x = Floats(g.x);
   int64_t count = 0;

@@ -1,9 +1,9 @@
-// Low-rank adapters beside the linears of a layer: two thin GEMMs each way. The rank's part of a
-// tensor-parallel sum goes through them as through the weight, so they need no collective of their
-// own: of a column-parallel linear d_inner is a part of a sum, and with it the gradient of A; of a
-// row-parallel one inner is, and with it the gradient of B. Those gradients are summed once a step
-// (BlockParameter::own_rows).
-#include "sim/program/blocks/layer_ops.h"
+// Low-rank adapters (LoRA, Hu et al. 2022) of a layer's linears: two thin GEMMs each way. A rank's
+// part of a tensor-parallel sum passes through them as through the weight, so they add no
+// collective to the layer. In a column-parallel linear d_inner is partial, and with it the gradient
+// of A. In a row-parallel linear inner is partial, and with it the gradient of B. Those gradients
+// are all-reduced over tp once a step (BlockParameter::own_rows).
+#include "sim/program/blocks/layer/layer_ops.h"
 
 namespace foretrain {
 namespace {
@@ -25,6 +25,7 @@ Layer::AdapterSizes Layer::SizesOf(AdaptedLinear linear) const {
   }
 }
 
+// Slots are made on first use, so that a block without a given adapter has no unused slots.
 Layer::AdapterParameters Layer::ParametersOfAdapter(AdaptedLinear linear) {
   AdapterParameters& known = adapters_[linear];
   if (known.a == kNoSlot) {
@@ -35,6 +36,7 @@ Layer::AdapterParameters Layer::ParametersOfAdapter(AdaptedLinear linear) {
   return known;
 }
 
+// inner = alpha / r * x A^T. The scale is applied here, on r columns, not on the wide output.
 void Layer::AdapterInner(AdaptedLinear linear, const std::string& name, std::int16_t in,
                          std::int16_t inner_out, std::int64_t count) {
   if (lora_rank == 0) return;
@@ -45,10 +47,11 @@ void Layer::AdapterInner(AdaptedLinear linear, const std::string& name, std::int
       b.WeightForProduct(name + ".lora_A.weight", ParametersOfAdapter(linear).a, lora_rank, width);
   Op& op = b.Gemm(name + ".lora_A", of_in, of_a, kNoSlot, Out(inner_out));
   op.trans_b = true;
-  op.scale = LoraScale(context.plan);
+  op.Set(Attribute::kFactor, LoraScale(context.plan));
   op.shape = {.rows = count, .cols = lora_rank, .inner = width};
 }
 
+// y += inner B^T, directly onto the base linear's output.
 void Layer::AdapterForward(AdaptedLinear linear, const std::string& name, std::int16_t in,
                            std::int16_t inner_out, std::int16_t y, std::int64_t count) {
   if (lora_rank == 0) return;
@@ -64,6 +67,7 @@ void Layer::AdapterForward(AdaptedLinear linear, const std::string& name, std::i
   op.shape = {.rows = count, .cols = width, .inner = lora_rank};
 }
 
+// d_inner = alpha / r * dy B, then dx += d_inner A. d_inner is also read by the gradient of A.
 void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, std::int16_t dy,
                                  std::int16_t d_inner, std::int16_t dx, std::int64_t count) {
   if (lora_rank == 0) return;
@@ -74,7 +78,7 @@ void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, 
   const ProductOperand of_b =
       b.WeightForProduct(name + ".lora_B.weight", of.b, size.out, lora_rank);
   Op& through_b = b.Gemm(name + ".lora_B", of_dy, of_b, kNoSlot, Out(d_inner));
-  through_b.scale = LoraScale(context.plan);
+  through_b.Set(Attribute::kFactor, LoraScale(context.plan));
   through_b.shape = {.rows = count, .cols = lora_rank, .inner = size.out};
   const ProductOperand of_inner = b.ForProduct({name + ".lora_A.output_grad", lora_rank}, d_inner,
                                                OperandRole::kOutputGradient);
@@ -84,6 +88,7 @@ void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, 
   through_a.shape = {.rows = count, .cols = size.in, .inner = lora_rank};
 }
 
+// dB = dy^T inner and dA = d_inner^T x; both inner tensors already contain alpha / r.
 void Layer::AdapterWeightGradient(AdaptedLinear linear, const std::string& name,
                                   const AdapterTensors& of, std::int64_t count, bool accumulate) {
   if (lora_rank == 0) return;

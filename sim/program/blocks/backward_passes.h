@@ -1,4 +1,4 @@
-// All passes of a layer's backward from one writing of it, for who asks for several of them.
+// BackwardPasses writes a layer's backward once and cuts several passes from it.
 #pragma once
 
 #include "sim/program/blocks/block_builder.h"
@@ -9,10 +9,11 @@ namespace foretrain {
 // Borrows model and plan of the context.
 class BackwardPasses {
  public:
-  // `request` is of a layer, its pass whichever of a backward's.
+  // `request`: of a layer; any pass of its backward.
   BackwardPasses(const BlockContext& context, const BlockRequest& request);
 
-  // BuildBlock's for kBackward, kBackwardInput or kBackwardWeight, but for the block's name.
+  // Same block as BuildBlock returns for kBackward, kBackwardInput or kBackwardWeight, except for
+  // the block's name.
   Block Of(Pass pass) const;
 
  private:

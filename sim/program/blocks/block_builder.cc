@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "sim/program/ops/op_kinds.h"
 
 namespace foretrain {
 
@@ -15,6 +16,8 @@ std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Categor
                 category, role, index);
 }
 
+// Formats with separate scales remember their element count: bytes alone do not tell codes from
+// scales.
 std::int16_t BlockBuilder::SlotIn(NumberFormat format, std::string name, std::int64_t elements,
                                   Category category, SlotRole role, int index) {
   const std::int64_t bytes = BytesIn(format, elements);
@@ -51,6 +54,8 @@ std::int16_t BlockBuilder::PackedSlot(std::string name, std::vector<PackedTensor
   return slot;
 }
 
+// A view keeps the category and the format of its parameter, so that memory accounting and kernels
+// treat both alike.
 std::int16_t BlockBuilder::PackedView(std::string name, std::int16_t of,
                                       const PackedTensor& tensor) {
   TensorSlot slot = block_.slots[static_cast<std::size_t>(of)];
@@ -63,6 +68,8 @@ std::int16_t BlockBuilder::PackedView(std::string name, std::int16_t of,
   return Add(std::move(slot));
 }
 
+// A view of a view is stored as a view of the tensor: base chains have one link, which Overlap and
+// lowering rely on.
 std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t first,
                                 std::int64_t elements, std::int64_t per_rank) {
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
@@ -81,6 +88,8 @@ std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t 
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 
+// The op takes its format from the block's defaults. Writing a slot makes casts of the old values
+// stale, so they are forgotten here and the next product casts again.
 Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
                       std::initializer_list<Operand> operands) {
   Op op;
@@ -91,7 +100,7 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
   op.operand_count = static_cast<std::int32_t>(operands.size());
   block_.operands.insert(block_.operands.end(), operands.begin(), operands.end());
   op.formats = FormatsOf(block_, op);
-  if (kind == OpKind::kGemm || kind == OpKind::kGroupedGemm) op.format = formats_.products;
+  if (IsProduct(kind)) op.format = formats_.products;
   if (op_class == OpClass::kAttention) op.format = formats_.attention;
   for (const Operand& operand : operands) {
     if (operand.access == Access::kRead) continue;
@@ -104,15 +113,22 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
   return block_.ops.back();
 }
 
+Op& BlockBuilder::Add(OpKind kind, std::string name, std::initializer_list<Operand> operands) {
+  return Add(kind, ClassOf(kind), std::move(name), operands);
+}
+
+// Scale operands are left out if neither side has any, so that plain GEMMs have four operands.
 Op& BlockBuilder::Gemm(const std::string& name, const ProductOperand& a, const ProductOperand& b,
                        std::int16_t bias, Operand c) {
   if (a.scales == kNoSlot && b.scales == kNoSlot) {
-    return Add(OpKind::kGemm, OpClass::kGemm, name, {In(a.numbers), In(b.numbers), In(bias), c});
+    return Add(OpKind::kGemm, name, {In(a.numbers), In(b.numbers), In(bias), c});
   }
-  return Add(OpKind::kGemm, OpClass::kGemm, name,
+  return Add(OpKind::kGemm, name,
              {In(a.numbers), In(b.numbers), In(bias), c, In(a.scales), In(b.scales)});
 }
 
+// The three GEMMs of a linear: forward 2 * rows * out * in FLOPs, and as many for each of the two
+// gradients. Every operand passes through a cast first, which is free if the formats agree.
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
                           std::int64_t in, bool adds) {
@@ -135,6 +151,8 @@ void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
   op.shape = {.rows = rows, .cols = in, .inner = out};
 }
 
+// dw = dy^T x reduces over rows, hence the Columns roles. Either gradient is skipped if its
+// parameter is absent or frozen.
 void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                                         std::int16_t weight_grad, std::int16_t bias_grad,
                                         std::int64_t rows, std::int64_t out, std::int64_t in,
@@ -156,12 +174,14 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
 void BlockBuilder::BiasGradient(const std::string& name, std::int16_t dy, std::int16_t bias_grad,
                                 std::int64_t rows, std::int64_t out, bool accumulate) {
   if (bias_grad == kNoSlot) return;
-  Op& sum = Add(OpKind::kBiasGrad, OpClass::kMemoryBound, name + ".bias_grad",
+  Op& sum = Add(OpKind::kBiasGrad, name + ".bias_grad",
                 {In(dy), accumulate ? InOut(bias_grad) : Out(bias_grad)});
   sum.accumulate = accumulate;
   sum.shape = {.rows = rows, .cols = out};
 }
 
+// Collectives run on the tp queue, not the compute queue: compute continues until an op reads the
+// result.
 Op& BlockBuilder::TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
                                std::int64_t elements) {
   Op& op = Add(kind, OpClass::kTpComm, name, {in, out});
@@ -185,6 +205,9 @@ void BlockBuilder::TpAllGather(const std::string& name, std::int16_t shard, std:
   TpCollective(OpKind::kAllGather, name, In(shard), Out(whole), elements);
 }
 
+// Codes are gathered instead of numbers: a half or less of the bytes. A per-tensor scale is already
+// the same on all ranks (CastTogether) and stays where it is. Scales of blocks are gathered by a
+// second collective.
 std::int16_t BlockBuilder::TpGathered(const std::string& name, std::int16_t own,
                                       std::int64_t elements) {
   const NumberFormat format = FormatOf(own);
@@ -212,6 +235,8 @@ std::int16_t BlockBuilder::TpGathered(const std::string& name, std::int16_t own,
   return whole;
 }
 
+// Bases come before their views in `part`, so one pass renumbers all slots. The cast tables are
+// cleared because their keys no longer describe which half wrote a cast.
 void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
                           const std::function<std::int16_t(TensorSlot&)>& place) {
   std::vector<std::int16_t> placed;
@@ -252,8 +277,8 @@ void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
 
 Block BlockBuilder::Take(Pass half) const {
   if (half != Pass::kBackwardInput && half != Pass::kBackwardWeight) return block_;
-  // Which halves touch each slot, itself or through a view, decides whether a temporary must
-  // outlive its half.
+  // A slot counts as touched if an op uses it or a view of it. A temporary touched by both halves
+  // must outlive the first one, so it becomes a saved tensor.
   std::vector<bool> in_half(block_.slots.size()), in_other(block_.slots.size());
   for (std::size_t i = 0; i < block_.ops.size(); ++i) {
     const Op& op = block_.ops[i];

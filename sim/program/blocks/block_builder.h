@@ -1,5 +1,6 @@
-// Writes a Block down op by op, and cuts a backward block into its input-gradient and
-// weight-gradient halves. Leaves out which ops a block has: layer.cc, embedding.cc, head.cc.
+// BlockBuilder appends ops and slots to a Block and cuts a backward block into its input-gradient
+// and weight-gradient halves (zero-bubble schedules). Which ops a block has: layer.cc,
+// embedding.cc, head.cc.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 #include <vector>
 
 #include "sim/program/blocks/packed_tensors.h"
-#include "sim/program/op.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
 inline constexpr std::int64_t kFloatBytes = 4;
-// A saved tensor that exists only because the backward was cut in two has this plus its slot
+// Index of a saved tensor that exists only because the backward was cut in two: this plus its slot
 // number.
 inline constexpr int kFirstHeld = 1024;
 
@@ -25,15 +26,15 @@ constexpr Operand In(std::int16_t slot) { return {slot, Access::kRead}; }
 constexpr Operand Out(std::int16_t slot) { return {slot, Access::kWrite}; }
 constexpr Operand InOut(std::int16_t slot) { return {slot, Access::kReadWrite}; }
 
-// Formats of a block's tensors and ops, where nothing else is said of one.
+// Default formats of a block's tensors and ops.
 struct BlockFormats {
   NumberFormat activations = NumberFormat::kFp32;
-  NumberFormat products = NumberFormat::kFp32;   // what GEMMs compute in, and read
-  NumberFormat attention = NumberFormat::kFp32;  // what attention computes in
+  NumberFormat products = NumberFormat::kFp32;   // arithmetic and operands of GEMMs
+  NumberFormat attention = NumberFormat::kFp32;  // arithmetic of attention
 };
 
-// Which operand of a linear's products a tensor is. Columns: of the product that makes the weight's
-// gradient, whose depth are rows.
+// The operand of a linear's GEMMs that a tensor is. The Columns roles belong to the weight
+// gradient's GEMM, whose reduction runs over rows.
 enum class OperandRole : std::uint8_t {
   kInput,
   kOutputGradient,
@@ -42,14 +43,15 @@ enum class OperandRole : std::uint8_t {
   kOutputGradientColumns,
 };
 
-// What a product reads: numbers or codes, and the scales of the codes, or kNoSlot.
+// Operand of a GEMM: numbers or codes, and the scales of the codes (kNoSlot if the codes carry
+// their own).
 struct ProductOperand {
   std::int16_t numbers = kNoSlot;
   std::int16_t scales = kNoSlot;
 };
 
-// How a tensor is cast for a product: what its op's name begins with, the numbers of a row, and who
-// says how many of the rows there are, or kNoSlot.
+// Describes the cast of a tensor for a GEMM: the prefix of the op's name, the numbers in a row, and
+// the counts tensor that says how many rows are valid (kNoSlot: all of them).
 struct CastRequest {
   std::string name;
   std::int64_t cols = 0;
@@ -62,17 +64,17 @@ class BlockBuilder {
     block_.name = std::move(name);
   }
 
-  // A tensor of `elements` numbers in the format of activations, ids, targets and loss in 4 bytes;
-  // none (and kNoSlot) when elements == 0.
+  // Adds a slot of `elements` numbers in the format of activations; ids, targets, losses and loads
+  // have 4 bytes each. Returns kNoSlot if elements == 0.
   std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
                     int index = 0);
-  // The same in a format of its own.
+  // The same in a given format.
   std::int16_t SlotIn(NumberFormat format, std::string name, std::int64_t elements,
                       Category category, SlotRole role, int index = 0);
-  // The same for a tensor of which the bytes are given.
+  // The same with a given size in bytes.
   std::int16_t SlotOfBytes(std::string name, std::int64_t bytes, Category category, SlotRole role,
                            int index = 0);
-  // A tensor as it is described.
+  // Adds the slot as given.
   std::int16_t Add(TensorSlot slot);
   std::int16_t Temporary(std::string name, std::int64_t elements) {
     return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
@@ -81,52 +83,55 @@ class BlockBuilder {
                            Category category = Category::kWorkspace) {
     return SlotIn(format, std::move(name), elements, category, SlotRole::kTemporary);
   }
-  // Of a parameter in 4 bits.
+  // Adds the slot of a parameter stored in 4 bits (NF4), made of `tensors`.
   std::int16_t PackedSlot(std::string name, std::vector<PackedTensor> tensors, Category category,
                           SlotRole role, int index);
   NumberFormat FormatOf(std::int16_t slot) const {
     return block_.slots[static_cast<std::size_t>(slot)].format;
   }
   const BlockFormats& formats() const { return formats_; }
-  // What GEMMs from here on compute in.
+  // Sets the format of GEMMs added from here on.
   void ComputeIn(NumberFormat products) { formats_.products = products; }
-  // Part of the tensor of `of`, which may be a view: `elements` from `first` on, and `per_rank`
-  // further for each tp coordinate.
+  // A view of `of`, itself a tensor or a view: `elements` numbers from `first` on, shifted by
+  // `per_rank` numbers for each tp coordinate.
   std::int16_t View(std::string name, std::int16_t of, std::int64_t first, std::int64_t elements,
                     std::int64_t per_rank = 0);
 
-  // All ops are of this half.
+  // Assigns all ops added so far to this half.
   void AllIn(Pass half) { halves_.assign(halves_.size(), half); }
-  // The ops added from here on belong to this half of a backward (kBackwardInput, kBackwardWeight).
+  // Assigns the ops added from here on to this half of a backward: kBackwardInput or
+  // kBackwardWeight.
   void Half(Pass half) { half_ = half; }
 
-  // An op that reads and writes `operands` in the order op.h lists for its kind. The reference
-  // holds until the next Add.
+  // Adds an op with `operands` in the order that the table of ops lists for its kind. The reference
+  // is valid until the next Add. The second form takes the class from the kind, which must be
+  // arithmetic.
   Op& Add(OpKind kind, OpClass op_class, std::string name, std::initializer_list<Operand> operands);
+  Op& Add(OpKind kind, std::string name, std::initializer_list<Operand> operands);
 
-  // The op that was added last.
+  // The last op added.
   Op& Last() { return block_.ops.back(); }
 
-  // The numbers of `from`, in rows of `cols`, in the format of `to`, which is as long; the op is
-  // called `name`. counts: as of CastRequest.
+  // Casts `from`, in rows of `cols`, to the format of `to`, which has as many numbers. `name`: of
+  // the op. `counts`: as in CastRequest.
   void Cast(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t cols = 0,
             std::int16_t counts = kNoSlot);
-  // The same with the largest number of all tensor-parallel ranks for a scale that is of a whole
-  // tensor: of rows that they gather from each other.
+  // The same, but a per-tensor scale is the maximum over all tp ranks. Rows that the ranks
+  // all-gather must share one scale.
   void CastTogether(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t cols);
-  // What a GEMM reads of a tensor: itself or, where its format is another one than products have, a
-  // cast of it that lies under `category`, made once by an op called `name`.cast.
+  // The operand that a GEMM reads for `tensor`: the tensor itself if it has the products' format.
+  // Else a cast under `category`, made once by an op called `name`.cast.
   std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
                           Category category = Category::kWorkspace);
   ProductOperand ForProduct(const CastRequest& request, std::int16_t tensor, OperandRole role);
   // Codes and scales of a tensor that has both, or of a view of one.
   ProductOperand PartsOf(std::int16_t tensor);
-  // The parts of the tensor that begin at these numbers are cast one by one, each with a scale of
-  // its own where that is of a tensor.
+  // Declares that the parts of the tensor beginning at these numbers are cast one by one. With
+  // per-tensor scaling each part then has its own scale.
   void CutAt(std::int16_t tensor, std::vector<std::int64_t> firsts);
 
-  // The same of a weight of `elements` numbers, which may have 4 bits: each of its tensors is made
-  // wide by an op called `name`.dequantize, of several with its number behind.
+  // ForProduct for a weight [out, in], which may be stored in 4 bits. Each of its packed tensors is
+  // then dequantized by an op called `name`.dequantize, numbered if there are several.
   ProductOperand WeightForProduct(const std::string& name, std::int16_t weight, std::int64_t out,
                                   std::int64_t in);
 
@@ -142,49 +147,50 @@ class BlockBuilder {
   void LinearInputGradient(const std::string& name, std::int16_t dy, std::int16_t weight,
                            std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in,
                            bool adds = false);
-  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy; either if
-  // there is one
+  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy. Either is
+  // skipped if its slot is kNoSlot.
   void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                             std::int16_t weight_grad, std::int16_t bias_grad, std::int64_t rows,
                             std::int64_t out, std::int64_t in, bool accumulate);
-  // dbias[out] (+)= column sums of dy[rows, out], if there is one
+  // dbias[out] (+)= column sums of dy[rows, out]; nothing if there is no bias gradient.
   void BiasGradient(const std::string& name, std::int16_t dy, std::int16_t bias_grad,
                     std::int64_t rows, std::int64_t out, bool accumulate);
-  // Collectives over the tensor-parallel group on its queue; `elements`: of the whole. The
-  // all-reduce is in place.
+  // Collectives over the tensor-parallel group on its queue. `elements` counts the whole tensor.
+  // The all-reduce is in place.
   Op& TpAllReduce(const std::string& name, std::int16_t tensor, std::int64_t elements);
   void TpReduceScatter(const std::string& name, std::int16_t whole, std::int16_t shard,
                        std::int64_t elements);
   void TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
                    std::int64_t elements);
-  // All ranks' parts of `own`, `elements` in all, as a temporary called `name`, in codes where they
-  // are.
+  // All-gathers `own` over the tp group into a temporary called `name` of `elements` numbers. If
+  // `own` is in codes, the codes are gathered.
   std::int16_t TpGathered(const std::string& name, std::int16_t own, std::int64_t elements);
 
-  // Adds the tensors and ops of another block that is being written down, in the halves that they
-  // belong to there. `place` says which tensor of this block one of the part's is; kNoSlot: one of
-  // its own, as `place` leaves it. Names get the prefix.
+  // Appends another block's slots and ops, keeping their halves. `place` maps a slot of `part` to a
+  // slot of this block; if it returns kNoSlot, a new slot is added as `place` left it. Names get
+  // the prefix.
   void Splice(const BlockBuilder& part, const std::string& prefix,
               const std::function<std::int16_t(TensorSlot&)>& place);
 
-  // The block: all of it for kBackward and for passes that have no halves, else the ops of `half`.
-  // A temporary that one half writes and the other reads becomes a saved tensor of both.
+  // The finished block: all ops for kBackward and for passes without halves, else the ops of
+  // `half`. A temporary that one half writes and the other reads becomes a saved tensor of both.
   Block Take(Pass half = Pass::kBackward) const;
 
  private:
-  // One of the tensors of a parameter in 4 bits.
+  // View of one packed tensor of a parameter in 4 bits.
   std::int16_t PackedView(std::string name, std::int16_t of, const PackedTensor& tensor);
-  // A cast that was made before of the tensor, or kNoSlot.
+  // An earlier cast of the tensor that is still valid, or kNoSlot.
   std::int16_t KnownCast(std::int16_t tensor, NumberFormat format) const;
-  // What the cast of an operand is, with its scales, and its codes.
+  // Format in which an operand of this role is read, scales included.
   NumberFormat CastFormat(OperandRole role) const;
-  // Whether the tensor is codes with scales that lie elsewhere.
+  // True if the tensor is codes with separate scales.
   bool HasParts(std::int16_t tensor) const {
     return parts_.contains(tensor) || HasScalesApart(FormatOf(tensor));
   }
   void MakeParts(std::int16_t tensor, NumberFormat codes);
   std::int16_t CastSlot(const CastRequest& request, std::int16_t tensor, OperandRole role);
-  // Bytes of a tensor, as one of `format`; and part of one with parts.
+  // BytesOf: a byte range of a tensor, read in `format`. ViewOfCodes: a view of a tensor that has
+  // codes and scales.
   std::int16_t BytesOf(std::string name, std::int16_t of, NumberFormat format, std::int64_t offset,
                        std::int64_t bytes);
   std::int16_t ViewOfCodes(std::string name, std::int16_t of, std::int64_t first,
@@ -194,17 +200,17 @@ class BlockBuilder {
 
   Block block_;
   BlockFormats formats_;
-  // For products: by slot, format, and by half, because an input half reads nothing of the weight
-  // half.
+  // Casts for GEMMs, by slot, format and half. The half counts because an input half must read
+  // nothing that the weight half writes.
   std::map<std::tuple<std::int16_t, NumberFormat, bool>, std::int16_t> casts_;
-  // Of tensors with scales apart, and of views of their codes.
+  // Codes and scales, by slot: of tensors with separate scales and of views of their codes.
   struct Parts {
     ProductOperand at = {};
     NumberFormat format = NumberFormat::kFp8Tensor;
-    std::vector<std::int64_t> firsts = {};  // of CutAt, of which each has a scale
+    std::vector<std::int64_t> firsts = {};  // first numbers given to CutAt; each part has a scale
   };
   std::map<std::int16_t, Parts> parts_;
-  std::map<std::int16_t, std::int64_t> elements_;             // of tensors with scales apart
+  std::map<std::int16_t, std::int64_t> elements_;  // numbers of tensors with separate scales
   std::map<std::int16_t, std::vector<PackedTensor>> packed_;  // by slot, of parameters in 4 bits
   std::vector<Pass> halves_;                                  // one per op
   Pass half_ = Pass::kNone;

@@ -1,5 +1,5 @@
-// Casts of what products read. Codes of 8 bits and their scales are one tensor, codes first, so
-// that it is kept, moved and freed as one; ops read and write views of the two.
+// Casts of GEMM operands. Codes of 8 bits and their scales are one tensor, codes first, so that
+// both are kept, moved and freed together; ops access them through two views.
 #include <utility>
 
 #include "base/checked.h"
@@ -11,14 +11,17 @@ namespace {
 
 constexpr std::int64_t Words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
-// Gradients have more range and less mantissa where one scale serves a tensor (Micikevicius et al.
-// 2022, s. 3); where each block has one, e4m3 is enough (DeepSeek-AI 2024, s. 3.3.2).
+// Gradients use e5m2, with more range and less mantissa, if one scale serves a whole tensor
+// (Micikevicius et al. 2022, s. 3). With a scale for each block, e4m3 is enough (DeepSeek-AI 2024,
+// s. 3.3.2).
 NumberFormat CodesOf(NumberFormat format, OperandRole role) {
   const bool gradient =
       role == OperandRole::kOutputGradient || role == OperandRole::kOutputGradientColumns;
   return gradient && format == NumberFormat::kFp8Tensor ? NumberFormat::kE5m2 : NumberFormat::kE4m3;
 }
 
+// Number of scales: one for 128 numbers of a row or a column, one for a tile of 128 x 128, or one
+// for the tensor.
 std::int64_t ScalesOf(NumberFormat format, std::int64_t rows, std::int64_t cols) {
   switch (format) {
     case NumberFormat::kFp8Block:
@@ -34,8 +37,8 @@ std::int64_t ScalesOf(NumberFormat format, std::int64_t rows, std::int64_t cols)
 
 }  // namespace
 
-// Of blocks the depth of each product runs along blocks: rows of x and dy forward and for the input
-// gradient, their columns for the weight's gradient.
+// Scaling blocks run along the reduction dimension of each GEMM. That dimension is the row of x and
+// dy in the forward and the input gradient, and the column of both in the weight gradient.
 NumberFormat BlockBuilder::CastFormat(OperandRole role) const {
   if (formats_.products != NumberFormat::kFp8Block) return formats_.products;
   if (role == OperandRole::kWeight) return NumberFormat::kFp8Tile;
@@ -62,8 +65,8 @@ void BlockBuilder::MakeParts(std::int16_t tensor, NumberFormat codes) {
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(tensor)];
   const std::int64_t elements = elements_.at(tensor), end = Words(elements);
   Parts parts{.format = whole.format};
-  // With what lies between codes and scales, so that whoever reads all of the tensor reads nothing
-  // that was not written.
+  // The view of codes includes the padding before the scales, so that a reader of the whole tensor
+  // reads no unwritten byte.
   parts.at.numbers = BytesOf(whole.name + ".codes", tensor, codes, 0, end);
   parts.at.scales =
       BytesOf(whole.name + ".scales", tensor, NumberFormat::kFp32, end, whole.bytes - end);
@@ -74,7 +77,7 @@ void BlockBuilder::MakeParts(std::int16_t tensor, NumberFormat codes) {
 ProductOperand BlockBuilder::PartsOf(std::int16_t tensor) {
   if (!parts_.contains(tensor)) MakeParts(tensor, NumberFormat::kE4m3);
   const Parts& parts = parts_.at(tensor);
-  FT_CHECK(parts.firsts.empty());  // else each part has a scale, and a view is asked for
+  FT_CHECK(parts.firsts.empty());  // with several scales the caller must ask for a view
   return parts.at;
 }
 
@@ -86,6 +89,9 @@ void BlockBuilder::CutAt(std::int16_t tensor, std::vector<std::int64_t> firsts) 
   parts_.at(tensor).firsts = std::move(firsts);
 }
 
+// The scales of a view depend on the layout. After CutAt the part's own scale is picked. With
+// blocks along rows the scales are a range too, if the view begins on a block; a single scale is
+// shared. The last view takes the padding.
 std::int16_t BlockBuilder::ViewOfCodes(std::string name, std::int16_t of, std::int64_t first,
                                        std::int64_t elements) {
   if (!parts_.contains(of)) MakeParts(of, NumberFormat::kE4m3);
@@ -109,28 +115,31 @@ std::int16_t BlockBuilder::ViewOfCodes(std::string name, std::int16_t of, std::i
   return part.at.numbers;
 }
 
+// Formats whose scales travel with the codes need one output, the others two. If the source has
+// scales of its own, or if a counts tensor limits the rows, both are further operands.
 void BlockBuilder::Cast(const std::string& name, std::int16_t from, std::int16_t to,
                         std::int64_t cols, std::int16_t counts) {
   const ProductOperand source = HasParts(from) ? PartsOf(from) : ProductOperand{from, kNoSlot};
   const std::int64_t elements = ElementsIn(
       FormatOf(source.numbers), block_.slots[static_cast<std::size_t>(source.numbers)].bytes);
   if (!HasParts(to)) {
-    Op& op = Add(OpKind::kQuantize, OpClass::kMemoryBound, name, {In(from), Out(to)});
+    Op& op = Add(OpKind::kQuantize, name, {In(from), Out(to)});
     op.format = FormatOf(to);
     op.shape = {.rows = 1, .elements = elements};
     return;
   }
   const ProductOperand made = PartsOf(to);
   const bool plain = source.scales == kNoSlot && counts == kNoSlot;
-  Op& op = plain ? Add(OpKind::kQuantize, OpClass::kMemoryBound, name,
-                       {In(from), Out(made.numbers), Out(made.scales)})
-                 : Add(OpKind::kQuantize, OpClass::kMemoryBound, name,
+  Op& op = plain ? Add(OpKind::kQuantize, name, {In(from), Out(made.numbers), Out(made.scales)})
+                 : Add(OpKind::kQuantize, name,
                        {In(source.numbers), Out(made.numbers), Out(made.scales), In(source.scales),
                         In(counts)});
   op.format = parts_.at(to).format;
   op.shape = {.rows = 1, .cols = cols, .elements = elements};
 }
 
+// Three ops: this rank's scale, its maximum over the tp group (one number), then the codes. Formats
+// with a scale for each block need no collective.
 void BlockBuilder::CastTogether(const std::string& name, std::int16_t from, std::int16_t to,
                                 std::int64_t cols) {
   if (FormatOf(to) != NumberFormat::kFp8Tensor) return Cast(name, from, to, cols);
@@ -138,7 +147,7 @@ void BlockBuilder::CastTogether(const std::string& name, std::int16_t from, std:
   const TensorSlot& source = block_.slots[static_cast<std::size_t>(from)];
   const std::int64_t elements = ElementsIn(source.format, source.bytes);
   const auto quantize = [&](const std::string& op_name, Operand codes, Operand scales) {
-    Op& op = Add(OpKind::kQuantize, OpClass::kMemoryBound, op_name, {In(from), codes, scales});
+    Op& op = Add(OpKind::kQuantize, op_name, {In(from), codes, scales});
     op.format = NumberFormat::kFp8Tensor;
     op.shape = {.rows = 1, .cols = cols, .elements = elements};
   };
@@ -147,6 +156,7 @@ void BlockBuilder::CastTogether(const std::string& name, std::int16_t from, std:
   quantize(name, Out(made.numbers), In(made.scales));
 }
 
+// The cast is recorded under the current half, so that later products of this half reuse it.
 std::int16_t BlockBuilder::ForProduct(const std::string& name, std::int16_t tensor,
                                       Category category) {
   const TensorSlot source = block_.slots[static_cast<std::size_t>(tensor)];
@@ -175,6 +185,8 @@ std::int16_t BlockBuilder::CastSlot(const CastRequest& request, std::int16_t ten
   return cast;
 }
 
+// A tensor that is already in the wanted layout is read directly. Rows and columns need different
+// layouts, so with block scales x and dy are cast twice, once for each GEMM that reads them.
 ProductOperand BlockBuilder::ForProduct(const CastRequest& request, std::int16_t tensor,
                                         OperandRole role) {
   const NumberFormat wanted = CastFormat(role);
@@ -191,6 +203,8 @@ ProductOperand BlockBuilder::ForProduct(const CastRequest& request, std::int16_t
   return PartsOf(cast);
 }
 
+// The weight half may reuse casts of the input half, which runs first; the reverse would read bytes
+// not yet written.
 std::int16_t BlockBuilder::KnownCast(std::int16_t tensor, NumberFormat format) const {
   for (const bool in_weight_half : {false, true}) {
     const auto made = casts_.find({tensor, format, in_weight_half});
@@ -200,6 +214,9 @@ std::int16_t BlockBuilder::KnownCast(std::int16_t tensor, NumberFormat format) c
   return kNoSlot;
 }
 
+// NF4 weights are dequantized to the products' format before their first use in a half (QLoRA,
+// Dettmers et al. 2023). The wide copy is a temporary: the frozen base never exists in 16 bits as a
+// whole.
 ProductOperand BlockBuilder::WeightForProduct(const std::string& name, std::int16_t weight,
                                               std::int64_t out, std::int64_t in) {
   if (FormatOf(weight) != NumberFormat::kNf4) {
@@ -217,8 +234,7 @@ ProductOperand BlockBuilder::WeightForProduct(const std::string& name, std::int1
     const std::int16_t from = alone ? weight : PackedView(tensor + number, weight, parts[i]);
     const std::int16_t to =
         alone ? wide : View(tensor + ".wide" + number, wide, first, parts[i].elements);
-    Op& op = Add(OpKind::kDequantize, OpClass::kMemoryBound, name + ".dequantize" + number,
-                 {In(from), Out(to)});
+    Op& op = Add(OpKind::kDequantize, name + ".dequantize" + number, {In(from), Out(to)});
     op.format = NumberFormat::kNf4;
     op.shape = {.rows = 1, .elements = parts[i].elements};
     first += parts[i].elements;

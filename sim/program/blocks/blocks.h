@@ -1,42 +1,43 @@
-// The ops of each model block for each pass, as executed graphs: pure functions of the model's
-// shape and the plan. Leaves out which instruction runs when: sim/program/schedules and lower.
+// Builds the ops of each model block for each pass, as executed graphs: pure functions of the
+// model's shape and the plan. Which instruction runs when: sim/program/schedules and
+// sim/program/lower.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/parameters.h"
-#include "sim/program/op.h"
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
-// All that a block's ops depend on.
+// Everything that a block's ops depend on.
 struct BlockContext {
   const ModelSpec& model;
   const Plan& plan;
-  bool shared_table = false;  // embedding and tied head lie on one rank and add to one gradient
-  std::int64_t window = 0;    // of the layer's attention, by BuildBlock
-  bool local = false;         // the layer is one of those that the model's window is for
+  bool shared_table = false;  // tied table: embedding and head on one rank share a gradient
+  std::int64_t window = 0;    // of the layer's attention, set by BuildBlock; 0: none
+  bool local = false;         // the layer uses the model's sliding window
 
-  // Rows that linears and attention work on, and those of norms and residuals: with sequence
-  // parallelism each tensor-parallel rank has a share of them, in rank order.
+  // Rows: tokens that linears and attention work on. OwnRows: tokens that norms and residuals work
+  // on; with sequence parallelism each tp rank has 1 / tp of the rows, in rank order.
   std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
   std::int64_t OwnRows() const { return plan.sequence_parallel ? Rows() / plan.tp : Rows(); }
 };
 
-// Formats of a layer's block, and of embedding and head, whose products are never of 8 bits.
+// Formats of a layer's block, and of embedding and head, whose products are never in 8 bits.
 BlockFormats LayerFormats(const Plan& plan);
 BlockFormats WideFormats(const Plan& plan);
 
-// Elements of the activations between two blocks on one rank.
+// Elements of the activations that one rank passes from a block to the next.
 inline std::int64_t BoundaryElements(const ModelSpec& model, const Plan& plan) {
   return BlockContext{model, plan}.OwnRows() * model.hidden;
 }
 
-// Which template: all that tells one block of a program from another.
+// Identifies a block template among those of a program.
 struct BlockRequest {
   BlockKind kind = BlockKind::kLayer;
   Pass pass = Pass::kForward;
@@ -44,23 +45,24 @@ struct BlockRequest {
   bool accumulate = false;
   // A head's forward adds to the loss of earlier micro-batches.
   bool adds_loss = false;
-  // What a layer's backward computes again.
+  // Tensors that a layer's backward recomputes.
   RecomputeKind recompute = RecomputeKind::kNone;
-  // As `accumulate`, of experts: those that one rank alone holds are summed with nobody.
+  // Like `accumulate`, for expert weights. It differs from `accumulate` if one rank alone holds an
+  // expert, so that no gradient reduction covers it.
   bool accumulate_experts = false;
-  // A layer's queries see all tokens before them in spite of the model's window.
+  // The layer attends to all earlier tokens although the model has a window.
   bool global = false;
 };
 
-// Whether the layer that is block `block` is such a one.
-// Layers of both kinds are alike where the window holds the sequence and positions turn alike.
+// True if block `block` is a layer with global attention and its template differs from a local one.
+// They are the same if the window covers the sequence and both use the same rotary base.
 inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
   const bool unlike = model.local_rope_theta > 0 || plan.sequence > model.attention_window;
   return model.attention_window > 0 && unlike && model.IsGlobal(block - 1);
 }
 
-// Whether blocks of the kind have such a pass, of those that a schedule has: the embedding has no
-// input half, and where it is frozen no backward; a frozen head has no weight half.
+// True if blocks of this kind have this pass. The embedding has no input half and, if frozen, no
+// backward; a frozen head has no weight half.
 inline bool HasPass(const Plan& plan, BlockKind kind, Pass pass) {
   const bool frozen = TrainsAdapters(plan);
   if (pass == Pass::kForward || IsLayer(kind)) return true;
@@ -68,23 +70,25 @@ inline bool HasPass(const Plan& plan, BlockKind kind, Pass pass) {
   return !frozen && pass != Pass::kBackwardInput;
 }
 
-// How the model's attention makes scores: their scale and cap.
+// Sets the scale and the softcap of attention scores.
 void SetScores(const ModelSpec& model, Op& attention);
 
-// What activation ops of the model compute.
+// Function of the activation ops for an MLP kind.
 ActivationKind ActivationOf(MlpKind mlp);
 
-// The block, one of those below.
+// Builds the block for the request with one of the functions below, then fuses ops as the plan
+// says.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request);
 
-// "layer.backward+": unlike for requests that build unlike blocks.
+// Name of a request's block, for example "layer.backward+"; requests that build different blocks
+// differ in name.
 std::string NameOf(const BlockRequest& request);
 
-// Passes are kForward, kBackward (both halves, interleaved) or one half, kBackwardInput or
-// kBackwardWeight. The embedding has no input half: that block is empty.
-// vectors[own_rows] = rows `ids` of `table`, whole or split by rows over tp, plus positions; and
-// back: adds to the table's gradient, or overwrites it, from that of `vectors`, which it returns of
-// all rows.
+// Token embedding. Forward: vectors[own_rows] = rows `ids` of `table` (whole, or split by rows over
+// tp), plus positions. Backward: adds to, or overwrites, the table's gradient from the gradient
+// `vectors`, and returns that gradient of all rows. Passes are kForward, kBackward (both halves,
+// interleaved), or one half: kBackwardInput or kBackwardWeight. The embedding's input half is
+// empty.
 struct TokenTensors {
   std::int16_t ids = kNoSlot, table = kNoSlot, positions = kNoSlot, vectors = kNoSlot;
 };
@@ -96,26 +100,27 @@ std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const 
 Block EmbeddingForward(const BlockContext& context);
 Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request);
 
-// With loss_chunks > 1 the forward goes on to the logits' gradients, a chunk of the rows at a time,
-// so that it makes the gradients of the head's weight and of the final norm's output: the backward
-// is the norm's alone.
+// With loss_chunks > 1 the forward also computes the logits' gradients, one chunk of rows at a
+// time. It then writes the gradients of the head's weight and of the final norm's output. The
+// backward is left with the norm.
 Block HeadForward(const BlockContext& context, const BlockRequest& request);
 Block HeadBackward(const BlockContext& context, const BlockRequest& request);
 
-// Whether a head's forward makes weight gradients.
+// True if a head's forward writes weight gradients.
 inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunks > 1; }
 
-// A layer saves the tensors that its backward reads, less what request.recompute says:
-//   full       only the input; an instruction of its own makes the others again
-//   selective  not the attention core's output and lse, the norms' outputs and the activation's,
-//              which the backward makes again where it needs them: one attention core and three
-//              memory-bound ops for 7 of 15 hidden widths a row (GPT). The GEMMs' outputs are kept.
-//              Korthikanti et al. 2022, s. 5; there scores are the bulk, which are never stored
-//              here.
-// Of experts, as of the MLP, the activation's output alone; the rows that were sent to them are
-// kept. With mlp_tiles > 1 and either, the MLP's inner tensors are never whole: the backward makes
-// them again tile by tile.
-// Write...: the same before a pass is taken from it, for a block that has the layer as a part.
+// A layer saves the tensors that its backward reads, except those that request.recompute names:
+//   full       saves the input only; a separate instruction recomputes the rest
+//   selective  recomputes the attention core's output and lse and the outputs of the norms and the
+//              activation: one attention core and three memory-bound ops for 7 of 15 hidden
+//              widths a row (GPT). Outputs of GEMMs are kept.
+//              Korthikanti et al. 2022, s. 5; there scores dominate, which flash attention never
+//              stores.
+// With experts, as with the MLP, only the activation's output is recomputed; the dispatched rows
+// are kept. With mlp_tiles > 1 and either kind, the MLP's inner tensors never exist whole: the
+// backward recomputes them tile by tile.
+//
+// WriteLayer*: the same before a pass is taken, for a block that contains the layer.
 BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& request);
 BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest& request);
 BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest& request);

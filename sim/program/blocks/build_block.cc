@@ -2,11 +2,12 @@
 #include "sim/program/blocks/backward_passes.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/fuse.h"
-#include "sim/program/precision.h"
+#include "sim/program/ir/precision.h"
 
 namespace foretrain {
 namespace {
 
+// Dispatches by kind and pass. Backward functions cut out the requested half themselves.
 Block Build(const BlockContext& context, const BlockRequest& request) {
   const bool forward = request.pass == Pass::kForward;
   switch (request.kind) {
@@ -24,6 +25,7 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
   return {};
 }
 
+// Adds to the context what depends on the layer: its attention window.
 BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;
   of_layer.local = context.model.attention_window > 0 && !request.global;
@@ -34,8 +36,8 @@ BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
 }  // namespace
 
 void SetScores(const ModelSpec& model, Op& attention) {
-  attention.parameter = static_cast<float>(model.attention_scale);
-  attention.cap = static_cast<float>(model.attention_softcap);
+  attention.Set(Attribute::kScoreScale, model.attention_scale);
+  attention.Set(Attribute::kScoreCap, model.attention_softcap);
 }
 
 ActivationKind ActivationOf(MlpKind mlp) {
@@ -58,6 +60,7 @@ ActivationKind ActivationOf(MlpKind mlp) {
   return {};
 }
 
+// The three formats are activations, products and attention; only the second may be of 8 bits.
 BlockFormats LayerFormats(const Plan& plan) {
   return {ActivationFormat(plan), ProductFormat(plan), WideProductFormat(plan)};
 }
@@ -66,12 +69,14 @@ BlockFormats WideFormats(const Plan& plan) {
   return {ActivationFormat(plan), WideProductFormat(plan), WideProductFormat(plan)};
 }
 
+// Fusion comes last, on the ops of one pass, so that no fused op spans both halves of a backward.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   Block block = Build(OfLayer(context, request), request);
   Fuse(block, context.plan.fuse);
   return block;
 }
 
+// Written once; each pass is then a cut of the same ops, cheaper than building the block for each.
 BackwardPasses::BackwardPasses(const BlockContext& context, const BlockRequest& request)
     : plan_(context.plan), written_(WriteLayerBackward(OfLayer(context, request), request)) {
   FT_CHECK(IsLayer(request.kind));

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "sim/program/blocks/touched_slots.h"
+#include "sim/program/ops/op_kinds.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kLeft = 0, kBias = 2, kResult = 3;  // operands of a GEMM
 constexpr std::int64_t kFewestBits = 16;
 
+// Both slots name exactly the same bytes.
 bool AreSame(const Block& block, std::int16_t a, std::int16_t b) {
   return Contains(block, a, b) && Contains(block, b, a);
 }
@@ -22,11 +23,13 @@ bool MayFollow(OpKind kind) {
   return kind == OpKind::kGeluForward || kind == OpKind::kGeluBackward || kind == OpKind::kBiasGrad;
 }
 
-// A product and an op behind it, by their numbers in the block.
+// Positions in the block of a GEMM and of the op to fuse with it.
 struct Pair {
   std::size_t product, then;
 };
 
+// Fuses in place. For each candidate op Run tries the nearest earlier GEMM first. The search is
+// quadratic in the ops of a block, and runs once a template.
 class Joiner {
  public:
   explicit Joiner(Block& block) : block_(block) {}
@@ -46,9 +49,8 @@ class Joiner {
   }
 
  private:
-  std::int16_t SlotOf(std::size_t op, std::size_t operand) const {
-    const auto operands = OperandsOf(block_, block_.ops[op]);
-    return operand < operands.size() ? operands[operand].slot : kNoSlot;
+  std::int16_t SlotOf(std::size_t op, OperandName operand) const {
+    return OperandOf(block_, block_.ops[op], operand).slot;
   }
   NumberFormat FormatOf(std::int16_t slot) const {
     return block_.slots[static_cast<std::size_t>(slot)].format;
@@ -66,8 +68,9 @@ class Joiner {
                        [&](const Operand& operand) { return Overlap(block_, operand.slot, slot); });
   }
 
-  // Whether the second op may run where the product does, but for what it reads of the product:
-  // `result`, kNoSlot where nothing.
+  // True if the second op may run at the GEMM's position. It may read the GEMM's output `result`
+  // (kNoSlot: it reads none). Any other conflict with an op between them, or with the GEMM itself,
+  // forbids the move.
   bool MayMoveUp(const Pair& pair, std::int16_t result) const {
     for (const Operand& operand : OperandsOf(block_, block_.ops[pair.then])) {
       const bool of_product = result != kNoSlot && AreSame(block_, operand.slot, result);
@@ -82,7 +85,8 @@ class Joiner {
     return true;
   }
 
-  // Whether anybody but the second op reads what the product leaves in `result`.
+  // True if another op, or a later pass, reads the GEMM's output `result`. Reads after a full
+  // overwrite do not count: they see a new value in a reused slot.
   bool IsReadByOthers(const Pair& pair, std::int16_t result) const {
     const std::int16_t tensor = TensorOf(block_, result);
     if (block_.slots[static_cast<std::size_t>(tensor)].role != SlotRole::kTemporary) return true;
@@ -104,12 +108,13 @@ class Joiner {
     return false;
   }
 
-  // Operands: those of the product, of which `result` is the last, and `beside` if there is one.
+  // The fused op: the GEMM with `result` as its c and, if present, `beside` as the operand after
+  // it.
   Op Joined(const Pair& pair, OpKind kind, Operand result, Operand beside) {
     const Op &product = block_.ops[pair.product], &then = block_.ops[pair.then];
-    const auto of_product = OperandsOf(block_, product);
-    std::vector<Operand> operands(of_product.begin(), of_product.begin() + kResult);
-    operands.push_back(result);
+    std::vector<Operand> operands = {OperandOf(block_, product, "a"),
+                                     OperandOf(block_, product, "b"),
+                                     OperandOf(block_, product, "bias"), result};
     if (beside.slot != kNoSlot) operands.push_back(beside);
     Op op = product;
     op.kind = kind;
@@ -138,43 +143,48 @@ class Joiner {
     }
   }
 
-  // Whether `read` is what the product overwrites, number by number.
+  // True if `read` is the GEMM's whole output, element by element. An accumulating GEMM is
+  // excluded: its epilogue would see the sum, and the old values would be lost.
   bool IsResult(const Pair& pair, std::int16_t read) const {
     const Op &product = block_.ops[pair.product], &then = block_.ops[pair.then];
     return !product.accumulate && then.shape.members == 0 &&
            product.shape.rows == then.shape.rows && product.shape.cols == then.shape.cols &&
-           AreSame(block_, SlotOf(pair.product, kResult), read);
+           AreSame(block_, SlotOf(pair.product, "c"), read);
   }
 
+  // out = f(c). If c is still needed (the backward reads it), the epilogue stores both.
   std::optional<Op> WithActivation(const Pair& pair) {
-    const std::int16_t y = SlotOf(pair.then, 0), out = SlotOf(pair.then, 1);
+    const std::int16_t y = SlotOf(pair.then, "x"), out = SlotOf(pair.then, "y");
     if (!IsResult(pair, y) || FormatOf(y) != FormatOf(out) || !MayMoveUp(pair, y)) return {};
     const bool keeps = IsReadByOthers(pair, y);
     const OpKind kind = keeps ? OpKind::kGemmActivationKept : OpKind::kGemmActivation;
     return Joined(pair, kind, {out, Access::kWrite}, {keeps ? y : kNoSlot, Access::kWrite});
   }
 
+  // dx = c * f'(x). c must have no other reader, because the fused op does not store it.
   std::optional<Op> WithSlope(const Pair& pair) {
-    const std::int16_t x = SlotOf(pair.then, 0), dy = SlotOf(pair.then, 1),
-                       dx = SlotOf(pair.then, 2);
+    const std::int16_t x = SlotOf(pair.then, "x"), dy = SlotOf(pair.then, "dy"),
+                       dx = SlotOf(pair.then, "dx");
     if (!IsResult(pair, dy) || FormatOf(dy) != FormatOf(dx) || FormatOf(x) != FormatOf(dx) ||
-        SlotOf(pair.product, kBias) != kNoSlot || !MayMoveUp(pair, dy) ||
+        SlotOf(pair.product, "bias") != kNoSlot || !MayMoveUp(pair, dy) ||
         IsReadByOthers(pair, dy)) {
       return {};
     }
     return Joined(pair, OpKind::kGemmActivationBackward, {dx, Access::kWrite}, {x, Access::kRead});
   }
 
+  // The weight gradient's GEMM already reads dy, so its epilogue also sums dy's columns. The shapes
+  // must show that both ops reduce over the same rows, and both must add or both overwrite.
   std::optional<Op> WithBiasGradient(const Pair& pair) {
     const Op &product = block_.ops[pair.product], &then = block_.ops[pair.then];
     const bool alike = product.trans_a && product.accumulate == then.accumulate &&
                        product.shape.rows == then.shape.cols &&
                        product.shape.inner == then.shape.rows &&
-                       AreSame(block_, SlotOf(pair.product, kLeft), SlotOf(pair.then, 0)) &&
-                       SlotOf(pair.product, kBias) == kNoSlot;
+                       AreSame(block_, SlotOf(pair.product, "a"), SlotOf(pair.then, "dy")) &&
+                       SlotOf(pair.product, "bias") == kNoSlot;
     if (!alike || !MayMoveUp(pair, kNoSlot)) return {};
-    const Operand result = OperandsOf(block_, product)[kResult];
-    return Joined(pair, OpKind::kGemmBiasGrad, result, OperandsOf(block_, then)[1]);
+    return Joined(pair, OpKind::kGemmBiasGrad, OperandOf(block_, product, "c"),
+                  OperandOf(block_, then, "grad"));
   }
 
   Block& block_;

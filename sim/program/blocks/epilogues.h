@@ -1,23 +1,23 @@
-// Joins a product with what follows it in a block: the epilogues of the device's GEMM.
+// Fuses a GEMM with the op after it, using the epilogues of the device's GEMM library.
 #pragma once
 
-#include "sim/program/op.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
-// Of a GEMM that overwrites its output, in 16 bits or more, and an op behind it:
+// Fuses each GEMM of 16 bits or more with one later op:
 //
-//   gelu_forward of its output    kGemmActivation; kGemmActivationKept where more ops than this one
-//                                 read the output, or a later pass does
-//   gelu_backward of it           kGemmActivationBackward, where nothing else reads the output:
-//                                 it exists nowhere
-//   bias_grad of its left side    kGemmBiasGrad, of a product that adds too
+//   gelu_forward of its output    kGemmActivation; kGemmActivationKept if another op or a later
+//                                 pass reads the output too
+//   gelu_backward of it           kGemmActivationBackward, if nothing else reads the output, which
+//                                 is then never stored
+//   bias_grad of its left side    kGemmBiasGrad, also if both accumulate
 //
-// The op moves up to the product: ops between them may neither write what it reads nor touch what
-// it writes. Products whose output is summed over ranks or added to first (tensor parallelism,
-// adapters) and ops that read casts stay apart. Of fp32 the bits are those of two ops on a device
-// whose epilogue is its kernel; of 16 bits f is taken of the fp32 number, which otherwise is
-// rounded before.
+// The op moves up to the GEMM: ops between them may neither write what it reads nor touch what it
+// writes. Not fused: outputs that are reduced over ranks or added to first (tensor parallelism,
+// adapters), and ops that read casts. In fp32 the bits equal those of two ops if the device runs
+// the epilogue as a kernel. In 16 bits the function is applied to the fp32 result, which two ops
+// would have rounded first.
 void FuseEpilogues(Block& block);
 
 }  // namespace foretrain

@@ -1,26 +1,31 @@
 #include "sim/program/blocks/fuse.h"
 
+#include <array>
 #include <utility>
 #include <vector>
 
 #include "sim/program/blocks/epilogues.h"
+#include "sim/program/ops/op_kinds.h"
 
 namespace foretrain {
 namespace {
 
+// The norm must read exactly the sum, over the same rows and columns. Both ops are memory-bound:
+// fused, the sum is written once and not read back.
 bool AreFused(const Block& block, const Op& add, const Op& norm) {
   if (add.kind != OpKind::kAdd || norm.kind != OpKind::kNormForward) return false;
-  return OperandsOf(block, add)[3].slot == OperandsOf(block, norm)[0].slot &&
+  return OperandOf(block, add, "out").slot == OperandOf(block, norm, "x").slot &&
          add.shape == norm.shape;
 }
 
-// Operands: a, b, bias of the sum; weight, bias of the norm; the sum; y, mean, rstd of the norm.
+// Operands in the order of kAddNormForward. The sum stays an output, because the next residual and
+// the backward read it.
 Op Fused(Block& block, const Op& add, const Op& norm) {
-  std::vector<Operand> operands;
-  for (const int i : {0, 1, 2}) operands.push_back(OperandsOf(block, add)[i]);
-  for (const int i : {1, 2}) operands.push_back(OperandsOf(block, norm)[i]);
-  operands.push_back(OperandsOf(block, add)[3]);
-  for (const int i : {3, 4, 5}) operands.push_back(OperandsOf(block, norm)[i]);
+  const std::array operands = {OperandOf(block, add, "a"),     OperandOf(block, add, "b"),
+                               OperandOf(block, add, "bias"),  OperandOf(block, norm, "weight"),
+                               OperandOf(block, norm, "bias"), OperandOf(block, add, "out"),
+                               OperandOf(block, norm, "y"),    OperandOf(block, norm, "mean"),
+                               OperandOf(block, norm, "rstd")};
   Op op = norm;
   op.kind = OpKind::kAddNormForward;
   op.name = add.name + "+" + norm.name;
@@ -32,6 +37,7 @@ Op Fused(Block& block, const Op& add, const Op& norm) {
   return op;
 }
 
+// Only adjacent ops are fused, so that no data dependence can be broken. One pass over the ops.
 void FuseNorms(Block& block) {
   std::vector<Op> ops;
   for (std::size_t i = 0; i < block.ops.size(); ++i) {

@@ -1,17 +1,17 @@
-// Replaces ops of a block by ops that do the work of several in one kernel.
+// Replaces several ops of a block by one op that does their work in one kernel.
 #pragma once
 
-#include "sim/program/op.h"
-#include "sim/spec/plan.h"
+#include "sim/config/plan/plan.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
-// What `fusion` says, in a block whose passes have been taken apart. An op that is made of others
-// `covers` them by name and runs in the place of the first.
+// Applies `fusion` to a block of one pass. A fused op `covers` the originals by name and runs at
+// the first one's position, or at the GEMM's.
 //
-//   norms      a residual sum and the norm behind it (kAddNormForward): the same bits. A sum whose
-//              norm begins the next block stays apart.
-//   epilogues  a product and what follows it: epilogues.h
+//   norms      a residual sum and the norm after it (kAddNormForward), with the same bits. A sum
+//              whose norm begins the next block is not fused.
+//   epilogues  a GEMM and the op that follows it: epilogues.h
 void Fuse(Block& block, FusionKind fusion);
 
 }  // namespace foretrain

@@ -2,15 +2,16 @@
 
 #include "base/checked.h"
 #include "base/result.h"
-#include "sim/program/op.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kGrain = 16;  // bytes: of the fp32 scales, and of a shard of a bucket
+constexpr std::int64_t kGrain = 16;  // alignment in bytes of fp32 scales and of bucket shards
 
 }  // namespace
 
+// A new tensor begins where the number of copies changes. Offsets are rounded up to 16 bytes.
 std::vector<PackedTensor> PackedTensorsOf(const BlockParameter& parameter, int tp) {
   std::vector<PackedTensor> tensors;
   for (std::size_t i = 0; i < parameter.parts.size(); ++i) {
@@ -27,6 +28,7 @@ std::vector<PackedTensor> PackedTensorsOf(const BlockParameter& parameter, int t
   return tensors;
 }
 
+// The last tensor's end: tensors are in ascending order of their offsets.
 std::int64_t PackedBytes(const BlockParameter& parameter, int tp) {
   const std::vector<PackedTensor> tensors = PackedTensorsOf(parameter, tp);
   FT_CHECK(!tensors.empty());

@@ -1,5 +1,5 @@
-// Which tensors in 4 bits (base/nf4.h) a parameter is kept as. Leaves out what is kept so
-// (BlockParameter::quantized) and where its bucket lies.
+// Layout of a parameter stored in 4 bits (base/numeric/nf4.h): its packed tensors. Which parameters
+// are packed is in BlockParameter::quantized, and their buckets are lowering's.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace foretrain {
 
-// One of a parameter's tensors in 4 bits on one rank.
+// One packed tensor of a parameter on one rank.
 struct PackedTensor {
-  std::size_t part = 0;       // the first of the parameter's parts in it
-  std::int64_t elements = 0;  // numbers, of all its parts
+  std::size_t part = 0;       // index of its first part in the parameter
+  std::int64_t elements = 0;  // numbers in all its parts
   std::int64_t offset = 0;    // bytes from the parameter's start, a multiple of 16
   std::int64_t bytes = 0;
 };
 
-// Of a parameter with parts, on one of `tp` ranks, in the order of its parts: one tensor of them
-// all but where several ranks have the same heads of keys and values (ModelTensor::Copies). Those
-// are a tensor of their own then, because a number's code goes by the others of its tensor, and all
-// ranks are to have the same of the same heads.
+// Packed tensors of a parameter with parts on one of `tp` ranks, in the order of the parts. All
+// parts share one tensor, unless several ranks hold the same key and value heads
+// (ModelTensor::Copies). Those heads get a tensor of their own: a number's code depends on its
+// tensor, and all ranks must have the same codes for the same heads.
 std::vector<PackedTensor> PackedTensorsOf(const BlockParameter& parameter, int tp);
 
-// Bytes of all of them.
+// Bytes of all packed tensors of the parameter.
 std::int64_t PackedBytes(const BlockParameter& parameter, int tp);
 
 }  // namespace foretrain

@@ -7,15 +7,17 @@
 namespace foretrain {
 namespace {
 
-BlockParameter Vector(std::string name, std::int64_t elements, Split split = Split::kNone) {
+// Vectors (biases and norm weights) get no weight decay, matrices do.
+BlockParameter Vector(std::string name, std::int64_t elements, SplitAxis split = SplitAxis::kNone) {
   return {{{std::move(name), 1, elements}}, split, /*decays=*/false};
 }
 
-BlockParameter Weight(std::string name, std::int64_t out, std::int64_t in, Split split) {
+BlockParameter Weight(std::string name, std::int64_t out, std::int64_t in, SplitAxis split) {
   return {{{std::move(name), out, in}}, split, /*decays=*/true};
 }
 
-// Vectors are split along their columns: one entry per output row of the weight they belong to.
+// q, k and v as three parts. Biases are split along their columns: one entry for each output row of
+// their weight. Keys and values name their heads, because tp ranks beyond that number hold copies.
 std::vector<ModelTensor> QkvParts(const ModelSpec& m, bool bias) {
   const std::string suffix = bias ? ".bias" : ".weight";
   std::vector<ModelTensor> parts;
@@ -38,6 +40,8 @@ std::vector<ModelTensor> UpParts(const ModelSpec& m, bool bias) {
   return {{"mlp.up" + suffix, rows, cols}};
 }
 
+// Norms that only some models have: of q and k heads (Qwen3), and of each branch before the
+// residual (Gemma).
 void AddMoreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
   if (m.qk_norm) {
     list[kQNormWeight] = Vector("attention.q_norm.weight", m.head_dim);
@@ -51,72 +55,79 @@ void AddMoreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
   list[kPostNorm2Bias] = Vector("mlp.post_norm.bias", m.hidden);
 }
 
-// In place of qkv.
+// Adds the projections of latent attention in place of qkv. Only the up projections are split over
+// tp; the narrow down projections are whole on every rank.
 void AddLatent(const ModelSpec& m, bool own_rows, std::vector<BlockParameter>& list) {
   const std::int64_t rank = m.key_value_rank;
   if (m.query_rank > 0) {
-    list[kQueryDown] = Weight("attention.q_down.weight", m.query_rank, m.hidden, Split::kNone);
+    list[kQueryDown] = Weight("attention.q_down.weight", m.query_rank, m.hidden, SplitAxis::kNone);
     list[kQueryNorm] = Vector("attention.q_down.norm.weight", m.query_rank);
   }
   list[kQueryUp] = Weight("attention.q_up.weight", m.heads * m.head_dim,
-                          m.query_rank > 0 ? m.query_rank : m.hidden, Split::kRows);
+                          m.query_rank > 0 ? m.query_rank : m.hidden, SplitAxis::kRows);
   list[kKeyDown] =
-      Weight("attention.kv_down.weight", rank + m.rope_head_dim, m.hidden, Split::kNone);
+      Weight("attention.kv_down.weight", rank + m.rope_head_dim, m.hidden, SplitAxis::kNone);
   list[kKeyNorm] = Vector("attention.kv_down.norm.weight", rank);
-  list[kKeyUp] = Weight("attention.kv_up.weight", m.LatentKeyWidth(), rank, Split::kRows);
+  list[kKeyUp] = Weight("attention.kv_up.weight", m.LatentKeyWidth(), rank, SplitAxis::kRows);
   for (const LayerParameter index : {kQueryDown, kQueryNorm, kKeyDown, kKeyNorm}) {
     list[index].own_rows = own_rows;
   }
 }
 
+// Column-parallel: qkv and up, split by rows. Row-parallel: out and down, split by columns (Shoeybi
+// et al. 2019, s. 3).
 std::vector<BlockParameter> LayerParameters(const ModelSpec& m, const Plan& plan) {
   std::vector<BlockParameter> list(kLayerParameterCount);
   list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
   if (m.IsLatent()) {
     AddLatent(m, plan.sequence_parallel, list);
   } else {
-    list[kQkvWeight] = {QkvParts(m, false), Split::kRows, true};
+    list[kQkvWeight] = {QkvParts(m, false), SplitAxis::kRows, true};
   }
-  if (m.attention_sinks) list[kSinks] = Vector("attention.sinks", m.heads, Split::kCols);
-  list[kOutWeight] = Weight("attention.out.weight", m.hidden, m.AttentionWidth(), Split::kCols);
+  if (m.attention_sinks) list[kSinks] = Vector("attention.sinks", m.heads, SplitAxis::kCols);
+  list[kOutWeight] = Weight("attention.out.weight", m.hidden, m.AttentionWidth(), SplitAxis::kCols);
   if (m.order != LayerOrder::kParallelOneNorm) {
     list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
     if (m.HasNormBias()) list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
   }
-  list[kUpWeight] = {UpParts(m, false), Split::kRows, true};
-  list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, Split::kCols);
+  list[kUpWeight] = {UpParts(m, false), SplitAxis::kRows, true};
+  list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, SplitAxis::kCols);
   if (m.HasNormBias()) list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
   AddMoreNorms(m, list);
-  if (m.attention_bias && !m.IsLatent()) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
+  if (m.attention_bias && !m.IsLatent())
+    list[kQkvBias] = {QkvParts(m, true), SplitAxis::kCols, false};
   if (m.output_bias) list[kOutBias] = Vector("attention.out.bias", m.hidden);
   if (m.mlp_bias) {
-    list[kUpBias] = {UpParts(m, true), Split::kCols, false};
+    list[kUpBias] = {UpParts(m, true), SplitAxis::kCols, false};
     list[kDownBias] = Vector("mlp.down.bias", m.hidden);
   }
   return list;
 }
 
-// "experts.3." in front of the names of one MLP.
+// Appends one expert's MLP to `up` and `down`. `prefix` begins the tensors' names, for example
+// "experts.3."; `whole`: each expert lies on one tp rank, so that its weights are not split.
 void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width, bool whole,
                BlockParameter& up, BlockParameter& down) {
   if (m.IsGated()) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
   up.parts.push_back({prefix + "mlp.up.weight", width, m.hidden});
   down.parts.push_back({prefix + "mlp.down.weight", m.hidden, width});
-  up.split = whole ? Split::kNone : Split::kRows;
-  down.split = whole ? Split::kNone : Split::kCols;
+  up.split = whole ? SplitAxis::kNone : SplitAxis::kRows;
+  down.split = whole ? SplitAxis::kNone : SplitAxis::kCols;
   up.decays = down.decays = true;
 }
 
-// Down's is whole on all ranks, each of which adds its share of it.
+// Appends one expert's biases. The down bias is whole on every tp rank; if experts are split, each
+// rank adds 1 / tp of it before the sum.
 void AddExpertBias(const ModelSpec& m, const std::string& prefix, bool whole, BlockParameter& up,
                    BlockParameter& down) {
   if (m.IsGated()) up.parts.push_back({prefix + "mlp.gate.bias", 1, m.expert_ffn_hidden});
   up.parts.push_back({prefix + "mlp.up.bias", 1, m.expert_ffn_hidden});
   down.parts.push_back({prefix + "mlp.down.bias", 1, m.hidden});
-  up.split = whole ? Split::kNone : Split::kCols;
+  up.split = whole ? SplitAxis::kNone : SplitAxis::kCols;
 }
 
-// A layer's, with experts for the MLP.
+// Parameters of a layer whose MLP is a mixture of experts. up and down are those of the shared
+// experts, if any.
 std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan& plan,
                                                   int ep_rank) {
   std::vector<BlockParameter> list = LayerParameters(m, plan);
@@ -125,11 +136,11 @@ std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan
     AddExpert(m, "shared.", m.shared_ffn_hidden, false, list[kUpWeight], list[kDownWeight]);
   }
   if (m.shared_gate) {
-    // Each rank has a part of what is scaled, and so of the scores' gradients.
-    list[kSharedGate] = Weight("shared.gate.weight", 1, m.hidden, Split::kNone);
+    // Each rank has a part of the scaled output, and so of the scores' gradients.
+    list[kSharedGate] = Weight("shared.gate.weight", 1, m.hidden, SplitAxis::kNone);
     list[kSharedGate].own_rows = plan.tp > 1;
   }
-  list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, Split::kNone);
+  list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, SplitAxis::kNone);
   list[kRouterWeight].own_rows = plan.tp > 1;
   if (m.router_bias) {
     list[kRouterBias] = Vector("router.bias", m.experts);
@@ -155,7 +166,8 @@ std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan
   return list;
 }
 
-// "attention.q.weight" -> "attention.q.lora_B.weight", [rows, rank].
+// LoRA's B [rows, rank] of each part of a weight: "attention.q.weight" gives
+// "attention.q.lora_B.weight". It is split as the weight if that is column-parallel.
 BlockParameter AdapterOutput(const BlockParameter& weight, std::int64_t rank) {
   constexpr std::string_view kWeight = "weight";
   BlockParameter b;
@@ -163,19 +175,22 @@ BlockParameter AdapterOutput(const BlockParameter& weight, std::int64_t rank) {
     const std::string stem = part.name.substr(0, part.name.size() - kWeight.size());
     b.parts.push_back({stem + "lora_B.weight", part.rows, rank, part.heads});
   }
-  b.split = weight.split == Split::kRows ? Split::kRows : Split::kNone;
+  b.split = weight.split == SplitAxis::kRows ? SplitAxis::kRows : SplitAxis::kNone;
   b.decays = true;
   return b;
 }
 
+// LoRA's A [rank, cols], one for all parts of a weight, split if the weight is row-parallel.
 BlockParameter AdapterInput(const BlockParameter& weight, const char* name, std::int64_t rank) {
   BlockParameter a;
   a.parts = {{std::string(name) + ".lora_A.weight", rank, weight.parts.front().cols}};
-  a.split = weight.split == Split::kCols ? Split::kCols : Split::kNone;
+  a.split = weight.split == SplitAxis::kCols ? SplitAxis::kCols : SplitAxis::kNone;
   a.decays = true;
   return a;
 }
 
+// The factor that is not split has a partial gradient on every tp rank, so own_rows asks for its
+// all-reduce.
 void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParameter>& list) {
   const std::pair<LayerParameter, const char*> linears[kAdaptedLinearCount] = {
       {kQkvWeight, "attention.qkv"},
@@ -188,13 +203,13 @@ void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParamete
     BlockParameter& b = list[AdapterB(static_cast<AdaptedLinear>(i))];
     a = AdapterInput(list[weight], name, plan.lora_rank);
     b = AdapterOutput(list[weight], plan.lora_rank);
-    a.own_rows = plan.tp > 1 && a.split == Split::kNone;
-    b.own_rows = plan.tp > 1 && b.split == Split::kNone;
+    a.own_rows = plan.tp > 1 && a.split == SplitAxis::kNone;
+    b.own_rows = plan.tp > 1 && b.split == SplitAxis::kNone;
   }
 }
 
-// Methods lora and qlora: nothing but the adapters of layers is trained; what they stand beside has
-// 4 bits with the second.
+// Methods lora and qlora: freezes every parameter and adds trained adapters to the dense layers.
+// With qlora the four adapted weights are stored in 4 bits.
 std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                          std::vector<BlockParameter> list) {
   if (!TrainsAdapters(plan)) return list;
@@ -213,7 +228,8 @@ std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, B
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank);
 
-// Behind the head's own and those of layers that predict fewer tokens ahead.
+// Appends the parameters of MTP layer `depth` after the head's own and those of earlier MTP layers:
+// two norms, the projection and a final norm, then a layer's list.
 void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
               std::vector<BlockParameter>& list) {
   const std::string prefix = "ahead." + std::to_string(depth) + ".";
@@ -223,7 +239,8 @@ void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
   list.resize(static_cast<std::size_t>(AheadIndex(depth, kAheadLayer)));
   at(kAheadTokenNorm) = Vector(prefix + "tokens.norm.weight", m.hidden);
   at(kAheadHiddenNorm) = Vector(prefix + "hidden.norm.weight", m.hidden);
-  at(kAheadProjection) = Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, Split::kNone);
+  at(kAheadProjection) =
+      Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, SplitAxis::kNone);
   at(kAheadFinalNorm) = Vector(prefix + "norm.weight", m.hidden);
   for (int index = kAheadTokenNorm; index <= kAheadFinalNorm; ++index) {
     at(index).own_rows = plan.sequence_parallel;
@@ -236,7 +253,7 @@ void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
 
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank) {
-  const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
+  const SplitAxis table = plan.vocab_parallel ? SplitAxis::kRows : SplitAxis::kNone;
   if (IsLayer(kind)) {
     std::vector<BlockParameter> list = kind == BlockKind::kLayer
                                            ? LayerParameters(m, plan)
@@ -246,7 +263,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
           kPostNorm1Bias, kPostNorm2Weight, kPostNorm2Bias}) {
       list[index].own_rows = plan.sequence_parallel;
     }
-    // Each rank has heads of its own.
+    // Every tp rank normalizes its own heads with the same weight, so the gradients are partial.
     list[kQNormWeight].own_rows = list[kKNormWeight].own_rows = plan.tp > 1;
     return list;
   }
@@ -255,7 +272,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
     if (m.positions == PositionKind::kLearned) {
       list[kPositionTable] =
-          Weight("embedding.positions.weight", m.PositionRows(), m.hidden, Split::kNone);
+          Weight("embedding.positions.weight", m.PositionRows(), m.hidden, SplitAxis::kNone);
     }
     if (m.embedding_norm) {
       list[kEmbeddingNormWeight] = Vector("embedding.norm.weight", m.hidden);
@@ -281,7 +298,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   return list;
 }
 
-// Of the head's parameters.
+// True if head parameter `index` is the choice bias of an MTP layer's router.
 bool IsChoiceBiasAhead(const ModelSpec& m, std::size_t index) {
   for (int depth = 0; depth < m.predict_ahead; ++depth) {
     const int bias = AheadIndex(depth, int{kAheadLayer} + kChoiceBias);
@@ -297,10 +314,10 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, B
   return WithAdapters(m, plan, kind, AllParametersOf(m, plan, kind, ep_rank));
 }
 
-std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp) {
+std::int64_t ElementsOf(const ModelTensor& tensor, SplitAxis split, int tp) {
   const int ranks = tp / tensor.Copies(tp);
-  if (split == Split::kRows) return CeilDiv(tensor.rows, ranks) * tensor.cols;
-  return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : ranks);
+  if (split == SplitAxis::kRows) return CeilDiv(tensor.rows, ranks) * tensor.cols;
+  return tensor.rows * tensor.cols / (split == SplitAxis::kNone ? 1 : ranks);
 }
 
 ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
@@ -316,7 +333,8 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
     const auto list = ParametersOf(model, whole, kind);
     for (std::size_t i = 0; i < list.size(); ++i) {
       const BlockParameter& parameter = list[i];
-      // By any method.
+      // The router's choice bias is set by load balancing and never by a gradient, so it is no
+      // trained parameter.
       const bool untrained = (IsLayer(kind) && i == kChoiceBias) ||
                              (kind == BlockKind::kHead && IsChoiceBiasAhead(model, i));
       if (parameter.parts.empty() || untrained) continue;

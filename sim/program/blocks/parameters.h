@@ -1,55 +1,55 @@
-// The parameters of each kind of block, in the order in which its ops refer to them. Leaves out
-// where they lie: sim/program/lower/stage.h.
+// Lists the parameters of each kind of block, in the order in which its ops refer to them. Their
+// placement in memory is in sim/program/lower/layout/stage.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "sim/spec/model_spec.h"
-#include "sim/spec/plan.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 
-// kExpertLayer: a layer with a mixture of experts in the place of its MLP.
+// Kinds of block. kExpertLayer: a layer whose MLP is a mixture of experts.
 enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead, kExpertLayer };
 
 constexpr bool IsLayer(BlockKind kind) {
   return kind == BlockKind::kLayer || kind == BlockKind::kExpertLayer;
 }
 
-// How tensor parallelism splits a weight [out, in]: rows of a column-parallel linear or of a table,
-// columns of a row-parallel one, nothing of what every rank holds in full. A vector is one row.
-// Rows of a vocabulary that tp does not divide are padded: each rank has room for the same number.
-enum class Split : std::uint8_t { kNone, kRows, kCols };
+// How tensor parallelism splits a weight [out, in]. kRows: a column-parallel linear or a table.
+// kCols: a row-parallel linear, or a vector, which is one row. kNone: whole on every rank. If tp
+// does not divide the vocabulary, its rows are padded so that every rank has the same number.
+enum class SplitAxis : std::uint8_t { kNone, kRows, kCols };
 
 // A tensor of the model. A weight is [rows, cols] = [out, in]; a vector is [1, cols].
 struct ModelTensor {
-  std::string name;  // within its block: "attention.q.weight"
+  std::string name;  // unique in its block: "attention.q.weight"
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  // Equal pieces that it is split into at most, heads of keys or of values: where there are more
-  // ranks, several have the same one. 0: as many as ranks.
+  // Max number of equal pieces: the heads of keys or of values. If tp is larger, several ranks hold
+  // the same piece. 0: as many pieces as ranks.
   std::int64_t heads = 0;
 
-  // Of `tp` ranks, those that have the same piece.
+  // Number of ranks, of `tp`, that hold the same piece.
   int Copies(int tp) const { return heads > 0 && heads < tp ? static_cast<int>(tp / heads) : 1; }
 };
 
-// What an op sees as one parameter: tensors that lie one after the other (q, k, v; gate, up).
-// Absent where the model has none: `parts` is empty.
+// One parameter as ops see it: consecutive tensors (q, k, v; gate, up). `parts` is empty if the
+// model has no such parameter.
 struct BlockParameter {
   std::vector<ModelTensor> parts;
-  Split split = Split::kNone;
+  SplitAxis split = SplitAxis::kNone;
   bool decays = false;
-  // Whole on every tensor-parallel rank, each of which makes a part of its gradient, so that they
-  // are summed over tp before the update. With sequence parallelism, what works on rows of the
-  // residual: that of a rank's own rows. With experts, the router: that of a rank's parts of the
+  // Whole on every tensor-parallel rank, each of which computes a part of its gradient. The parts
+  // are all-reduced over tp before the update. Examples: parameters that work on a rank's own rows
+  // under sequence parallelism, and the router, whose gradient comes from a rank's parts of the
   // experts.
   bool own_rows = false;
-  bool experts = false;  // held by the ranks that experts are dealt to so (Plan::DealsExperts)
-  bool frozen = false;   // no gradient trains it: no gradient, no moments
-  // Kept in 4 bits, as one tensor (base/nf4.h), and made what products read before each of them.
+  bool experts = false;  // an expert's, distributed over ranks (Plan::DealsExperts)
+  bool frozen = false;   // not trained by gradients: no gradient, no moments
+  // Stored in 4 bits (base/numeric/nf4.h) and dequantized before each use.
   bool quantized = false;
 };
 
@@ -73,25 +73,25 @@ enum LayerParameter : int {
   kUpBias,
   kDownWeight,
   kDownBias,
-  kQNormWeight,  // of each head, the same for all
+  kQNormWeight,  // one weight for all heads
   kKNormWeight,
-  kPostNorm1Weight,  // of what attention adds, and of what the MLP adds
+  kPostNorm1Weight,  // norm of the attention branch; kPostNorm2*: of the MLP branch
   kPostNorm1Bias,
   kPostNorm2Weight,
   kPostNorm2Bias,
-  // Of layers with experts, where up and down are those of the shared experts. All experts' weights
-  // lie one behind the other.
+  // Expert layers only; there kUp* and kDown* are the shared experts'. The weights of all experts
+  // are consecutive.
   kRouterWeight,
   kExpertUpWeight,
   kExpertDownWeight,
   kRouterBias,
-  kChoiceBias,  // of a sigmoid router's choice alone: no gradient trains it
+  kChoiceBias,  // sigmoid router: added for the top-k choice only, not trained
   kExpertUpBias,
   kExpertDownBias,
-  kSharedGate,  // [1, hidden]: of the scores that shared experts' output is scaled by
-  // Of latent attention, in place of qkv: queries down (where the model has a rank for them), their
-  // norm, and up to heads; keys and values, with the turned key behind them, down, their norm and
-  // up. What goes down is whole on every tensor-parallel rank.
+  kSharedGate,  // [1, hidden]: gives each row's score, which scales the shared output
+  // Latent attention, in place of qkv. Queries: down projection and norm (absent if query_rank is
+  // 0), and up projection to heads. Keys and values: one down projection, which also makes the
+  // rotated key, a norm and an up projection. Down projections are whole on every tp rank.
   kQueryDown,
   kQueryNorm,
   kQueryUp,
@@ -110,11 +110,10 @@ enum LayerParameter : int {
   kDownB,
   kLayerParameterCount,
 };
-// A linear y = W x + b of a layer that method lora adapts: y += alpha / r * B (A x) with A [r, in]
-// and B [out, r], of which W [out, in] and all else stay as they are (Hu et al. 2022). q, k and v
-// are one linear with one A and so are gate and up. Tensor parallelism cuts B of a column-parallel
-// linear by rows and A of a row-parallel one by columns; the other is whole on every rank, each of
-// which makes a part of its gradient.
+// Linears that LoRA adapts: y = W x + b + alpha / r * B (A x) with A [r, in] and B [out, r]; W
+// [out, in] and b are frozen (Hu et al. 2022). q, k and v share one A, and so do gate and up.
+// Tensor parallelism splits B of a column-parallel linear by rows and A of a row-parallel one by
+// columns. The other factor is whole on every rank, with a partial gradient.
 enum AdaptedLinear : int { kQkvLinear, kOutLinear, kUpLinear, kDownLinear, kAdaptedLinearCount };
 constexpr LayerParameter AdapterA(AdaptedLinear linear) {
   return static_cast<LayerParameter>(kQkvA + 2 * linear);
@@ -123,21 +122,23 @@ constexpr LayerParameter AdapterB(AdaptedLinear linear) {
   return static_cast<LayerParameter>(kQkvB + 2 * linear);
 }
 inline bool TrainsAdapters(const Plan& plan) { return plan.HasAdapters(); }
-// alpha / r
+// Scale alpha / r of an adapter's output.
 inline float LoraScale(const Plan& plan) {
   return static_cast<float>(plan.lora_alpha / plan.lora_rank);
 }
 
-// The bias of logits is [vocabulary, 1], so that it is split as the weight is.
+// Parameters of the head. The bias of the logits is [vocabulary, 1], so that it is split as the
+// weight is.
 enum HeadParameter : int {
   kFinalNormWeight,
   kFinalNormBias,
   kHeadWeight,
   kHeadBias,
   kHeadParameterCount,
-  // Of layers that predict tokens further ahead: the tokens' vectors, unless the head's weight is
-  // them, for all; of the first, norms of the next token's vector and of what the last layer made,
-  // what joins both, and a final norm; then its LayerParameters. The head's weight serves it too.
+  // MTP layers. kAheadTable: their token table, absent if the head's weight is tied to it; all MTP
+  // layers share it. Then for the first layer: norms of the next token's vector and of the hidden
+  // state, the projection that joins both, a final norm, and a layer's LayerParameters. The head's
+  // weight serves MTP too.
   kAheadTable = kHeadParameterCount,
   kAheadTokenNorm,
   kAheadHiddenNorm,
@@ -146,43 +147,43 @@ enum HeadParameter : int {
   kAheadLayer,
 };
 
-// Of the layer that predicts `depth` + 2 tokens ahead: the number of what kAheadTokenNorm and what
-// is behind it are of the first.
+// Number of head parameter `index`, given for the first MTP layer, in MTP layer `depth`, which
+// predicts `depth` + 2 tokens ahead.
 constexpr int AheadIndex(int depth, int index) {
   return index + depth * (kAheadLayer - kAheadTokenNorm + kLayerParameterCount);
 }
 
-// Which of the head's parameters is the token table, or a copy of it; -1: none.
+// Head parameter that is the token table or a tied copy of it; -1 if none.
 inline int TwinOf(const ModelSpec& model) {
   if (model.tied_embeddings) return kHeadWeight;
   return model.predict_ahead > 0 ? int{kAheadTable} : -1;
 }
-inline bool HasTwin(const ModelSpec& model) { return TwinOf(model) >= 0; }
-// Which layer it is that predicts ahead: of the last one's kind.
+inline bool HasTiedCopy(const ModelSpec& model) { return TwinOf(model) >= 0; }
+// Kind of the MTP layers: that of the model's last layer.
 inline BlockKind AheadKind(const ModelSpec& model) {
   return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
 }
 
-// One entry per enumerator above, of the head up to what the model has. With tied embeddings the
-// head's weight is still listed: it is the token table, under the same name, and lowering decides
-// whether it is one tensor or a copy. `ep_rank`: place in the kEp group, which says whose experts
-// they are; sizes are the same for all.
+// Parameters of a block, one entry for each enumerator above; the head's list ends where the
+// model's MTP layers do. With tied embeddings the head's weight is listed under the token table's
+// name, and lowering decides whether it is one tensor or a tied copy. `ep_rank`: position in the
+// kEp group, which selects the experts' names; sizes do not depend on it.
 std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,
                                          int ep_rank = 0);
 
-// Elements of one part, or of a whole parameter, on one of `tp` ranks.
-std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);
+// Elements of one part, or of a whole parameter, on one of `tp` ranks, padding included.
+std::int64_t ElementsOf(const ModelTensor& tensor, SplitAxis split, int tp);
 std::int64_t ElementsOf(const BlockParameter& parameter, int tp);
 
-// Parameters of the whole model, adapters among them, and those of them that the plan trains. A
-// tied table counts once. O(layers).
+// Parameters of the whole model, adapters included, and how many of them the plan trains. A tied
+// table counts once. O(layers).
 struct ParameterCounts {
   std::int64_t all = 0;
   std::int64_t trained = 0;
 };
 ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan);
 
-// Rows of the vocabulary that one rank has room for.
+// Vocabulary rows on one rank, padding included.
 std::int64_t VocabRows(const ModelSpec& model, const Plan& plan);
 
 inline constexpr const char* kTokenTableName = "embedding.tokens.weight";

@@ -13,7 +13,7 @@ namespace {
 
 std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
-// For each slot the first and the last piece that touches it, itself or through a view; -1: none.
+// First and last piece that touches a slot, itself or through a view; -1 if none does.
 struct Span {
   int first = -1;
   int last = -1;
@@ -29,7 +29,8 @@ int EndOf(const Block& block, const std::vector<int>& begins, int piece) {
   return next < begins.size() ? begins[next] : static_cast<int>(block.ops.size());
 }
 
-// Calls `touch` with each slot that an op of the piece touches, and with what that is a view of.
+// Calls `touch` with each slot that an op of the piece uses and with the tensor that the slot is a
+// view of.
 template <class Touch>
 void ForEachTouch(const Block& block, const std::vector<int>& begins, int piece,
                   const Touch& touch) {
@@ -44,14 +45,17 @@ void ForEachTouch(const Block& block, const std::vector<int>& begins, int piece,
 
 }  // namespace
 
+// One pass over the ops. `moving` collects the outputs of communication issued in this piece; the
+// first op that touches one of them must wait, so the next piece begins there and everything issued
+// before counts as done.
 std::vector<int> PieceBegins(const Block& block) {
   std::vector<int> begins = {0};
-  std::vector<std::int16_t> moving;  // what communication ops of this piece write
+  std::vector<std::int16_t> moving;  // outputs of this piece's communication
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
     if (IsCommunication(op.kind)) {
       for (const Operand& operand : OperandsOf(block, op)) {
-        // Who reads what a collective only reads need not wait for it.
+        // Reading a collective's input needs no wait.
         if (operand.slot != kNoSlot && operand.access != Access::kRead)
           moving.push_back(operand.slot);
       }
@@ -71,6 +75,8 @@ std::vector<int> PieceBegins(const Block& block) {
   return begins;
 }
 
+// A temporary used by one piece stays local to it; one that several use must survive between them.
+// O(ops) for each piece.
 BlockPiece CutPiece(const Block& block, int piece) {
   const std::vector<int> begins = PieceBegins(block);
   FT_CHECK(piece >= 0 && Index(piece) < begins.size());

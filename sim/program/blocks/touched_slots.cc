@@ -14,6 +14,7 @@ const TensorSlot& At(const Block& block, std::int16_t slot) {
 
 }  // namespace
 
+// A sorted vector instead of a set: lookups are binary searches, and unions are linear.
 SlotNames::SlotNames(std::vector<Name> names) : names_(std::move(names)) {
   std::sort(names_.begin(), names_.end());
   names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
@@ -29,6 +30,7 @@ void SlotNames::Add(const SlotNames& others) {
   names_ = std::move(all);
 }
 
+// A view counts as its tensor, because lowering binds tensors.
 SlotNames TouchedSlots(const Block& block) {
   std::vector<bool> is_touched(block.slots.size(), false);
   for (const Op& op : block.ops) {
@@ -51,6 +53,8 @@ std::int16_t TensorOf(const Block& block, std::int16_t slot) {
   return base == kNoSlot ? slot : base;
 }
 
+// With different rank offsets the ranges shift against each other from rank to rank, so overlap is
+// assumed.
 bool Overlap(const Block& block, std::int16_t a, std::int16_t b) {
   if (a == kNoSlot || b == kNoSlot || TensorOf(block, a) != TensorOf(block, b)) return false;
   const TensorSlot &one = At(block, a), &other = At(block, b);

@@ -1,14 +1,14 @@
-// Which tensors a pass of a block works on, and which of its slots share bytes.
+// Tells which tensors a pass of a block uses and which of its slots share bytes.
 #pragma once
 
 #include <utility>
 #include <vector>
 
-#include "sim/program/op.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
-// Roles and indices, each once.
+// A sorted set of (role, index) pairs.
 class SlotNames {
  public:
   using Name = std::pair<SlotRole, int>;
@@ -25,15 +25,15 @@ class SlotNames {
   std::vector<Name> names_;  // ascending
 };
 
-// (role, index) of the slots that an op of the block touches, itself or through a view. A slot
-// may be declared and not be among them.
+// (role, index) of the slots that the block's ops touch, directly or through a view. Declared slots
+// that no op uses are not included.
 SlotNames TouchedSlots(const Block& block);
 
-// The slot whose tensor a slot is, or is a view of.
+// The slot that owns the bytes: `slot` itself, or the one it is a view of.
 std::int16_t TensorOf(const Block& block, std::int16_t slot);
 
-// Whether two slots have a byte in common, on some tensor-parallel rank; whether all bytes of
-// `part` are among those of `whole`, on every rank. kNoSlot has none.
+// Overlap: the slots share a byte on some tensor-parallel rank. Contains: all bytes of `part` are
+// in `whole` on every rank. kNoSlot has no bytes.
 bool Overlap(const Block& block, std::int16_t a, std::int16_t b);
 bool Contains(const Block& block, std::int16_t whole, std::int16_t part);
 

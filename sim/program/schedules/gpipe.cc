@@ -4,6 +4,8 @@
 
 namespace foretrain {
 
+// All forwards, then all backwards in the same order, so that gradients are added in ascending
+// order of micro-batch.
 std::vector<Slot> GpipeSlots(const PipelineShape& shape, int /*rank*/) {
   std::vector<Slot> slots;
   for (int i = 0; i < shape.m; ++i) slots.push_back({Pass::kForward, 0, i});
@@ -11,6 +13,9 @@ std::vector<Slot> GpipeSlots(const PipelineShape& shape, int /*rank*/) {
   return slots;
 }
 
+// The classic bubble of p - 1 forwards and backwards; the first and the last micro-batch cross
+// every link once in each direction. Exact only if a send is no longer than a pass, so that sends
+// never queue up.
 double GpipeMakespan(const PipelineShape& shape, const SlotTimes& t) {
   const double backward_s = t.input_s + t.weight_s;
   if (shape.p > 1 && t.send_s > std::min(t.forward_s, backward_s)) return -1;

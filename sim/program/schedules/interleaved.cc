@@ -4,9 +4,9 @@
 
 namespace foretrain {
 
-// Micro-batches run in groups (of p, where m is a multiple of it): chunk 0 over the group, chunk 1
-// over the group, and so on; backwards take the chunks in reverse. As 1F1B otherwise, with a
-// warm-up that reaches the last chunk of the last rank.
+// Micro-batches run in groups (of p if m is a multiple of p): chunk 0 over the group, chunk 1 over
+// the group, and so on; backwards take the chunks in reverse. Otherwise as 1F1B, with a warm-up
+// that reaches the last chunk of the last rank.
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank) {
   const auto [p, m, v] = shape;
   const int rounds = std::max(1, m / p);
@@ -28,6 +28,8 @@ std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank) {
   return slots;
 }
 
+// The bubble of 1F1B divided by the number of chunks. Known only without sends, and for full groups
+// of p micro-batches.
 double InterleavedMakespan(const PipelineShape& shape, const SlotTimes& t) {
   const auto [p, m, v] = shape;
   if (m % p != 0 || (p > 1 && t.send_s > 0)) return -1;

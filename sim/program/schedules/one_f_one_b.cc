@@ -5,8 +5,8 @@
 
 namespace foretrain {
 
-// Fill with as many forwards as there are ranks behind, then one forward and one backward in turn,
-// so that rank r never holds more than p - r micro-batches.
+// Starts with one forward for each rank behind this one, then alternates one forward and one
+// backward. So rank r never holds more than p - r micro-batches.
 std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank) {
   const int m = shape.m;
   const int warm_up = std::min(m, shape.p - 1 - rank);
@@ -19,9 +19,9 @@ std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank) {
   return slots;
 }
 
-// The first micro-batch travels there and back over p - 1 links. The m - 1 others follow on the
-// longest chains F(i) .. B(i) F(i + k) .. B(i + k) of k <= p micro-batches, each of which crosses
-// k - 1 links there and back.
+// The first micro-batch travels over p - 1 links and back. The m - 1 others follow on the longest
+// chains F(i) .. B(i) F(i + k) .. B(i + k) of k <= p micro-batches; each chain crosses k - 1 links
+// and back.
 double OneFOneBMakespan(const PipelineShape& shape, const SlotTimes& t) {
   const auto [p, m, vpp] = shape;
   if (p > 1 && t.send_s > t.forward_s) return -1;

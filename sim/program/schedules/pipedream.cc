@@ -3,9 +3,9 @@
 
 namespace foretrain {
 
-// 1F1B that never drains: once the first p - 1 - r forwards have filled rank r, a forward and a
-// backward in turn, for ever. So the last p - 1 - r forwards of a step are of the next step's
-// batch.
+// 1F1B that never drains: once the first p - 1 - r forwards have filled rank r, it alternates a
+// forward and a backward for ever. So the last p - 1 - r forwards of a step belong to the next
+// step's batch.
 std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank) {
   const auto [p, m, vpp] = shape;
   FT_CHECK(m >= p);
@@ -19,10 +19,10 @@ std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank) {
   return slots;
 }
 
-// What a micro-batch adds to a long run is the largest mean of a circle of waits. Rank 0's forward
-// of a micro-batch waits for its backward of p micro-batches ago, which has gone through all ranks
-// and over all links there and back; every other circle is shorter or has more micro-batches for
-// its length.
+// The time that a step adds to a long run is the largest mean of a cycle of waits. Rank 0's forward
+// of a micro-batch waits for the backward p micro-batches earlier, which has crossed all ranks and
+// all links in both directions. Every other cycle is shorter or serves more micro-batches for its
+// length.
 double PipeDreamMakespan(const PipelineShape& shape, const SlotTimes& t) {
   const auto [p, m, vpp] = shape;
   return m * (t.forward_s + t.input_s + t.weight_s + 2.0 * (p - 1) / p * t.send_s);

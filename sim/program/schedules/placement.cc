@@ -4,6 +4,7 @@
 
 namespace foretrain {
 
+// The two-chunk schedules ignore vpp: their shape fixes the number of chunks and stages.
 Placement::Placement(ScheduleKind schedule, int p, int vpp)
     : shape_(Shape::kLine), p_(p), chunks_(1), directions_(1), stages_(p) {
   switch (schedule) {
@@ -28,6 +29,8 @@ Placement::Placement(ScheduleKind schedule, int p, int vpp)
   }
 }
 
+// StageOf and PlaceOf are inverse to each other for each direction. Only kBothWays holds a stage on
+// two ranks, so that PlaceOf needs the direction.
 int Placement::StageOf(int rank, int chunk) const {
   FT_CHECK(rank >= 0 && rank < p_ && chunk >= 0 && chunk < chunks_);
   switch (shape_) {
@@ -60,7 +63,8 @@ StagePlace Placement::PlaceOf(int stage, int direction) const {
 
 bool Placement::GoesToNext(const StagePlace& from, const StagePlace& to) const {
   FT_CHECK(from.rank != to.rank);
-  // With two ranks both neighbours are one rank: rounds tell them apart by the wrap.
+  // With two ranks both neighbours are the same rank; interleaved rounds are told apart by the wrap
+  // to the next chunk.
   if (shape_ == Shape::kRounds && to.chunk != from.chunk) return to.chunk > from.chunk;
   return to.rank > from.rank;
 }

@@ -1,4 +1,4 @@
-// Which rank of a pipeline holds which stage of the model, and whom its micro-batches go to next.
+// Maps the stages of a model to pipeline ranks, and each transfer to the next or the previous rank.
 //
 //   one chunk      rank r holds stage r
 //   interleaved    chunk c of rank r holds stage c p + r; the last rank's next is the first
@@ -7,7 +7,7 @@
 //                  each stage lies on two ranks, and half of the micro-batches go either way
 #pragma once
 
-#include "sim/spec/plan.h"
+#include "sim/config/plan/plan.h"
 
 namespace foretrain {
 
@@ -20,29 +20,29 @@ struct StagePlace {
 
 class Placement {
  public:
-  // A valid schedule for p ranks; `vpp` chunks where it is interleaved.
+  // Requires a valid schedule for p ranks; `vpp` counts only for the interleaved schedule.
   Placement(ScheduleKind schedule, int p, int vpp);
   explicit Placement(const Plan& plan) : Placement(plan.schedule, plan.pp, plan.vpp) {}
 
-  int stages() const { return stages_; }          // that the model is cut into
-  int chunks() const { return chunks_; }          // that a rank holds
+  int stages() const { return stages_; }          // the model is cut into so many
+  int chunks() const { return chunks_; }          // per rank
   int directions() const { return directions_; }  // 2 for DualPipe
-  // Chunks that a micro-batch passes on a rank: a rank's share of its time.
+  // Chunks that one micro-batch passes on a rank: its share of the rank's time divides by this.
   int ChunksOfShare() const { return chunks_ / directions_; }
 
   int StageOf(int rank, int chunk) const;
-  // Direction in which a chunk's micro-batches go: 0, or 1 for DualPipe's way up.
+  // Direction of a chunk's micro-batches: 0, or 1 for DualPipe's way up.
   int DirectionOf(int chunk) const { return directions_ == 2 ? chunk : 0; }
   StagePlace PlaceOf(int stage, int direction) const;
 
-  // Of `m` micro-batches, the first of the direction and how many go that way.
+  // First micro-batch of a direction out of `m`, and the number that go that way.
   int FirstMicroBatch(int direction, int m) const { return direction * (m / 2); }
   int MicroBatches(int direction, int m) const {
     return directions_ == 1 ? m : (direction == 0 ? m / 2 : m - m / 2);
   }
 
-  // Whether a transfer from `from` to `to`, which are neighbours on the ring of ranks and not the
-  // same, goes to the next rank (last to first included) rather than to the previous one.
+  // Whether a transfer goes to the next rank (from the last to the first included) rather than to
+  // the previous one. `from` and `to` must be different neighbours on the ring of ranks.
   bool GoesToNext(const StagePlace& from, const StagePlace& to) const;
 
  private:

@@ -11,8 +11,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Event simulation whose events are slots. Ranks are visited in turn until none can run its next
+// slot; a slot's times depend only on its own rank, its link and its inputs, so the order of visits
+// does not matter.
 class Player {
  public:
+  // Only the inputs of the model's ends are ready at the start; all other arrivals are set by
+  // Deliver.
   Player(ScheduleKind schedule, const PipelineShape& shape, std::span<const ChunkTimes> times,
          const HopTimes& hop)
       : placement_(schedule, shape.p, shape.vpp), shape_(shape), times_(times), hop_(hop) {
@@ -31,6 +36,8 @@ class Player {
     }
   }
 
+  // Ends when no rank can go on. The check stops a schedule that waits for ever, which would be a
+  // bug in its slots.
   PlayedSlots Run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -50,7 +57,7 @@ class Player {
     std::vector<Slot> slots;
     std::size_t next = 0;
     double now_s = 0;
-    double send_next_s = 0;  // when the link to the next rank is free
+    double send_next_s = 0;  // when the link to the next rank is free again
     double send_prev_s = 0;
   };
 
@@ -60,16 +67,19 @@ class Player {
   std::size_t Cell(const StagePlace& at, int micro_batch) const {
     return Place(at) * static_cast<std::size_t>(shape_.m) + static_cast<std::size_t>(micro_batch);
   }
-  // What comes from nowhere is there from the start.
+  // The first stage's inputs and the last stage's gradients are there from the start.
   void Fill(std::vector<double>& arrivals, const StagePlace& at) {
     std::fill_n(arrivals.begin() + static_cast<std::ptrdiff_t>(Cell(at, 0)), shape_.m, 0.0);
   }
 
-  // When what is ready then starts on a rank or link that is free then.
+  // Start of a slot or transfer that is ready at `ready_s` on a rank or link that is free at
+  // `free_s`. Waiting for the input costs a wake-up.
   double Start(double ready_s, double free_s) const {
     return ready_s > free_s ? ready_s + hop_.wake_s : free_s;
   }
 
+  // When the slot's input has come: kNever if it has not, 0 for a weight gradient, which needs
+  // nothing from another rank.
   double Ready(int r, const Slot& slot) const {
     const std::size_t cell = Cell({r, slot.chunk}, slot.micro_batch);
     if (slot.pass == Pass::kForward) return input_s_[cell];
@@ -90,7 +100,8 @@ class Player {
     }
   }
 
-  // Runs the rank's next slot or pair, if its inputs have come.
+  // Runs the rank's next slot or pair if its inputs have come. Returns false if it has to wait or
+  // the rank is done.
   bool Step(int r) {
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
     if (rank.next == rank.slots.size()) return false;
@@ -112,6 +123,8 @@ class Player {
     return true;
   }
 
+  // Records when the output reaches the stage that reads it. Within a rank that is at once; between
+  // ranks the link carries one tensor after the other.
   void Deliver(int r, const Slot& slot, double made_s) {
     if (slot.pass == Pass::kBackwardWeight) return;
     const StagePlace from{r, slot.chunk};
@@ -134,7 +147,7 @@ class Player {
   std::span<const ChunkTimes> times_;
   HopTimes hop_;
   std::vector<Rank> ranks_;
-  std::vector<double> input_s_, gradient_s_;  // by place and micro-batch: when they have come
+  std::vector<double> input_s_, gradient_s_;  // arrival times, by (rank, chunk) and micro-batch
   PlayedSlots played_;
 };
 
@@ -145,6 +158,7 @@ PlayedSlots PlaySlots(ScheduleKind schedule, const PipelineShape& shape,
   return Player(schedule, shape, times, hop).Run();
 }
 
+// Spreads a rank's times evenly over its chunks and plays the slots with sends alone.
 double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times) {
   const Placement placement(schedule, shape.p, shape.vpp);
   const int share = placement.ChunksOfShare();

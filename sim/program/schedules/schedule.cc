@@ -9,9 +9,10 @@ using SlotsOf = std::vector<Slot> (*)(const PipelineShape&, int);
 using MakespanOf = double (*)(const PipelineShape&, const SlotTimes&);
 struct Schedule {
   SlotsOf slots = nullptr;
-  MakespanOf makespan = nullptr;  // closed form, where there is one
+  MakespanOf makespan = nullptr;  // closed form; null if there is none
 };
 
+// The only table of schedules: a new one adds a line here and a file beside this one.
 Schedule Find(ScheduleKind schedule) {
   switch (schedule) {
     case ScheduleKind::kGpipe:
@@ -45,6 +46,8 @@ std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, i
   return Find(schedule).slots(shape, rank);
 }
 
+// A closed form is used only if it is exact for these times; otherwise it returns a negative number
+// and the slots are played.
 double Makespan(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times) {
   FT_CHECK(shape.p >= 1 && shape.m >= 1);
   if (const MakespanOf closed = Find(schedule).makespan; closed != nullptr) {

@@ -1,10 +1,10 @@
-// The order of forward and backward slots on each pipeline rank, and how long the whole takes.
-// Knows nothing of layers, ZeRO or devices.
+// The order of forward and backward slots on each pipeline rank, and the time of the whole. Leaves
+// out layers, ZeRO and devices.
 #pragma once
 
 #include <vector>
 
-#include "sim/spec/plan.h"
+#include "sim/config/plan/plan.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -15,30 +15,30 @@ struct Slot {
   Pass pass = Pass::kForward;
   int chunk = 0;
   int micro_batch = 0;
-  bool paired = false;  // with the slot that follows: the two run as one, layer beside layer
-  bool ahead = false;   // of a micro-batch of the next step (docs/program.md)
+  bool paired = false;  // with the next slot: the two run as one, their layers overlapped
+  bool ahead = false;   // belongs to a micro-batch of the next step (docs/program.md)
 
   bool operator==(const Slot&) const = default;
 };
 
-// A pipeline of `p` ranks and `m` micro-batches, both >= 1; `vpp` chunks a rank where the schedule
-// is interleaved, else 1.
+// A pipeline of `p` ranks and `m` micro-batches, both >= 1. `vpp` is the number of chunks per rank
+// of an interleaved schedule, 1 for others.
 struct PipelineShape {
   int p = 1;
   int m = 1;
   int vpp = 1;
 };
 
-// Slots of pipeline rank `rank` in issue order, 0 <= rank < p. The schedule accepts the shape
-// (plan_rules.cc). Each chunk has, for each of its micro-batches, one kForward, and one kBackward
-// or one kBackwardInput before one kBackwardWeight; a chunk's weight gradients come in ascending
-// order of micro-batch, so that gradients add up in that order. A forward that is `ahead` may come
-// behind the backward of the same number, which is of the step before.
+// Slots of pipeline rank `rank`, 0 <= rank < p, in issue order. Requires a shape that the schedule
+// accepts (plan_rules.cc). For each of its micro-batches a chunk has one kForward and either one
+// kBackward or one kBackwardInput before one kBackwardWeight. A chunk's weight gradients come in
+// ascending order of micro-batch, so gradients add up in that order. A forward that is `ahead` may
+// come after the backward of the same number, which belongs to the step before.
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
 
 // One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,
 // interleaved), Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe,
-// DualPipeV), Narayanan et al. 2019 (PipeDream) and 2021 (PipeDream-2BW, of the same order).
+// DualPipeV), Narayanan et al. 2019 (PipeDream) and 2021 (PipeDream-2BW, the same order).
 std::vector<Slot> GpipeSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank);
@@ -50,7 +50,7 @@ std::vector<Slot> DualPipeVSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank);
 
 // Seconds of one micro-batch on one rank: its whole share of the layers, all chunks together (one
-// direction of DualPipe). B = input_s + weight_s. `send_s`: one send between neighbours; sends of
+// direction of DualPipe). B = input_s + weight_s. `send_s` is one send between neighbours; sends of
 // one direction queue up.
 struct SlotTimes {
   double forward_s = 0;
@@ -65,22 +65,22 @@ struct SlotTimes {
 //   GPipe        (m + p - 1) (F + B) + 2 (p - 1) send
 //   1F1B         (m + p - 1) (F + B) + 2 (p + m - 2 - ceil((m - 1) / p)) send
 //   interleaved  (m + (p - 1) / v) (F + B), without sends, m a multiple of p
-//   ZB-H1        m (F + B) + (p - 1) (F + I - W) where that chain through the last rank is the
+//   ZB-H1        m (F + B) + (p - 1) (F + I - W) if the chain through the last rank is the
 //                longest (no send, W <= F, W <= I, m >= p)
-//   PipeDream, 2BW  m (F + B) + 2 m (p - 1) / p send: what a step adds to a long run, on average
-// No one form holds for all times: else, and for the others, it is the longest path through the
-// slots, O(p m). Safe from any thread.
+//   PipeDream, 2BW  m (F + B) + 2 m (p - 1) / p send: mean time per step of a long run
+// No single form holds for all times. Otherwise, and for the other schedules, the result is the
+// longest path through the slots, O(p m). Safe from any thread.
 double Makespan(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
 
-// The closed form, or a negative number where none holds.
+// The closed form; negative if none holds for these times.
 double GpipeMakespan(const PipelineShape& shape, const SlotTimes& times);
 double OneFOneBMakespan(const PipelineShape& shape, const SlotTimes& times);
 double InterleavedMakespan(const PipelineShape& shape, const SlotTimes& times);
 double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& times);
 double PipeDreamMakespan(const PipelineShape& shape, const SlotTimes& times);
 
-// The longest path through the slots of all ranks, each rank's in order. Not for schedules whose
-// steps overlap.
+// The longest path through the slots of all ranks, each rank's in order. Requires a schedule whose
+// steps do not overlap.
 double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
 
 }  // namespace foretrain

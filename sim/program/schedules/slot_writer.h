@@ -1,5 +1,5 @@
-// Writes the slots of a rank with two chunks: counts micro-batches for each pass of each chunk and
-// keeps the weight gradients that are put off.
+// Writes the slots of a rank with two chunks: counts the micro-batches of each pass and chunk, and
+// keeps the deferred weight gradients.
 #pragma once
 
 #include <array>
@@ -13,19 +13,20 @@ namespace foretrain {
 
 class SlotWriter {
  public:
-  // Chunk c takes micro-batches first[c] .. first[c] + count[c] - 1; slots beyond are left out.
+  // Chunk c takes micro-batches first[c] .. first[c] + count[c] - 1. Calls beyond the last one
+  // write nothing.
   SlotWriter(std::array<int, 2> first, std::array<int, 2> count) : first_(first), count_(count) {}
 
   void Forward(int chunk, bool paired = false) { Next(forward_, Pass::kForward, chunk, paired); }
   void Backward(int chunk) { Next(backward_, Pass::kBackward, chunk, false); }
-  // The input half, whose weight half is put off.
+  // Writes an input half and defers its weight half.
   void Input(int chunk) {
     const int before = backward_[At(chunk)];
     if (Next(backward_, Pass::kBackwardInput, chunk, false)) {
       owed_.emplace_back(chunk, first_[At(chunk)] + before);
     }
   }
-  // The oldest weight half that was put off, of any chunk or of one.
+  // Writes the oldest deferred weight half, of any chunk or of one; nothing if none is deferred.
   void Weight() {
     if (owed_.empty()) return;
     Pay(owed_.begin());
@@ -36,7 +37,7 @@ class SlotWriter {
       return Pay(owed);
     }
   }
-  // A forward of one chunk beside a backward of the other.
+  // Writes a forward of one chunk overlapped with a backward of the other.
   void Pair(int forward, int backward) {
     Forward(forward, /*paired=*/true);
     Backward(backward);
@@ -60,7 +61,7 @@ class SlotWriter {
 
   std::array<int, 2> first_, count_;
   std::array<int, 2> forward_{}, backward_{};
-  std::deque<std::pair<int, int>> owed_;  // (chunk, micro-batch)
+  std::deque<std::pair<int, int>> owed_;  // deferred weight halves: (chunk, micro-batch)
   std::vector<Slot> slots_;
 };
 

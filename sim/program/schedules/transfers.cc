@@ -10,7 +10,8 @@
 namespace foretrain {
 namespace {
 
-// Where the output of a slot goes: the place of the stage after it, or before it for gradients.
+// Place of the stage that reads the output of a slot: the stage after it, or before it for
+// gradients. `nullopt` at the ends of the model and for weight gradients.
 std::optional<StagePlace> Target(const Placement& placement, int rank, const Slot& slot) {
   if (slot.pass == Pass::kBackwardWeight) return std::nullopt;
   const int stage = placement.StageOf(rank, slot.chunk) + (slot.pass == Pass::kForward ? 1 : -1);
@@ -18,7 +19,7 @@ std::optional<StagePlace> Target(const Placement& placement, int rank, const Slo
   return placement.PlaceOf(stage, placement.DirectionOf(slot.chunk));
 }
 
-// The transfer that a slot's output needs; none within the rank.
+// The transfer of a slot's output; `nullopt` if the reader is on the same rank.
 std::optional<Transfer> SendOf(const Placement& placement, int rank, const Slot& slot) {
   const std::optional<StagePlace> to = Target(placement, rank, slot);
   if (!to || to->rank == rank) return std::nullopt;
@@ -27,7 +28,7 @@ std::optional<Transfer> SendOf(const Placement& placement, int rank, const Slot&
                   placement.GoesToNext({rank, slot.chunk}, *to), slot.ahead};
 }
 
-// By (chunk, forward, micro-batch, ahead): the number of the slot that reads the tensor. The second
+// Number of the slot that reads a tensor, by (chunk, forward, micro-batch, ahead). The second slot
 // of a pair reads when the first does.
 using Readers = std::map<std::tuple<int, bool, int, bool>, std::size_t>;
 
@@ -42,8 +43,8 @@ Readers ReadersOf(const std::vector<Slot>& slots) {
   return readers;
 }
 
-// What `sender` sends to `rank` in one direction, in its order, with the slots that read it; slot
-// `last` where the next step's do.
+// The transfers from `sender` to `rank` in one direction, in the sender's order, each with the slot
+// that reads it. If only the next step's slots read it, that is slot `last`.
 std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
                                                      const std::vector<Slot>& senders, int sender,
                                                      int rank, bool down, const Readers& readers,
@@ -64,6 +65,8 @@ std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
 
 }  // namespace
 
+// The sender's order is binding, because transfers of one direction share a queue on both sides.
+// Walking backwards over the stream moves a receive forward if a later transfer is needed earlier.
 std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const PipelineShape& shape,
                                                   int rank) {
   const Placement placement(schedule, shape.p, shape.vpp);
@@ -79,7 +82,7 @@ std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const P
     if (sender == rank) continue;
     auto stream = Stream(placement, MakeSlots(schedule, shape, sender), sender, rank, down, readers,
                          slots.size() - 1);
-    // No receive comes behind one that was sent later.
+    // No receive may come after one that was sent later.
     std::size_t latest = slots.size();
     for (auto entry = stream.rbegin(); entry != stream.rend(); ++entry) {
       entry->second = latest = std::min(latest, entry->second);

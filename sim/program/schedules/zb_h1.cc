@@ -4,8 +4,8 @@
 
 namespace foretrain {
 
-// 1F1B with the weight gradients put off: rank r owes r of them once it is full, so that every rank
-// holds at most p micro-batches, and pays them where 1F1B idles at the end.
+// 1F1B with deferred weight gradients: a full rank r always has r of them pending. So every rank
+// holds at most p micro-batches, and runs the pending ones where 1F1B idles at the end.
 std::vector<Slot> ZbH1Slots(const PipelineShape& shape, int rank) {
   const int m = shape.m;
   const int warm_up = std::min(m, shape.p - 1 - rank);
@@ -21,6 +21,8 @@ std::vector<Slot> ZbH1Slots(const PipelineShape& shape, int rank) {
   return slots;
 }
 
+// The chain through the last rank: the weight halves hide part of each bubble. It is the longest
+// only without sends, for W <= F, W <= I and m >= p.
 double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& t) {
   const auto [p, m, vpp] = shape;
   const bool through_last = m >= p && t.weight_s <= std::min(t.forward_s, t.input_s);

@@ -4,8 +4,8 @@
 
 namespace foretrain {
 
-// Twice 1F1B's warm-up, so that no rank waits in the middle when F = I = W; rank r owes up to 2r
-// weight gradients and pays them at the end.
+// Twice the warm-up of 1F1B, so that no rank waits in the middle if F = I = W. Rank r has up to 2r
+// weight gradients pending and runs them at the end.
 std::vector<Slot> ZbH2Slots(const PipelineShape& shape, int rank) {
   const int m = shape.m;
   const int warm_up = std::min(m, 2 * (shape.p - rank) - 1);

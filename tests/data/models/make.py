@@ -1,11 +1,11 @@
-"""Writes parameters.jsonl: for each model below its config.json as transformers writes it and the
-number of its trainable parameters, counted on modules made on the meta device (nothing is loaded).
+"""Writes parameters.jsonl: for each model below the config.json that transformers writes and the number of
+trainable parameters, counted on modules on the meta device (nothing is loaded).
 
     python3 make.py > parameters.jsonl        # needs torch and transformers; written with 5.23.0
 
-Sizes are those of the published checkpoints, except of names that begin with "small-", which hold
-an option to the count that no large row has. `skipped` is a sum over submodules that a config.json
-of a decoder does not ask for, such as other heads.
+Sizes are those of published checkpoints. Names that begin with "small-" test the count of an option that no large
+row has. `skipped` sums the parameters of submodules that a decoder's config.json does not ask for, such as other
+heads.
 """
 
 import json

@@ -12,7 +12,7 @@
 namespace foretrain::test {
 namespace {
 
-// The notes themselves are not noted.
+// Allocator of the notes themselves, whose memory is not noted.
 template <class T>
 struct Unnoted {
   using value_type = T;
@@ -32,10 +32,10 @@ struct Notes {
   std::mutex mutex;
   std::map<std::uintptr_t, std::size_t, std::less<>,
            Unnoted<std::pair<const std::uintptr_t, std::size_t>>>
-      bytes;  // by begin; guarded by mutex
+      bytes;  // key: address of the first byte; guarded by mutex
 };
 
-// Never destroyed: objects of other sources free their memory after the last test.
+// Never destroyed, because objects of other sources free memory after the last test.
 Notes& AllNotes() {
   alignas(Notes) static std::byte memory[sizeof(Notes)];
   static Notes* const notes = new (memory) Notes;
@@ -101,7 +101,7 @@ bool IsMapped(std::uintptr_t address) {
 
 }  // namespace foretrain::test
 
-// The executable's. Arrays and the forms that throw nothing come here by the standard's own.
+// Replaces operator new of the executable. By the standard, arrays and nothrow forms call it too.
 void* operator new(std::size_t bytes) {
   return foretrain::test::Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }

@@ -1,16 +1,16 @@
-// The kernels' tests on a GPU: those of kernels_tests as the variant cuda_gpu, against the table of
-// the plugin. Where there is no device it says why and exits with 77.
+// Runs the kernel tests on a GPU, as variant cuda_gpu with the plugin's table. Without a device it
+// prints the reason and exits with 77.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <string_view>
 
-#include "runtime/cuda_plugin.h"
+#include "runtime/device/cuda_plugin.h"
 #include "tests/kernels/gpu/mirror.h"
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim_device.h"
+#include "kernels/cuda/shim/shim_device.h"
 #endif
 
 namespace {
@@ -18,8 +18,8 @@ namespace {
 constexpr int kSkipped = 77;
 
 struct Options {
-  bool on_host = false;    // the kernels executed on the host, to test the copies of arguments
-  bool unguarded = false;  // under a memory checker
+  bool on_host = false;    // runs the kernels on the host, to test the copies of arguments
+  bool unguarded = false;  // for runs under a memory checker
 };
 
 Options Parse(int argc, char** argv) {
@@ -32,7 +32,7 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
-// Where the build puts the plugin; null and a reason where it is not usable.
+// Device of the plugin in the build folder. Null and a reason if it cannot be used.
 foretrain::CudaDevice Device(bool on_host) {
 #if FORETRAIN_HAVE_CUDA_SHIM
   if (on_host) return {&foretrain::ShimDeviceApi(), 1, "", 0};
@@ -49,14 +49,14 @@ int main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   const foretrain::CudaDevice device = Device(options.on_host);
   if (device.api == nullptr) {
-    // As GTEST_SKIP() writes it: tools/test counts reasons by it.
+    // In the format of GTEST_SKIP(), because tools/test counts skip reasons by it.
     std::printf("%s:%d: Skipped\nneeds a GPU: %s; run tools/gpu-check where there is one\n",
                 __FILE__, __LINE__, device.why.c_str());
     return kSkipped;
   }
   foretrain::test::UseGpu(
       foretrain::test::MirrorOf(*device.api, {.guard_bytes = options.unguarded ? 0 : 256}));
-  // A filter of the command line replaces it.
+  // The filter can be overridden on the command line.
   GTEST_FLAG_SET(filter, "*/cuda_gpu");
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

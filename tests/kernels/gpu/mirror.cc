@@ -15,17 +15,17 @@
 namespace foretrain::test {
 namespace {
 
-// A number on the stack has no size that can be looked up: enough for any.
+// Size copied for a number on the stack, whose size is unknown: enough for any.
 constexpr std::size_t kStackBytes = 64;
 constexpr int kGuard = 0xA5;
-// Programs and libraries of 64 bits lie above; what is mapped below is the driver's, and numbers
-// side by side may look like addresses there.
+// 64-bit programs and libraries are mapped above this address. The driver maps memory below it, and
+// two adjacent numbers can look like an address there.
 constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 46;
 
-const FtDeviceApi* device = nullptr;  // of the one table
+const FtDeviceApi* device = nullptr;  // device of the one table
 MirrorOptions mirror_options;
 
-// Places of arguments that point to host memory which the device's entry reads itself.
+// Offsets of arguments that point to host memory read by the entry itself.
 template <class Arguments>
 struct HostMembers {
   static constexpr std::array<std::size_t, 0> kAt{};
@@ -51,7 +51,7 @@ FT_HOST_MEMBERS(FtAttentionPartForward);
 FT_HOST_MEMBERS(FtAttentionPartBackward);
 #undef FT_HOST_MEMBERS
 
-// The copies of one call.
+// Device copies for one call.
 class Images {
  public:
   explicit Images(FtQueue* queue) : queue_(queue) {}
@@ -62,10 +62,10 @@ class Images {
     for (auto& [begin, image] : images_) device->release(0, image.memory, why, sizeof why);
   }
 
-  // The device's address of what lies at `address`, which may be no address at all.
+  // Device address of the memory at `address`, which may be no address at all.
   std::uintptr_t Translate(std::uintptr_t address) {
     Range range = AllocationOf(address);
-    // One past the end belongs to an empty tensor, or to the next allocation.
+    // A pointer past the end belongs to an empty tensor, or to the next allocation.
     if (range.bytes == 0) range = StackFrom(address, kStackBytes);
     if (range.bytes == 0) {
       if (address >= kLowest && IsMapped(address)) {
@@ -80,7 +80,7 @@ class Images {
     return reinterpret_cast<std::uintptr_t>(image->memory) + (address - range.begin);
   }
 
-  // Writes back what the device has changed; only that, as numbers on the stack have copies that
+  // Writes back only bytes that the device has changed, because copies of numbers on the stack
   // overlap.
   void Return() {
     for (auto& [begin, image] : images_) {
@@ -102,7 +102,7 @@ class Images {
   struct Image {
     void* memory = nullptr;
     std::size_t bytes = 0;
-    std::vector<std::byte> sent;  // with the guard
+    std::vector<std::byte> sent;  // including the guard
   };
 
   Image* Make(const Range& range) {
@@ -126,10 +126,11 @@ class Images {
   }
 
   FtQueue* queue_;
-  std::map<std::uintptr_t, Image> images_;  // by begin of what they are copies of
+  std::map<std::uintptr_t, Image> images_;  // key: host address of the first byte
 };
 
-// Arguments with the device's addresses in them. All pointers lie at multiples of their size.
+// Arguments with host addresses replaced by device addresses. All pointers are aligned to their
+// size.
 template <class Arguments>
 Arguments Translated(const Arguments& arguments, Images& images) {
   constexpr auto& kHost = HostMembers<Arguments>::kAt;
@@ -174,32 +175,10 @@ struct Mirrored<kEntry> {
   }
 };
 
-template <auto... kEntries>
-void MirrorAll(FtDeviceApi& table) {
-  static_assert(sizeof...(kEntries) == FT_KERNEL_COUNT);
-  ((table.*kEntries = &Mirrored<kEntries>::Call), ...);
-}
-
-using Api = FtDeviceApi;
-
-void MirrorKernels(Api& table) {
-  MirrorAll<&Api::gemm, &Api::bias_grad, &Api::embedding_forward, &Api::embedding_backward,
-            &Api::norm_forward, &Api::norm_backward_input, &Api::norm_backward_weight, &Api::rope,
-            &Api::attention_forward, &Api::attention_backward, &Api::gelu_forward,
-            &Api::gelu_backward, &Api::swiglu_forward, &Api::swiglu_backward, &Api::add,
-            &Api::add_norm_forward, &Api::cross_entropy_forward, &Api::cross_entropy_backward,
-            &Api::vocab_max, &Api::vocab_sums, &Api::vocab_loss, &Api::route, &Api::route_backward,
-            &Api::expert_gather, &Api::expert_combine, &Api::expert_dots, &Api::grouped_gemm,
-            &Api::squared_norm, &Api::adamw, &Api::sgd, &Api::adamw_amend, &Api::sgd_amend,
-            &Api::count_not_finite, &Api::count_skipped, &Api::quantize, &Api::dequantize,
-            &Api::sum_ranks, &Api::attention_part_forward, &Api::attention_part_backward,
-            &Api::copy_rows, &Api::head_norm_forward, &Api::head_norm_backward_input,
-            &Api::head_norm_backward_weight, &Api::softcap, &Api::latent_heads, &Api::sink_forward,
-            &Api::sink_backward, &Api::shift_targets, &Api::expert_bias, &Api::expert_bias_grad,
-            &Api::dropout, &Api::dropout_backward, &Api::standard_attention_forward,
-            &Api::standard_attention_backward, &Api::gate_forward, &Api::gate_backward,
-            &Api::count_choices, &Api::balance_bias, &Api::scale_loss, &Api::quantize_tensor>(
-      table);
+void MirrorKernels(FtDeviceApi& table) {
+#define FT_MIRROR(NAME, entry, Arguments) table.entry = &Mirrored<&FtDeviceApi::entry>::Call;
+  FT_KERNEL_ENTRIES(FT_MIRROR)
+#undef FT_MIRROR
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A device's table for tests whose tensors lie in host memory: each kernel entry copies what its
-// arguments point to into memory of the device, calls the device, waits, and copies back what the
-// device has written. Behind each copy lie bytes that nobody may write.
+// A device table for tests whose tensors are in host memory. Each kernel entry copies the memory
+// behind its arguments to the device, calls the device, waits, and copies changes back. Guard bytes
+// after each copy detect writes out of range.
 #pragma once
 
 #include "base/device_api.h"
@@ -8,12 +8,12 @@
 namespace foretrain::test {
 
 struct MirrorOptions {
-  // Bytes behind each copy that are looked at afterwards; 0 leaves it to a memory checker, which
-  // knows where an allocation ends.
+  // Guard bytes after each copy. 0: leave the check to a memory checker, which knows the allocation
+  // sizes.
   int guard_bytes = 256;
 };
 
-// The table around `device`, which must stay. One at a time: entries know it by a static.
+// Wraps `device`, which must outlive the table. One at a time, because entries find it in a static.
 const FtDeviceApi& MirrorOf(const FtDeviceApi& device, const MirrorOptions& options);
 
 }  // namespace foretrain::test

@@ -1,4 +1,4 @@
-// The mirror itself: `kernels_gpu_tests --on-host` runs this beside the kernels' tests.
+// Tests the mirror itself. `kernels_gpu_tests --on-host` runs it together with the kernel tests.
 #include "tests/kernels/gpu/mirror.h"
 
 #include <gtest/gtest-spi.h>
@@ -10,12 +10,12 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim_device.h"
+#include "kernels/cuda/shim/shim_device.h"
 
 namespace foretrain::test {
 namespace {
 
-// Writes one number more than it was asked to, and one that it was to read.
+// An entry with an error: it writes 1 to every number of its output and to one number past it.
 FtStatus AddTooMany(FtQueue* /*queue*/, const FtAdd* add) {
   auto* const out = static_cast<float*>(add->out);
   for (std::int64_t i = 0; i <= add->rows * add->cols; ++i) out[i] = 1.0F;

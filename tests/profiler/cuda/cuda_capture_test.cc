@@ -1,4 +1,4 @@
-// The CUDA device's capture against a CUPTI of the test's own.
+// The CUDA device's capture on a fake CUPTI.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <thread>
 
-#include "fake_cupti.h"
+#include "tests/profiler/cuda/fake_cupti.h"
 
 namespace foretrain {
 namespace {
@@ -35,7 +35,7 @@ struct CudaCaptureTest : testing::Test {
     ASSERT_EQ(capture.Open(level, why, sizeof why), FT_OK) << why;
     ASSERT_EQ(capture.Start(why, sizeof why), FT_OK) << why;
   }
-  // The kernel that a launch between push and pop makes, as CUPTI records it.
+  // Records a kernel launched between push and pop, as CUPTI does.
   void Launch(std::uint32_t correlation, const FtOpTag& tag) {
     ASSERT_EQ(capture.Push(tag), FT_OK);
     CUpti_ActivityExternalCorrelation external{};
@@ -117,7 +117,7 @@ TEST_F(CudaCaptureTest, LeavesOthersIdsAndUnknownKindsOut) {
   external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;  // another library's
   fake.Add(external);
   external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-  external.externalId = std::uint64_t{99} << 32;  // a label that was never given
+  external.externalId = std::uint64_t{99} << 32;  // a label that was never given out
   fake.Add(external);
   CUpti_ActivityDevice5 device{};
   device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
@@ -128,7 +128,7 @@ TEST_F(CudaCaptureTest, LeavesOthersIdsAndUnknownKindsOut) {
 TEST_F(CudaCaptureTest, RecordsByLevelAndWithinTheWindowAlone) {
   ASSERT_EQ(capture.Open(FT_CAPTURE_LAUNCHES, why, sizeof why), FT_OK);
   EXPECT_THAT(fake.enabled, IsEmpty());
-  // Outside of the window nothing is told to CUPTI.
+  // Outside the window CUPTI is not called.
   ASSERT_EQ(capture.Push({.op_id = 1, .step = 0, .rank = 0, .name = nullptr}), FT_OK);
   EXPECT_THAT(fake.pushed, IsEmpty());
   ASSERT_EQ(capture.Pop(), FT_OK);
@@ -141,11 +141,11 @@ TEST_F(CudaCaptureTest, RecordsByLevelAndWithinTheWindowAlone) {
   EXPECT_EQ(fake.stops, 1);
   EXPECT_THAT(fake.enabled, IsEmpty());
   EXPECT_EQ(fake.calls_enabled, 0);
-  // A second run of the process.
+  // A second run in the same process.
   ASSERT_EQ(capture.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
   ASSERT_EQ(capture.Start(why, sizeof why), FT_OK);
   EXPECT_THAT(fake.enabled, Contains(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
-  // Kernels one by one would change what is measured; whole graphs would hide their nodes.
+  // KIND_KERNEL would serialize kernels, and GRAPH_TRACE would hide a graph's nodes.
   EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_KERNEL)));
   EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)));
   EXPECT_EQ(fake.timestamp_registrations, 1);
@@ -172,7 +172,7 @@ TEST_F(CudaCaptureTest, TellsTheNodesOfGraphsAndTheirCopies) {
   ASSERT_EQ(capture.Push({.op_id = 77, .step = 0, .rank = 2, .name = nullptr}), FT_OK);
   graph.node = node(5);
   tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
-  // Another thread is at no op.
+  // Another thread has no current op.
   std::thread([&] {
     graph.node = node(9);
     tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
@@ -197,7 +197,7 @@ TEST_F(CudaCaptureTest, SaysInOneSentenceWhyThereAreNoRecords) {
     char said[512] = "";
     EXPECT_EQ(other.Open(FT_CAPTURE_FULL, said, sizeof said), FT_UNSUPPORTED) << text;
     EXPECT_THAT(said, HasSubstr(text));
-    // Windows and ranges work all the same, and nothing is asked of CUPTI.
+    // Windows and ranges still work, and CUPTI is not called.
     EXPECT_EQ(other.Start(said, sizeof said), FT_OK);
     EXPECT_EQ(other.Push({.op_id = 1, .step = 0, .rank = 0, .name = "forward"}), FT_OK);
     EXPECT_EQ(other.Pop(), FT_OK);

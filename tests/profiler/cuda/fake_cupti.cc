@@ -1,4 +1,4 @@
-#include "fake_cupti.h"
+#include "tests/profiler/cuda/fake_cupti.h"
 
 #if FORETRAIN_HAVE_CUPTI
 #include <algorithm>
@@ -126,7 +126,7 @@ CuptiTable Table() {
   };
   table.EnableCallback = [](std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain,
                             CUpti_CallbackId) { return Told("EnableCallback"); };
-  // A node's id is its address.
+  // The id of a node is its address.
   table.GetGraphNodeId = [](CUgraphNode node, std::uint64_t* id) {
     *id = reinterpret_cast<std::uintptr_t>(node);
     return CUPTI_SUCCESS;

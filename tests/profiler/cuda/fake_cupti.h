@@ -1,5 +1,5 @@
-// A CUPTI without a GPU: keeps what it is asked for, fills buffers with records that a test lays
-// in, and fails a call on demand.
+// A CUPTI without a GPU: it remembers calls, fills buffers with records provided by a test, and
+// fails a call on demand.
 #pragma once
 
 #if FORETRAIN_HAVE_CUPTI
@@ -16,7 +16,7 @@
 namespace foretrain {
 
 struct FakeCupti {
-  // Records that lie ready, copied whole: the next flush hands them over, in buffers.
+  // Adds a record for the next flush, which copies it into a buffer.
   template <class Record>
   void Add(const Record& record) {
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&record);
@@ -32,7 +32,7 @@ struct FakeCupti {
   std::vector<std::pair<std::string, std::string>> environment;
 
   std::set<CUpti_ActivityKind> enabled;
-  int calls_enabled = 0;  // of runtime and driver, enabled less disabled
+  int calls_enabled = 0;  // runtime and driver calls, enabled minus disabled
   std::vector<std::uint64_t> stack;
   std::vector<std::uint64_t> pushed;
   std::vector<std::uint32_t> flushes;  // their flags
@@ -43,11 +43,11 @@ struct FakeCupti {
   CUpti_CallbackFunc resource = nullptr;
 };
 
-// Static, as CUPTI's entries have no argument of ours; each test begins with a fresh one.
+// Static, because CUPTI's functions carry no argument of ours. Each test starts with a fresh one.
 FakeCupti& TheFakeCupti();
 void ResetFakeCupti();
 
-// What a capture takes for CUPTI, its environment and the CUDA runtime.
+// CUPTI, environment and CUDA runtime as the capture sees them.
 CaptureSurroundings FakeSurroundings();
 
 }  // namespace foretrain

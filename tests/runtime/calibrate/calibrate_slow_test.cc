@@ -1,4 +1,4 @@
-// Calibrates for small plans on this machine's CPU: seconds, as every op is timed by running it.
+// Calibrates small plans on this machine's CPU. Slow, because every op is timed by running it.
 #include "runtime/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "../training.h"
 #include "kernels/cpu/cpu_device.h"
 #include "sim/cost/cost_model.h"
-#include "sim/cost/profile_json.h"
-#include "sim/program/program.h"
+#include "sim/cost/profile/profile_json.h"
+#include "sim/program/ir/program.h"
+#include "tests/runtime/training.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim_device.h"
+#include "kernels/cuda/shim/shim_device.h"
 #endif
 
 namespace foretrain {
@@ -99,7 +99,7 @@ TEST(Calibrate, TimesEveryOpOfThePlansAloneAndTogether) {
   EXPECT_EQ(profile->rates.gemm_flop_per_s.provenance, Provenance::kMeasured);
 }
 
-// Four ranks: groups of two beside each other, as a plan of two axes has them.
+// Four ranks on two parallel axes: two groups of two on each axis.
 TEST(Calibrate, TimesPlansOfTwoAxes) {
   CalibrateOptions options = Options({Split(2, 2, 1), Split(1, 2, 2), Split(2, 1, 2)});
   options.cluster = *LocalCluster(2, std::int64_t{1} << 32, 4);
@@ -120,7 +120,8 @@ const ProfilePoint* FindCopy(const DeviceProfile& profile, Space from, Space to)
   return nullptr;
 }
 
-// A cap is a least time, whatever else the machine does: 4 MB/s, and 2 MB/s of the disk.
+// A cap bounds a copy's time from below, however busy the machine is: 4 MB/s, and 2 MB/s for the
+// disk.
 TEST(Calibrate, TimesTheCopiesOfOffloadedPlansUnderTheirCaps) {
   Plan host = Split(2, 1, 1);
   host.zero_stage = 2;
@@ -142,14 +143,14 @@ TEST(Calibrate, TimesTheCopiesOfOffloadedPlansUnderTheirCaps) {
   for (const ProfilePoint& point : profile->points) {
     if (point.kind != OpKind::kCopy) continue;
     const bool disks = point.from == Space::kNvme || point.to == Space::kNvme;
-    const double least_s = static_cast<double>(point.shape.elements) * 4 / (disks ? 2e6 : 4e6);
-    EXPECT_GE(point.seconds, 0.999 * least_s) << point.shape.elements;
+    const double min_s = static_cast<double>(point.shape.elements) * 4 / (disks ? 2e6 : 4e6);
+    EXPECT_GE(point.seconds, 0.999 * min_s) << point.shape.elements;
   }
   EXPECT_LE(profile->rates.copy_bytes_per_s.value, 1.01 * 4e6);
   EXPECT_EQ(profile->rates.nvme_read_bytes_per_s.provenance, Provenance::kMeasured);
 }
 
-// A folder without a disk is no reason not to measure the rest.
+// A folder without a disk does not keep the rest from being measured.
 TEST(Calibrate, LeavesOutADiskThatIsNotThere) {
   CalibrateOptions options = Options({Split(1, 1, 1)});
   options.grid = true;
@@ -178,7 +179,7 @@ TEST(Calibrate, TakesAboutTheTimeGiven) {
   const auto start = std::chrono::steady_clock::now();
   RealClock clock;
   ASSERT_TRUE(Calibrate(options, CpuDeviceApi(), clock).has_value());
-  // Generous: what has begun is ended, and the machine may be busy.
+  // The limit is generous: runs that have begun are finished, and the machine may be busy.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
@@ -213,7 +214,7 @@ FtStatus LittleMemory(std::int32_t /*device*/, FtMemory* out, char* /*why*/, std
   return FT_OK;
 }
 
-// A batch whose logits alone take 512 MiB, beside one that fits.
+// One batch has logits of 512 MiB and does not fit; the other plan does.
 TEST(Calibrate, MeasuresWhatFitsWhereItMayLeaveOutTheRest) {
   FtDeviceApi small = CpuDeviceApi();
   small.memory = &LittleMemory;
@@ -235,7 +236,7 @@ TEST(Calibrate, MeasuresWhatFitsWhereItMayLeaveOutTheRest) {
 }
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-// The CUDA device's own kernels, executed on the host: all ops of a step in both formats.
+// Runs the CUDA device's own kernels on the host: all ops of a step in both formats.
 TEST(Calibrate, TimesTheKernelsOfTheCudaDevice) {
   Plan half = Split(1, 1, 1);
   half.precision = Precision::kBf16;

@@ -1,17 +1,18 @@
-// Calibrates two GPUs that work later on this machine's processors, with the tests' NCCL between
-// them: what is timed between devices, and that forecasts take it. Seconds, for the grids.
+// Calibrates two asynchronous GPUs emulated on this machine's processors, with the tests' NCCL
+// between them. Checks the points between devices, and that predictions use them. Slow because of
+// the grids.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "../fake_nccl_library.h"
-#include "../later_device.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/calibrate.h"
 #include "runtime/nccl/nccl_world.h"
+#include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/cost_model.h"
-#include "sim/spec/catalogue.h"
+#include "tests/runtime/device/fake_nccl_library.h"
+#include "tests/runtime/device/later/later_device.h"
 
 namespace foretrain {
 namespace {
@@ -54,7 +55,7 @@ TEST(CalibrateGpus, TimesWhatTheyTellEachOtherAndWhatThatTakesFromCompute) {
   EXPECT_EQ(Later().Live(), 0);
   EXPECT_EQ(FakeNcclControl().live, 0);
 
-  // A forecast takes the all-reduce as it was measured, not as it was assumed.
+  // A prediction uses the measured all-reduce, not the assumed one.
   const auto costs = CostModel::Make(*cluster, *profile);
   ASSERT_TRUE(costs.has_value()) << costs.error().message;
   const auto point =

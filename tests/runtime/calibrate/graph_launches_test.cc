@@ -1,4 +1,4 @@
-// The host's time of a graph's launch, on a device that takes as long as the test says.
+// Host time of graph launches, on a fake device whose times the test sets.
 #include "runtime/calibrate/graph_launches.h"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Launching takes 3 us and 5 ns a kernel, the first time 1 ms more; every tenth is held up by 50
-// us.
+// A launch takes 3 us plus 5 ns for each kernel. The first launch takes 1 ms more, and every tenth
+// is delayed by 50 us.
 struct Fake {
   std::int64_t now_ns = 0;
   bool notes = false;  // between graph_begin and graph_end
@@ -96,7 +96,8 @@ TEST(GraphLaunches, AreNoneWithoutGraphs) {
   EXPECT_FALSE(times->has_value());
 }
 
-// What the executor would run op by op is no error; a launch that fails is.
+// A device that cannot capture a graph is no error, because the executor then runs op by op. A
+// failed launch is.
 TEST(GraphLaunches, WhicheverCallFailsNothingIsLeftBehind) {
   for (int call = 0; call < 8; ++call) {
     const FtDeviceApi api = FakeDevice();

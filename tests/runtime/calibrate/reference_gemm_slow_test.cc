@@ -1,9 +1,9 @@
-// Multiplies on the mock device, whose GEMM is the plain triple loop: seconds.
+// Runs on the mock device, whose GEMM is a plain triple loop and takes seconds.
 #include "runtime/calibrate/reference_gemm.h"
 
 #include <gtest/gtest.h>
 
-#include "../mock_device.h"
+#include "tests/runtime/device/mock_device.h"
 
 namespace foretrain {
 namespace {

@@ -27,7 +27,7 @@ const SampleTable::Series& SeriesAt(const SampleTable& table, std::int32_t numbe
   return table.series()[static_cast<std::size_t>(number)];
 }
 
-// 1 to 11 s: the ranks at 0.1, 0.5 and 0.9 of the way from the first to the last are 2, 6 and 10.
+// Samples of 1 to 11 s. The nearest ranks at 0.1, 0.5 and 0.9 of the range are 2, 6 and 10 s.
 TEST(Spread, TakesOrderStatistics) {
   Durations durations;
   for (std::int64_t s = 11; s >= 1; --s) durations.push_back(s * 1'000'000'000);
@@ -50,8 +50,8 @@ TEST(SampleTable, GivesOneSeriesToWhatIsMeasuredTheSame) {
   EXPECT_EQ(table.series().size(), 4U);
 }
 
-// Medians: x 10, y 20, so a passage is 30 by its medians. The three take 30, 36 and 60: ratios of
-// 1, 1.2 and 2, equally weighted.
+// The medians are x 10 and y 20, so a passage should take 30. The three take 30, 36 and 60: ratios
+// of 1, 1.2 and 2 with equal weights.
 TEST(SampleTable, StretchIsTheMedianPassageOverItsMedians) {
   SampleTable table;
   const std::int32_t x = table.SeriesOf(Point(OpKind::kAdamW, 1));
@@ -72,7 +72,8 @@ TEST(AddSpans, TakesTheLongestMemberOfACallFromItsLastArrival) {
   std::vector<Span> spans;
   for (int rank = 0; rank < 2; ++rank) {
     for (int step = 0; step < 2; ++step) {
-      // Both start when the last has come; rank 1 leaves 3 ns later in step 0, rank 0 in step 1.
+      // Both members start when the last one arrives. Rank 1 ends 3 ns later in step 0, rank 0 in
+      // step 1.
       const std::int64_t start = 100 + 1000 * step;
       Span span = Compute(start, start + 10 + (rank != step ? 3 : 0), 5, step, start - 50);
       span.rank = static_cast<std::int16_t>(rank);
@@ -86,8 +87,8 @@ TEST(AddSpans, TakesTheLongestMemberOfACallFromItsLastArrival) {
   EXPECT_TRUE(table.overheads().empty());
 }
 
-// Three ops of one queue: the second was ready while the first ran, the third 20 us after the
-// second had ended, long enough for the queue to sleep.
+// Three ops on one queue. The second was ready while the first ran. The third became ready 20 us
+// after the second ended, long enough for the queue to sleep.
 TEST(AddSpans, TellsGapsFromWakes) {
   SampleTable table;
   const std::int32_t op = table.SeriesOf(Point(OpKind::kAdamW, 8));

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "sim/compare/join.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/models.h"
 
@@ -25,7 +25,7 @@ Plan TinyPlan(int dp, int pp) {
   return plan;
 }
 
-// One row an op: `seconds` of each op, nothing for launches.
+// One cost row per op: `seconds` of the op, no time for launches.
 ProgramCosts CostsOf(const Program& program,
                      const std::function<double(const Op&, int rank)>& seconds) {
   ProgramCosts costs;
@@ -46,7 +46,7 @@ ProgramCosts CostsOf(const Program& program,
   return costs;
 }
 
-// Microseconds by class: arithmetic 100, communication 30.
+// Seconds of an op in the model: 100 us for compute, 30 us for communication, 0 for the host.
 double Model(const Op& op, int /*rank*/) {
   if (op.op_class == OpClass::kHost) return 0;
   return IsCommunication(op.kind) ? 30e-6 : 100e-6;
@@ -59,7 +59,7 @@ struct Case {
   int step = 0;
 };
 
-// "Measures" by simulating with `truth`.
+// Creates a measurement by simulating with the times in `truth`.
 Case Measure(const Plan& plan, const std::function<double(const Op&, int)>& truth) {
   auto program = Compile(SmallGpt(), plan);
   FT_CHECK(program.has_value());
@@ -88,7 +88,7 @@ TEST(AttributeGap, FindsNoGapWhereTheMeasurementIsTheForecast) {
   const Case c = Measure(TinyPlan(1, 2), Model);
   const auto attribution = AttributeGap(c.program, c.costs, c.measured, c.step);
   ASSERT_TRUE(attribution.has_value()) << attribution.error().message;
-  // Times are whole nanoseconds in a timeline: a step of some 500 ops may be off by that many.
+  // Timelines hold whole nanoseconds, so a step of some 500 ops may differ by that many.
   EXPECT_NEAR(attribution->measured_s, attribution->predicted_s, 1e-6);
   EXPECT_NEAR(Sum(*attribution), 0.0, 1e-6);
   EXPECT_NEAR(attribution->unexplained_s, 0.0, 1e-6);
@@ -102,8 +102,8 @@ TEST(AttributeGap, GivesASlowdownToItsClassAlone) {
   });
   const auto attribution = AttributeGap(c.program, c.costs, c.measured, c.step);
   ASSERT_TRUE(attribution.has_value()) << attribution.error().message;
-  // One rank: nothing overlaps, so the gap is half the time of all GEMMs, 8 micro-batches of
-  // 4 layers * (4 forward + 8 backward) + head (1 + 2) = 51 GEMMs: 408 * 50 us = 20.4 ms.
+  // With one rank nothing overlaps, so the gap is half the time of all GEMMs. 8 micro-batches have
+  // 4 layers * (4 forward + 8 backward) + head (1 + 2) = 51 GEMMs each: 408 * 50 us = 20.4 ms.
   EXPECT_NEAR(ShareOf(*attribution, GapClass::kGemm), 20.4e-3, 2e-6);
   EXPECT_NEAR(ShareOf(*attribution, GapClass::kAttention), 0.0, 2e-6);
   EXPECT_NEAR(ShareOf(*attribution, GapClass::kMemoryBound), 0.0, 2e-6);
@@ -111,7 +111,8 @@ TEST(AttributeGap, GivesASlowdownToItsClassAlone) {
 }
 
 TEST(AttributeGap, SharesSumToTheReplayedGapAndComputeWaitingInsteadOfCopyingIt) {
-  // Stage 1 is slow: stage 0 waits in its receives, and none of that is the pipeline's own time.
+  // Stage 1 is slow. Stage 0 waits in its receives, and none of that counts as the pipeline's own
+  // time.
   const Case c = Measure(TinyPlan(1, 2), [](const Op& op, int rank) {
     return Model(op, rank) * (rank == 1 && IsCompute(op.op_class) ? 1.3 : 1.0);
   });
@@ -153,7 +154,8 @@ TEST(JoinRuns, PairsEachOpWithItsTwinAndWeighsErrorsByTime) {
   for (const RankProgram& rank : c.program.ranks) ops += static_cast<std::size_t>(rank.op_count);
   EXPECT_EQ(join.pairs.size(), ops);
   ASSERT_TRUE(join.op_error.has_value());
-  // GEMMs are 10 % off and the others right: the error is a tenth of the GEMMs' share of compute.
+  // GEMMs are 10 % off and other ops are exact, so the error is a tenth of the GEMMs' share of
+  // compute.
   double gemm = 0, compute = 0;
   for (const ClassPair& sum : join.classes) {
     if (!IsCompute(sum.op_class)) continue;
@@ -167,7 +169,7 @@ TEST(MedianStep, IsTheLowerMiddleAndLeavesOutTheFirstSteps) {
   Timeline timeline;
   timeline.world = 1;
   const int lengths[] = {90, 10, 30, 20,
-                         40};  // steps 1 to 4: 10 20 30 40, lower middle 20 is step 3
+                         40};  // steps 1 to 4 take 10 20 30 40; the lower middle, 20, is step 3
   std::int64_t start = 0;
   for (int step = 0; step < 5; ++step) {
     timeline.steps.push_back({start, start + lengths[step], step, 0});

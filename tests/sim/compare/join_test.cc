@@ -12,7 +12,7 @@ Span Gemm(int block, std::int64_t start_ns, std::int64_t end_ns) {
           .op_class = OpClass::kGemm};
 }
 
-// One op is in both, one in each alone; the measured run has a collective too.
+// One op is in both runs and one in each alone. The measured run also has a collective.
 TEST(JoinRuns, SumsClassesOverOpsWithoutATwinWhereAsked) {
   Timeline predicted, measured;
   predicted.spans = {Gemm(1, 0, 100), Gemm(2, 100, 150)};

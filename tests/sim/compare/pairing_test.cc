@@ -68,7 +68,7 @@ TEST(Pairing, LetsOnePredictedRankStandForSeveral) {
 TEST(Pairing, PairsAWholeInstructionWithTheSumOfItsOps) {
   Span whole = ComputeSpan({}, 0, 50);
   whole.op = InstructionOf(whole.op);
-  // The ops took 20 + 25 on the compute queue.
+  // The two ops took 20 + 25 on the compute queue.
   const auto measured = Totals({ComputeSpan({.op = 0}, 5, 25), ComputeSpan({.op = 1}, 30, 55)});
   const auto pairs = PairOps(Totals({whole}), measured, {});
   ASSERT_EQ(pairs.size(), 1U);

@@ -1,11 +1,11 @@
-#include "sim/cost/attention_times.h"
+#include "sim/cost/kernels/attention_times.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "sim/cost/profile_json.h"
+#include "sim/cost/profile/profile_json.h"
 
 namespace foretrain {
 namespace {
@@ -68,7 +68,7 @@ TEST(AttentionTimes, AreRefusedWithFileAndField) {
   }
 }
 
-// 980 of 1,000 is no 2 % faster.
+// The limit is 980 us instead of 1,000.
 TEST(AttentionTimes, TakeTheLibraryWhereItIsTwoPercentFaster) {
   AttentionTime time = Some();
   time.own_seconds = 1000e-6;

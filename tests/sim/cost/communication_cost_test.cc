@@ -1,18 +1,19 @@
-#include "sim/cost/communication_cost.h"
+#include "sim/cost/network/communication_cost.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 
-// Hops and starts are those of sim/cost/constants/collectives.csv. Under Simple a ring starts in
-// 8.4 us and takes 3.4 us a hop over links, 5.7 over PCIe, 9.6 over the network; under LL 3.6,
-// 0.47, 1.0 and 2.7 at a quarter of the rate.
+// Times of hops and starts are in sim/cost/profile/constants/collectives.csv. With the Simple
+// protocol a ring starts in 8.4 us and takes 3.4 us per hop over links, 5.7 over PCIe, 9.6 over the
+// network. With LL it takes 3.6, 0.47, 1.0 and 2.7 us, at a quarter of the rate.
 
 namespace foretrain {
 namespace {
 
-// Links 100 GB/s at 0.8; network 10 GB/s a device at 0.85; PCIe 20 GB/s at 0.7.
+// Links have 100 GB/s at 0.8 efficiency; the network 10 GB/s per device at 0.85; PCIe 20 GB/s at
+// 0.7.
 ClusterSpec Cluster() { return GpuCluster(8, 8); }
 
 Fabric FabricOf(const ClusterSpec& cluster) {
@@ -46,20 +47,22 @@ TEST(CommunicationCost, OfALargeAllReduceIsTwoRings) {
   EXPECT_NEAR(Seconds(OpKind::kAllReduce, 8e9, kNode), 8.4e-6 + 14 * 3.4e-6 + 0.175, 1e-12);
 }
 
-// LL: 3.6 us and 7 hops of 0.47 us, 7/8 of 8 kB at a quarter of 80 GB/s are 0.35 us: less than
-// LL128 (10 us) and Simple (8.4 us, hops of 3.4).
+// LL takes 3.6 us, 7 hops of 0.47 us, and 0.35 us for 7/8 of 8 kB at a quarter of 80 GB/s. That is
+// less than LL128 (10 us) and Simple (8.4 us, hops of 3.4).
 TEST(CommunicationCost, OfSmallMessagesTakesTheProtocolWithShortHops) {
   EXPECT_NEAR(Seconds(OpKind::kAllGather, 8e3, kNode), 3.6e-6 + 7 * 0.47e-6 + 0.35e-6, 1e-12);
 }
 
-// 64 bytes over 8 nodes of 8: a tree of depth 3 over the network and 7 hops in the node, both ways,
-// 4.4 us to start, 0.52 and 5 us a hop, beats a ring of 56 links and 7 crossings each way.
+// 64 bytes over 8 nodes of 8. A tree has depth 3 over the network and 7 hops in the node, both
+// ways. It takes 4.4 us to start, and 0.52 and 5 us per hop. It beats a ring with 56 links and 7
+// crossings each way.
 TEST(CommunicationCost, OfASmallAllReduceIsATree) {
   const GroupPlace place{.members = 64, .nodes = 8, .per_node = 8};
   EXPECT_NEAR(Seconds(OpKind::kAllReduce, 64, place), 4.4e-6 + 2 * (7 * 0.52e-6 + 3 * 5e-6), 2e-8);
 }
 
-// 4 members a node carry 4 rings over 4 network ports: 34 GB/s; one a node has one port, 8.5 GB/s.
+// 4 members per node run 4 rings over 4 network ports: 34 GB/s. One member per node has one port,
+// 8.5 GB/s.
 TEST(CommunicationCost, BetweenNodesUsesTheNetworkPortOfEachMember) {
   const double bytes = 34e9;
   EXPECT_NEAR(Seconds(OpKind::kAllGather, bytes, {.members = 8, .nodes = 2, .per_node = 4}),
@@ -68,9 +71,9 @@ TEST(CommunicationCost, BetweenNodesUsesTheNetworkPortOfEachMember) {
               8.4e-6 + 9.6e-6 + 2.0, 1e-9);
 }
 
-// Two nodes of 4, asked to be hierarchical: a scatter of 8 GB over links (3/4 at 80 GB/s: 75 ms),
-// an all-reduce of a quarter over each port (1 GB each way at 8.5 GB/s: 235.3 ms), a gather: 385.3
-// ms. Left to itself it is a ring, which moves 7/4 of 8 GB over 34 GB/s.
+// Hierarchical over two nodes of 4: a scatter of 8 GB over links (3/4 at 80 GB/s: 75 ms), an
+// all-reduce of a quarter over each port (1 GB each way at 8.5 GB/s: 235.3 ms), and a gather: 385.3
+// ms. The automatic choice is a ring, which moves 7/4 of 8 GB over 34 GB/s.
 TEST(CommunicationCost, OfAnAllReduceOverTwoNodesIsHierarchicalIfAsked) {
   ClusterSpec cluster = Cluster();
   const std::vector<int> devices = {0, 1, 2, 3, 8, 9, 10, 11};
@@ -84,7 +87,7 @@ TEST(CommunicationCost, OfAnAllReduceOverTwoNodesIsHierarchicalIfAsked) {
               1e-9);
 }
 
-// A gather asked to be hierarchical: half of 34 GB over 4 ports, then 3/4 over links.
+// Hierarchical gather: half of 34 GB over 4 ports, then 3/4 over links.
 TEST(CommunicationCost, OfAHierarchicalGatherIsOnePhaseALevel) {
   ClusterSpec cluster = Cluster();
   cluster.collectives = CollectiveAlgorithm::kHierarchical;
@@ -92,21 +95,21 @@ TEST(CommunicationCost, OfAHierarchicalGatherIsOnePhaseALevel) {
               8.4e-6 + 9.6e-6 + 0.5 + 8.4e-6 + 3 * 3.4e-6 + 0.75 * 34 / 80, 1e-9);
 }
 
-// NVSwitches that sum: each device sends its 8 GB once and an eighth more, at 0.85 of the links'
-// rate; two hops of 4 us.
+// NVSwitches sum: each device sends its 8 GB once and an eighth more, at 0.85 of the links' rate,
+// with two hops of 4 us.
 TEST(CommunicationCost, OfLinksThatSumIsOnePass) {
   ClusterSpec cluster = Cluster();
   cluster.device.link_reduces = true;
   const auto time = TimeOn(cluster, OpKind::kAllReduce, 8e9, First(8));
   EXPECT_EQ(time.algorithm, CollectiveAlgorithm::kInNetwork);
   EXPECT_NEAR(time.seconds, 8e-6 + 8 * 1.125 / 80 / 0.85, 1e-9);
-  // Nothing to sum in a gather.
+  // A gather has nothing to sum.
   EXPECT_EQ(TimeOn(cluster, OpKind::kAllGather, 8e9, First(8)).algorithm,
             CollectiveAlgorithm::kRing);
 }
 
-// 64 members on 8 nodes whose network sums: the links' two rounds of 7/8 are the longest, at 0.9 of
-// the rate; 14 hops of 4 us in the node, 2 of 10.7 between.
+// 64 members on 8 nodes whose network sums. The links' two rounds of 7/8 take longest, at 0.9 of
+// the rate. There are 14 hops of 4 us in the node and 2 of 10.7 us between nodes.
 TEST(CommunicationCost, OfANetworkThatSumsPipelinesItsLevels) {
   ClusterSpec cluster = Cluster();
   cluster.network_reduces = true;
@@ -115,8 +118,8 @@ TEST(CommunicationCost, OfANetworkThatSumsPipelinesItsLevels) {
   EXPECT_NEAR(time.seconds, 14 * 4e-6 + 2 * 10.7e-6 + 0.175 / 0.9, 1e-9);
 }
 
-// 16 workers push 8.5 GB each and pull as much. Two nodes serve them at 68 GB/s each: 1 s each way,
-// which is also what a device's own port takes. One server: 2 s.
+// 16 workers push 8.5 GB each and pull as much. Two server nodes take 68 GB/s each: 1 s each way,
+// the same as a device's own port. One server takes 2 s.
 TEST(CommunicationCost, OfAParameterServerIsWhatItsServersTakeIn) {
   ClusterSpec cluster = Cluster();
   cluster.collectives = CollectiveAlgorithm::kParameterServer;
@@ -141,8 +144,8 @@ TEST(CommunicationCost, KeepsToTheAlgorithmThatIsAskedFor) {
   EXPECT_EQ(algorithm(Algorithm::kInNetwork, OpKind::kAllReduce), Algorithm::kRing);
 }
 
-// A tree of 3 levels between nodes and chains of 7 in them, 28 and 50 us a hop of 256 kB; twice
-// 8 GB over 68 GB/s, of which it has 0.9.
+// A tree of 3 levels between nodes and chains of 7 in them, with 28 and 50 us per hop of 256 kB. It
+// moves 8 GB twice over 68 GB/s at 0.9 of the rate.
 TEST(CommunicationCost, OfALargeTreeMovesAllBytesTwice) {
   ClusterSpec cluster = Cluster();
   cluster.collectives = CollectiveAlgorithm::kTree;
@@ -157,7 +160,8 @@ TEST(CommunicationCost, OfATransferIsALatencyAndItsBytes) {
               8.4e-6 + 9.6e-6 + 10e-3, 1e-9);
 }
 
-// 8 devices share 4 adapters of 17 GB/s: all at once have 8.5 each, one or two alone an adapter.
+// 8 devices share 4 adapters of 17 GB/s: all together have 8.5 each, one or two alone have an
+// adapter each.
 TEST(CommunicationCost, OfATransferBetweenNodesSharesTheAdaptersThatOthersLeave) {
   ClusterSpec cluster = Cluster();
   cluster.adapters_per_node = 4;
@@ -171,23 +175,24 @@ TEST(CommunicationCost, OfATransferBetweenNodesSharesTheAdaptersThatOthersLeave)
   EXPECT_NEAR(seconds(1), 5e-3, 1e-9);
 }
 
-// Each of 8 members sends an eighth of 8 GB to each other one, at once: 7 GB over its link, or 3 GB
-// over its link beside 4 GB over its port to the other node. Up to 8 peers are one hop.
+// Each of 8 members sends an eighth of 8 GB to every other member at once. On one node that is 7 GB
+// over its link; on two, 3 GB over its link and 4 GB over its port. Up to 8 peers count as one hop.
 TEST(CommunicationCost, OfAnAllToAllIsWhatAMemberSends) {
   EXPECT_NEAR(Seconds(OpKind::kAllToAll, 8e9, kNode), 8.4e-6 + 3.4e-6 + 0.0875, 1e-12);
   EXPECT_NEAR(Seconds(OpKind::kAllToAll, 8e9, {.members = 8, .nodes = 2, .per_node = 4}),
               8.4e-6 + 3.4e-6 + 9.6e-6 + 4.0 / 8.5, 1e-9);
 }
 
-// The whole tensor goes to the next member, from each to its own.
+// Each member sends its whole tensor to the next one.
 TEST(CommunicationCost, OfARotationIsThatOfATransfer) {
   EXPECT_NEAR(Seconds(OpKind::kRotate, 8e9, kNode), 8.4e-6 + 3.4e-6 + 0.1, 1e-12);
   EXPECT_NEAR(Seconds(OpKind::kRotate, 8.5e9, {.members = 8, .nodes = 2, .per_node = 4}),
               8.4e-6 + 3.4e-6 + 9.6e-6 + 1.0, 1e-9);
 }
 
-// Threads of one machine at 8 GB/s each, 60 us to meet. Two members of an all-reduce of 8 MB each
-// read 8 MB and write 4 for the sum, and read 4 and write 4 for the other half: 20 MB.
+// Threads of one machine copy at 8 GB/s each and need 60 us to meet. Two members share an
+// all-reduce of 8 MB each. A member reads 8 MB and writes 4 for the sum, then reads 4 and writes 4
+// for the other half: 20 MB.
 TEST(CommunicationCost, OfThreadsIsTheMemoryThatAMemberTouches) {
   const ProfileRates rates = DeriveProfile(CpuCluster(2, 2)).rates;
   const auto shared = [&](OpKind kind) { return SharedMemorySeconds(rates, kind, 8e6, 2); };

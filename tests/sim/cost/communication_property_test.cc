@@ -1,4 +1,4 @@
-// What holds of every collective on every machine, by random ones.
+// Property tests of collectives on random machines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "sim/cost/communication_cost.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/network/communication_cost.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {
@@ -24,7 +24,7 @@ class Dice {
   explicit Dice(unsigned seed) : engine_(seed) {}
   int Whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
   bool Coin() { return Whole(0, 1) == 1; }
-  // Even over the orders of magnitude.
+  // Random number, uniform in its logarithm.
   double Scale(double low, double high) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(engine_));
   }
@@ -76,7 +76,7 @@ double SecondsOn(const ClusterSpec& cluster, OpKind kind, double bytes,
   return TimeOfCommunication(fabric, kind, bytes, PlaceOf(cluster, group)).seconds;
 }
 
-// More bytes never take less time, and no time is negative or infinite, from none to 2^60 bytes.
+// More bytes never take less time, and no time is negative or infinite, from 0 to 2^60 bytes.
 TEST(CommunicationProperties, MoreBytesNeverTakeLessTime) {
   Dice dice(1);
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -95,8 +95,8 @@ TEST(CommunicationProperties, MoreBytesNeverTakeLessTime) {
   }
 }
 
-// No rate that grows, and no latency that shrinks, makes a collective slower that may choose how it
-// goes, or is a ring.
+// A higher rate or a lower latency never slows down a ring, or a collective with a free choice of
+// algorithm.
 TEST(CommunicationProperties, FasterWiresNeverTakeMoreTime) {
   Dice dice(2);
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -136,7 +136,7 @@ TEST(CommunicationProperties, FasterWiresNeverTakeMoreTime) {
   }
 }
 
-// Nothing among more members never arrives sooner.
+// An empty message among more members never takes less time.
 TEST(CommunicationProperties, MoreRanksNeverHaveLessLatency) {
   Dice dice(3);
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -155,7 +155,7 @@ TEST(CommunicationProperties, MoreRanksNeverHaveLessLatency) {
   }
 }
 
-// The largest machine that a cluster may be, a group of all of it.
+// The largest machine that a cluster can describe, with one group of all devices.
 TEST(CommunicationProperties, HoldAtTheLargestSizes) {
   ClusterSpec cluster = GpuCluster(1 << 17, 8);
   cluster.device.link_bytes_per_s = 1e21;

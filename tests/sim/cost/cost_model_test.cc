@@ -7,7 +7,8 @@
 #include <cstddef>
 #include <string>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/program/ops/op_kinds.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {
@@ -27,8 +28,8 @@ CostModel Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
 
 DeviceProfile CpuProfile() { return DeriveProfile(CpuCluster(2, 2)); }
 
-// 2 * 1000^3 flop at 0.75 * 100 TFLOP/s, 6 us to fill, 3 us a kernel; its 12 MB take 14 us of the
-// memory beside that.
+// 2 * 1000^3 flop at 0.75 * 100 TFLOP/s, 6 us to fill the device, 3 us per kernel. Its 12 MB take
+// 14 us of memory time, which overlaps.
 TEST(CostModel, TakesUnmeasuredGemmsFromRates) {
   const CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   const OpCost cost = model.CostOf(GemmOp(1000, 1000, 1000));
@@ -38,8 +39,8 @@ TEST(CostModel, TakesUnmeasuredGemmsFromRates) {
   EXPECT_DOUBLE_EQ(cost.launch_s, 4e-6);
 }
 
-// GELU of a million elements reads and writes 8 MB at 0.85 TB/s, in bf16 half of it, from bf16 to
-// fp32 three quarters; 3 us a kernel.
+// GELU of a million elements reads and writes 8 MB at 0.85 TB/s. In bf16 it is half, from bf16 to
+// fp32 three quarters. Each kernel adds 3 us.
 TEST(CostModel, TakesUnmeasuredMemoryBoundOpsFromBandwidth) {
   const ClusterSpec cluster = GpuCluster(1, 8);
   const CostModel costs = Make(cluster, DeriveProfile(cluster));
@@ -48,14 +49,14 @@ TEST(CostModel, TakesUnmeasuredMemoryBoundOpsFromBandwidth) {
   gelu.shape.rows = 1000;
   gelu.shape.cols = 1000;
   EXPECT_NEAR(costs.CostOf(gelu).Alone(), 8e6 / 0.85e12 + 3e-6, 1e-12);
-  gelu.formats[0] = NumberFormat::kBf16;
+  SetFormat(gelu, "x", NumberFormat::kBf16);
   EXPECT_NEAR(costs.CostOf(gelu).Alone(), 6e6 / 0.85e12 + 3e-6, 1e-12);
-  gelu.formats[1] = NumberFormat::kBf16;
+  SetFormat(gelu, "y", NumberFormat::kBf16);
   EXPECT_NEAR(costs.CostOf(gelu).Alone(), 4e6 / 0.85e12 + 3e-6, 1e-12);
   EXPECT_NEAR(costs.CostOf(SquaredNormOp(1'000'000)).Alone(), 4e6 / 0.85e12 + 3e-6, 1e-12);
 }
 
-// 2e12 flop at 0.75 of each published peak, 9 us for filling the device and the kernel.
+// 2e12 flop at 0.75 of each published peak; 9 us to fill the device and for the kernel.
 TEST(CostModel, TakesTheRateOfTheFormatThatAProductComputesIn) {
   ClusterSpec cluster = GpuCluster(1, 8);
   cluster.device.tf32_flop_per_s = 500e12;
@@ -71,7 +72,7 @@ TEST(CostModel, TakesTheRateOfTheFormatThatAProductComputesIn) {
   EXPECT_NEAR(seconds(NumberFormat::kTf32), 2e12 / (0.75 * 500e12), 1e-9);
   EXPECT_NEAR(seconds(NumberFormat::kBf16), 2e12 / (0.75 * 1000e12), 1e-9);
   EXPECT_NEAR(seconds(NumberFormat::kFp8Block), 2e12 / (0.75 * 2000e12), 1e-9);
-  // Nobody publishes fp4 of this one: fp8 stands in.
+  // The device has no published fp4 peak, so fp8 is used.
   EXPECT_NEAR(seconds(NumberFormat::kFp4), 2e12 / (0.75 * 2000e12), 1e-9);
 }
 
@@ -122,7 +123,7 @@ TEST(CostModel, KeepsLayoutsApartAndBorrowsAcrossThem) {
   AddPoint(profile, Timed(PointOf(transposed), 2e-5));
   const CostModel model = Make(CpuCluster(1, 2), profile);
   EXPECT_NEAR(model.CostOf(transposed).Alone(), 2e-5, 1e-18);
-  transposed.accumulate = true;  // not measured: nearest is the same layout
+  transposed.accumulate = true;  // not measured; the nearest point has the same layout
   const OpCost borrowed = model.CostOf(transposed);
   EXPECT_NEAR(borrowed.Alone(), 2e-5, 1e-18);
   EXPECT_EQ(borrowed.provenance, Provenance::kExtrapolated);
@@ -138,13 +139,13 @@ TEST(CostModel, MeasuresSlowdownByConcurrency) {
   EXPECT_THAT(model.levels(), ElementsAre(1.0, 2.0));
   const OpCost small = model.CostOf(SquaredNormOp(1000));
   EXPECT_NEAR(small.seconds[1], 1.1e-6, 1e-18);
-  // Half way in logarithms: the root of 1.1 * 1.9 times 1e-5.
+  // Halfway in logarithms: sqrt(1.1 * 1.9) times 1e-5.
   EXPECT_NEAR(model.CostOf(SquaredNormOp(10'000)).seconds[1], 1e-5 * std::sqrt(1.1 * 1.9), 1e-12);
   EXPECT_DOUBLE_EQ(small.measured_threads, 2.0);
 }
 
-// A kind without points at a level slows down like the mean of its class; with none there, like the
-// other class.
+// A kind without points at a level slows down like the mean of its class. A class without points
+// there slows down like the other class.
 TEST(CostModel, SlowsUnmeasuredKindsDownLikeTheirClass) {
   DeviceProfile profile = CpuProfile();
   AddPoint(profile, Timed(PointOf(GemmOp(64, 64, 64), 1, 1, 1), 1e-5));
@@ -162,8 +163,8 @@ TEST(CostModel, SlowsUnmeasuredKindsDownLikeTheirClass) {
   EXPECT_NEAR(norm.seconds[1] / norm.seconds[0], 1.5, 1e-12);
 }
 
-// Compute runs 1.1 times as long beside communication, which does not slow down; copies neither
-// slow down nor slow others.
+// Compute takes 1.1 times as long during communication, which does not slow down. Copies neither
+// slow down nor slow down others.
 TEST(CostModel, SlowsComputeOnAGpuBesideCommunication) {
   const CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   const OpCost gemm = model.CostOf(GemmOp(512, 512, 512));
@@ -180,8 +181,8 @@ TEST(CostModel, SlowsComputeOnAGpuBesideCommunication) {
   EXPECT_NEAR(copy.Alone(), 3e-6 + 20e3 / 14e9, 1e-15);  // 0.7 of 20 GB/s
 }
 
-// Each route has times of its own; between two sizes, on a straight line; what was not measured
-// goes by the rates. Copies that do not slow down say nothing of compute.
+// Each route has its own times, linear between two sizes. Unmeasured routes use the rates. Copies
+// without slowdown say nothing about compute.
 TEST(CostModel, ReadsCopiesFromTheTableOfTheirRoute) {
   const auto copy = [](Space from, Space to, std::int64_t elements) {
     Op op;
@@ -226,7 +227,7 @@ TEST(CostModel, ReadsCollectivesFromTheTableOfTheirGroup) {
   EXPECT_NEAR(pair.Alone(), 1e-4, 1e-16);
   EXPECT_EQ(pair.provenance, Provenance::kMeasured);
   EXPECT_DOUBLE_EQ(pair.measured_threads, 2.0);
-  // 4 lies half way between 2 and 8 in logarithms.
+  // 4 is halfway between 2 and 8 in logarithms.
   const OpCost four = model.CostOf(AllReduceOp(1000), {.members = 4, .nodes = 1, .per_node = 4});
   EXPECT_NEAR(four.Alone(), 2e-4, 1e-16);
   EXPECT_EQ(four.provenance, Provenance::kInterpolated);
@@ -255,8 +256,8 @@ double On(const OpCost& cost, SharedWire wire) {
   return cost.demand[static_cast<std::size_t>(wire)];
 }
 
-// A collective keeps its wires busy both ways, a send one way; a copy to the host goes out, and 20
-// kB at 14 GB/s are 1.43 of its 4.43 us.
+// A collective uses its connections in both directions, a send in one. A copy to the host leaves
+// the device: 20 kB at 14 GB/s are 1.43 of its 4.43 us.
 TEST(CostModel, SaysWhichWiresAnOpKeepsBusy) {
   const CostModel model = Make(GpuCluster(2, 8), DeriveProfile(GpuCluster(2, 8)));
   const GroupPlace across{.members = 2, .nodes = 2, .per_node = 1};
@@ -278,7 +279,7 @@ TEST(CostModel, SaysWhichWiresAnOpKeepsBusy) {
   const double bytes_s = 20e3 / 14e9;
   EXPECT_NEAR(On(model.CostOf(copy), SharedWire::kPcieOut), bytes_s / (3e-6 + bytes_s), 1e-9);
   EXPECT_EQ(On(model.CostOf(copy), SharedWire::kPcieIn), 0);
-  // Threads of one machine share its memory, which their concurrency says.
+  // Threads of one machine share its memory; the levels of concurrency model that, not the demand.
   const CostModel cpu = Make(CpuCluster(2, 2), CpuProfile());
   EXPECT_EQ(cpu.CostOf(AllReduceOp(1000), {.members = 2, .nodes = 1, .per_node = 2}).demand,
             WireDemand{});
@@ -332,7 +333,7 @@ TEST(CostModel, RefusesProfilesThatNoCostCanBeMadeOf) {
               HasSubstr("overheads[0] (gap)"));
 }
 
-// Two uses of a measured row of 1 s and one of a default row of 2 s.
+// Two uses of a measured row of 1 s, and one of a default row of 2 s.
 TEST(ProgramCosts, WeighTheirProvenanceBySeconds) {
   ProgramCosts costs;
   costs.seconds = {1.0, 2.0};

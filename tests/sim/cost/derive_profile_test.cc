@@ -1,4 +1,4 @@
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 0.75 of 9 PFLOP/s; without a peak of its own, of the 2 PFLOP/s that fp8 has.
+// 0.75 of 9 PFLOP/s; without its own peak, 0.75 of the 2 PFLOP/s of fp8.
 TEST(DeriveProfile, TakesFp4FromItsOwnPeakWhereItIsPublished) {
   ClusterSpec cluster = GpuCluster(1, 8);
   cluster.device.fp8_flop_per_s = 2e15;
@@ -19,8 +19,8 @@ TEST(DeriveProfile, TakesFp4FromItsOwnPeakWhereItIsPublished) {
   EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.gemm_fp4_flop_per_s.value, 6.75e15);
 }
 
-// Two devices of four behind each PCIe switch: 14 GB/s are 7 each. A host with 4 cores moves 40
-// GB/s, of which each of 8 devices has 5.
+// Each PCIe switch has two devices of four behind it, so 14 GB/s become 7 each. A host with 4 cores
+// moves 40 GB/s, 5 for each of 8 devices.
 TEST(DeriveProfile, SharesPcieAndTheHostsMemory) {
   ClusterSpec cluster = GpuCluster(1, 8);
   EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.copy_bytes_per_s.value, 14e9);
@@ -34,7 +34,7 @@ TEST(DeriveProfile, SharesPcieAndTheHostsMemory) {
   EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.host_bytes_per_s.value, 5e9);
 }
 
-// sqrt(2 ln 16384) = 4.4055, sqrt(2 ln 1000) = 3.7169; 1 % of the difference.
+// sqrt(2 ln 16384) = 4.4055 and sqrt(2 ln 1000) = 3.7169; 1 % of the difference.
 TEST(DeriveProfile, MarksEveryFigureAsDefaultAndSaysSo) {
   const DeviceProfile profile = DeriveProfile(GpuCluster(1, 8));
   EXPECT_DOUBLE_EQ(profile.rates.gemm_bf16_flop_per_s.value, 750e12);

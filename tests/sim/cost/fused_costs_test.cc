@@ -1,8 +1,8 @@
-// Costs of a product with what follows it in its kernel.
+// Costs of a product fused with the ops after it.
 #include <gtest/gtest.h>
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {
@@ -24,8 +24,8 @@ Op WithKind(OpKind kind, Op op) {
   return op;
 }
 
-// A product of 1000 a side is bound by its flop, which hides a matrix more; where it is bound by
-// its bytes (2e6 flop in 0.03 us, 8 MB and more in 9.4 us) one of 4 MB takes 4.7 us.
+// A product of side 1000 is bound by its flop, which hide an extra matrix. A flat product is bound
+// by its bytes: 2e6 flop take 0.03 us, 8 MB and more take 9.4 us. There, 4 MB more add 4.7 us.
 TEST(FusedCosts, AddsTheBytesOfWhatFollowsAProductInItsKernel) {
   const CostModel costs = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   const Op wide = GemmOp(1000, 1000, 1000), flat = GemmOp(1000, 1000, 1);
@@ -39,8 +39,8 @@ TEST(FusedCosts, AddsTheBytesOfWhatFollowsAProductInItsKernel) {
   EXPECT_NEAR(added(OpKind::kGemmBiasGrad, flat), 4e3 / 0.85e12, 1e-12);
 }
 
-// What the library has not is a kernel more: 3 us, and GELU of a million numbers reads and writes
-// 8 MB; sums of [1, 1000] read and write 4 kB each, and what they add to.
+// An epilogue that the library lacks costs another kernel of 3 us. GELU of a million numbers reads
+// and writes 8 MB. Sums of [1, 1000] read and write 4 kB each, and the values they add to.
 TEST(FusedCosts, TakesAKernelMoreForWhatTheLibraryHasNot) {
   const CostModel costs = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   Op gemm = GemmOp(1000, 1000, 1);
@@ -54,7 +54,7 @@ TEST(FusedCosts, TakesAKernelMoreForWhatTheLibraryHasNot) {
       12e3 / 0.85e12 + 3e-6, 1e-12);
 }
 
-// On a CPU both kernels run, by the points of each; a point of the two together comes first.
+// On a CPU both kernels run, each with its own points. A point of the fused op takes precedence.
 TEST(FusedCosts, AddsTheTimesOfBothOnACpuUntilTheyWereMeasuredTogether) {
   DeviceProfile profile = CpuProfile();
   const Op gemm = GemmOp(8, 16, 4), fused = WithKind(OpKind::kGemmActivationKept, gemm);

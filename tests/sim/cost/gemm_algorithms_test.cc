@@ -1,11 +1,11 @@
-#include "sim/cost/gemm_algorithms.h"
+#include "sim/cost/kernels/gemm_algorithms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "sim/cost/profile_json.h"
+#include "sim/cost/profile/profile_json.h"
 
 namespace foretrain {
 namespace {
@@ -35,7 +35,7 @@ DeviceProfile ProfileWith(const GemmAlgorithms& algorithms) {
   return profile;
 }
 
-// What a file says with `from` in it replaced by `to`.
+// Reads a profile whose text has `from` replaced by `to`.
 Result<DeviceProfile> Read(const std::string& from, const std::string& to) {
   std::string text = ProfileToJson(ProfileWith({"cublasLt-130100", {Some()}}));
   const std::size_t at = text.find(from);

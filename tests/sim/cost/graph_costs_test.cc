@@ -1,12 +1,12 @@
-// What CUDA graphs change in a forecast: the host's time and the device's memory, and nothing else.
+// CUDA graphs in a forecast: they change the host's time and the device's memory, and nothing else.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "sim/memory/device_use.h"
-#include "sim/program/graph_stretches.h"
+#include "sim/program/graphs/graph_stretches.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 
@@ -38,7 +38,7 @@ ClusterSpec OneGpu() { return GpuCluster(1, 1); }
 CostModel Costs(bool graphs) {
   DeviceProfile profile = DeriveProfile(OneGpu());
   profile.kernels.reset();
-  profile.rates.kernel_s.value = 1e-6;  // less than a launch: the host holds the device up
+  profile.rates.kernel_s.value = 1e-6;  // shorter than a launch: the host is the bottleneck
   profile.rates.gap_s.value = 0;
   profile.rates.launch_s.value = 4e-6;
   profile.rates.graph_launch_s.value = 3e-6;
@@ -76,20 +76,20 @@ TEST_F(GraphCosts, AStretchCostsTheHostOneLaunch) {
     graphs += n > 1 ? 1 : 0;
     inside += n != 1 ? 1 : 0;
   }
-  // Each layer forward and backward for each of two micro-batches at least.
+  // At least one graph per layer, pass and micro-batch: 2 layers, 2 passes, 2 micro-batches.
   EXPECT_GE(graphs, 2 * 2 * 2);
   EXPECT_EQ(inside, OpsInGraphs(program, program.ranks.front()));
   const double saved = static_cast<double>(inside) * 4e-6 - static_cast<double>(graphs) * 3e-6 -
                        static_cast<double>(inside) * 10e-9;
   EXPECT_NEAR(HostSeconds(*without) - HostSeconds(*with), saved, 1e-12);
-  // The device does what it did.
+  // Times on the device do not change.
   for (std::size_t op = 0; op < together.size(); ++op) {
     EXPECT_EQ(without->Alone(without->row_of[0][op]), with->Alone(with->row_of[0][op]));
   }
 }
 
-// Ops of microseconds, whose host is what takes the time; the same spans, so that they pair with
-// those of a run either way.
+// Ops take microseconds, so the host is the bottleneck. Spans are the same with and without graphs,
+// so that they pair with those of a run.
 TEST_F(GraphCosts, AStepThatTheHostHoldsUpIsShorter) {
   const auto without = Costs(false).CostsOf(program), with = Costs(true).CostsOf(program);
   ASSERT_TRUE(without.has_value() && with.has_value());

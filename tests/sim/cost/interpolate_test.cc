@@ -1,4 +1,4 @@
-#include "sim/cost/interpolate.h"
+#include "sim/cost/profile/interpolate.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ double At(const TimeSurface& surface, const TimeSample& where) {
   return surface(where.at, where.terms).seconds;
 }
 
-// 2e-9 x + 3e-6 exactly: both terms are found.
+// 2e-9 x + 3e-6 exactly: the law finds both terms.
 TEST(TimeLaw, FindsTheTermsThatMadeTheTimes) {
   std::vector<LawTerms> rows;
   std::vector<double> seconds;
@@ -30,7 +30,7 @@ TEST(TimeLaw, FindsTheTermsThatMadeTheTimes) {
   EXPECT_NEAR(law({0, 1}), 3e-6, 1e-12);
 }
 
-// Times that fall as the work grows (noise) must not give a negative rate: the constant alone is
+// Times that fall as work grows (noise) must not give a negative rate; the constant alone fits
 // best.
 TEST(TimeLaw, NeverHasANegativeTerm) {
   const TimeLaw law({{1, 1}, {2, 1}, {3, 1}}, {3.0, 2.9, 2.8});
@@ -38,8 +38,8 @@ TEST(TimeLaw, NeverHasANegativeTerm) {
   EXPECT_GT(law({1, 1}), 2.5);
 }
 
-// Of c x through (1, 1 s) and (1000, 2000 s) the relative errors are c - 1 and c / 2 - 1; their
-// squares are least at c = (1 + 1/2) / (1 + 1/4) = 1.2.
+// c x through (1, 1 s) and (1000, 2000 s) has the relative errors c - 1 and c / 2 - 1. The sum of
+// their squares is least at c = (1 + 1/2) / (1 + 1/4) = 1.2.
 TEST(TimeLaw, WeighsRelativeErrors) {
   const TimeLaw law({{1}, {1000}}, {1.0, 2000.0});
   EXPECT_NEAR(law({1}), 1.2, 1e-12);
@@ -54,7 +54,7 @@ TEST(TimeSurface, PassesThroughItsSamplesInOneDimension) {
     EXPECT_TRUE(value.measured);
     EXPECT_NEAR(value.seconds / sample.seconds, 1.0, 1e-12);
   }
-  // Half way in logarithms between 1e4 and 1e6: the geometric mean.
+  // Halfway in logarithms between 1e4 and 1e6: the geometric mean.
   const TimeSample middle = Line(1e5, 1);
   EXPECT_NEAR(At(surface, middle), std::sqrt(5e-6 * 2e-4), 1e-15);
   EXPECT_FALSE(surface(middle.at, middle.terms).measured);
@@ -72,7 +72,7 @@ TEST(TimeSurface, GrowsWhereItsSamplesGrow) {
   }
 }
 
-// 1e-9 x + 2e-6 through 1e4 and 1e6. Below, the constant is what is left; above, the rate.
+// 1e-9 x + 2e-6 through 1e4 and 1e6. Below them the constant dominates, above them the rate.
 TEST(TimeSurface, FollowsTheLawOutsideItsSamples) {
   const TimeSurface surface({Line(1e4, 1.2e-5), Line(1e6, 1.002e-3)}, 1);
   EXPECT_NEAR(At(surface, Line(10, 1)), 2.01e-6, 1e-9);
@@ -81,7 +81,7 @@ TEST(TimeSurface, FollowsTheLawOutsideItsSamples) {
   EXPECT_FALSE(surface(far.at, far.terms).inside);
 }
 
-// Without anything else to go by the one sample's rate holds.
+// One sample alone keeps its rate.
 TEST(TimeSurface, OfOneSampleKeepsItsRate) {
   const TimeSurface surface({Line(1000, 1e-3)}, 1);
   EXPECT_NEAR(At(surface, Line(4000, 1)), 4e-3, 1e-12);
@@ -93,8 +93,8 @@ TEST(TimeSurface, AveragesSamplesAtOnePlace) {
   EXPECT_NEAR(At(surface, Line(1000, 1)), 2e-3, 1e-12);
 }
 
-// A device of 100 GFLOP/s that needs 5 us a call and 1 ns for each element of b, and a 20 % dip at
-// one shape. Between the samples the law holds to a few per cent, away from the dip.
+// A device of 100 GFLOP/s with 5 us per call, 1 ns per element of b, and a 20 % dip at one shape.
+// Between samples, away from the dip, the law holds within a few per cent.
 std::vector<TimeSample> Grid() {
   std::vector<TimeSample> samples;
   for (const double m : {64.0, 256.0, 1024.0}) {

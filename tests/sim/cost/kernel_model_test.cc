@@ -1,11 +1,11 @@
-#include "sim/cost/kernel_model.h"
+#include "sim/cost/kernels/kernel_model.h"
 
 #include <gtest/gtest.h>
 
 namespace foretrain {
 namespace {
 
-// 100 multiprocessors that lose nothing: every figure checks by hand.
+// 100 multiprocessors without losses, so that expected values can be computed by hand.
 KernelModel Ideal() {
   KernelModel model;
   const auto is = [](double value) { return Figure{value, Provenance::kDefault}; };
@@ -24,8 +24,8 @@ KernelModel Ideal() {
   return model;
 }
 
-// 10 x 10 tiles of 256 x 128 are one wave: 2 * 2560 * 1280 * 1024 / 100e12 s. One column of tiles
-// more leaves 64 x 64 the best: 880 tiles, 9 waves of an eighth.
+// 10 x 10 tiles of 256 x 128 are one wave: 2 * 2560 * 1280 * 1024 / 100e12 s. With one more column
+// of tiles, 64 x 64 is best: 880 tiles in 9 waves of an eighth.
 TEST(KernelModel, CountsTheLastWaveOfTilesInFull) {
   const double wave = 2.0 * 256 * 128 * 1024 / 1e12;
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kBf16, 1, 2560, 1280, 1024, 0), wave, 1e-12);
@@ -35,8 +35,9 @@ TEST(KernelModel, CountsTheLastWaveOfTilesInFull) {
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp4, 1, 2560, 1280, 1024, 0), wave / 4, 1e-12);
 }
 
-// One tile of 64 x 64 on one multiprocessor, at 1 TFLOP/s: 2 * 64 * 64 * 64 / 1e12 s. Without
-// alignment a product is half as fast, a batch of 100, which fills the device as well, a quarter.
+// One tile of 64 x 64 on one multiprocessor at 1 TFLOP/s takes 2 * 64 * 64 * 64 / 1e12 s. An
+// unaligned product runs at half the rate; a batch of 100, which also fills the device, at a
+// quarter.
 TEST(KernelModel, LoadsSizesThatAreNotAlignedAtAShareOfTheRate) {
   const double aligned = 2.0 * 64 * 64 * 64 / 1e12;
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 56, 64, 0), aligned, 1e-12);
@@ -45,12 +46,12 @@ TEST(KernelModel, LoadsSizesThatAreNotAlignedAtAShareOfTheRate) {
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 100, 64, 63, 64, 0), 4 * aligned, 1e-12);
 }
 
-// s = d = 8, one head, 1 TB/s: two products of 2 (64 + 2 * 64) bytes, softmax 4 * 64 at half the
-// rate, dropout 5 * 64 likewise.
+// s = d = 8, one head, 1 TB/s. Two products move 2 (64 + 2 * 64) bytes each; softmax moves 4 * 64
+// and dropout 5 * 64, both at half the rate.
 TEST(KernelModel, WritesTheScoresOfStandardAttention) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
-  model.half_flop_per_s = 1e30;  // so that bytes alone count
+  model.half_flop_per_s = 1e30;  // so that only bytes count
   Op op;
   op.kind = OpKind::kStandardAttentionForward;
   op.shape.batch = op.shape.heads = 1;
@@ -62,8 +63,8 @@ TEST(KernelModel, WritesTheScoresOfStandardAttention) {
   EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
 }
 
-// The same with values of 16 numbers: QK^T 384 bytes, softmax 512, PV 2 (64 + 2 * 128) = 640. Back:
-// dP and dV of 640 bytes, dQ and dK of 384, softmax 6 * 64 at half the rate.
+// Same as above with values of 16 numbers: QK^T 384 bytes, softmax 512, PV 2 (64 + 2 * 128) = 640.
+// Backward: dP and dV 640 bytes each, dQ and dK 384 each, softmax 6 * 64 at half the rate.
 TEST(KernelModel, TakesTheWidthOfValuesInStandardAttention) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
@@ -78,7 +79,7 @@ TEST(KernelModel, TakesTheWidthOfValuesInStandardAttention) {
   EXPECT_NEAR(StandardAttentionSeconds(model, op), 2816e-12, 1e-15);
 }
 
-// 64 x 64 gradients at 1 TB/s: 2 bytes of the product's own, a sum of 4 bytes read and written.
+// 64 x 64 gradients at 1 TB/s: 2 bytes for the product's output, and a 4-byte sum read and written.
 TEST(KernelModel, AddsGradientsBehindTheirProductWhereTheSystemDoes) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
@@ -96,7 +97,7 @@ TEST(KernelModel, AddsGradientsBehindTheirProductWhereTheSystemDoes) {
   EXPECT_DOUBLE_EQ(seconds(apart), seconds({}));  // nothing to add to
   op.accumulate = true;
   EXPECT_NEAR(seconds(apart) - seconds({}), 64 * 64 * 10e-12, 1e-15);
-  op.trans_a = false;  // no weight's gradient
+  op.trans_a = false;  // not a weight gradient
   EXPECT_DOUBLE_EQ(seconds(apart), seconds({}));
 }
 

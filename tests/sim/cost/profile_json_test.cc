@@ -1,11 +1,11 @@
-#include "sim/cost/profile_json.h"
+#include "sim/cost/profile/profile_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {

@@ -1,25 +1,25 @@
-// Clusters and device profiles with round figures, for tests of costs and of the simulator.
+// Clusters and device profiles with round numbers, for tests of costs and of the simulator.
 #pragma once
 
+#include "sim/config/cluster/cluster_spec.h"
 #include "sim/cost/cost_model.h"
-#include "sim/cost/device_profile.h"
-#include "sim/spec/cluster_spec.h"
+#include "sim/cost/profile/device_profile.h"
 
 namespace foretrain {
 
 // 100 TFLOP/s in fp32 (1,000 in bf16), 1 TB/s memory, 100 GB/s links, 10 GB/s network, 20 GB/s
 // PCIe.
 ClusterSpec GpuCluster(int nodes, int devices_per_node);
-// `ranks` threads of one machine.
+// One machine whose threads are `ranks`.
 ClusterSpec CpuCluster(int ranks, int cores);
 
 // No overheads, and rates so high that only opaque ops take time.
 DeviceProfile IdealProfile();
 
-// A point of the op that `point` is of, at its median without spread.
+// `point` with `seconds` as its median and no spread.
 ProfilePoint Timed(ProfilePoint point, double seconds);
 Op GemmOp(std::int64_t rows, std::int64_t cols, std::int64_t inner);
-// A memory-bound op of `elements` elements, 4 bytes each.
+// A memory-bound op on `elements` elements of 4 bytes.
 Op SquaredNormOp(std::int64_t elements);
 Op AllReduceOp(std::int64_t elements);
 

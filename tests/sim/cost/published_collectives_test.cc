@@ -1,12 +1,12 @@
-// Collectives against measurements of nccl-tests that others published. No figure of the model was
+// Compares collectives with published measurements of nccl-tests. No constant of the model was
 // fitted to them; docs/validation.md has the table.
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "sim/cost/communication_cost.h"
-#include "sim/cost/derive_profile.h"
-#include "sim/spec/catalogue.h"
-#include "sim/spec/cluster_options.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/config/cluster/cluster_options.h"
+#include "sim/cost/network/communication_cost.h"
+#include "sim/cost/profile/derive_profile.h"
 
 namespace foretrain {
 namespace {
@@ -20,8 +20,8 @@ double SecondsOn(std::string_view cluster_text, const std::string& nic, OpKind k
   return TimeOfCommunication(fabric, kind, bytes, PlaceOf(cluster, devices)).seconds;
 }
 
-// nccl-tests' bus bandwidth in GB/s: 2 (n - 1) / n bytes a second for an all-reduce, half for a
-// gather.
+// Bus bandwidth of nccl-tests in GB/s: 2 (n - 1) / n bytes per second for an all-reduce, half of
+// that for a gather.
 double BusBandwidth(std::string_view cluster, const std::string& nic, OpKind kind, double bytes,
                     double n) {
   const double rounds = kind == OpKind::kAllReduce ? 2 : 1;
@@ -35,13 +35,13 @@ TEST(PublishedCollectives, OfEightA100OnNvlink) {
   EXPECT_NEAR(BusBandwidth("8xa100", "", OpKind::kAllReduce, kLarge, 8), 232.54, 0.05 * 232.54);
 }
 
-// The same: 86 GB/s over two nodes with 4 adapters of 200 Gb/s each.
+// nccl issue 1048: 86 GB/s over two nodes with 4 adapters of 200 Gb/s each.
 TEST(PublishedCollectives, OfTwoNodesOfA100) {
   EXPECT_NEAR(BusBandwidth("2x8xa100", "4x200Gb", OpKind::kAllReduce, kLarge, 16), 86, 0.05 * 86);
 }
 
-// github.com/NVIDIA/nccl-tests issue 212: 370 GB/s by rings and about 480 for all-reduce, which
-// NVLink SHARP sums; issue 290 shows 476.
+// github.com/NVIDIA/nccl-tests issue 212: 370 GB/s by rings. All-reduce reaches about 480 GB/s with
+// NVLink SHARP; issue 290 reports 476.
 TEST(PublishedCollectives, OfEightH100OnNvlink) {
   EXPECT_NEAR(BusBandwidth("8xh100", "", OpKind::kAllGather, kLarge, 8), 370, 0.05 * 370);
   EXPECT_NEAR(BusBandwidth("8xh100", "", OpKind::kAllReduce, kLarge, 8), 476, 0.05 * 476);

@@ -7,7 +7,7 @@
 namespace foretrain {
 namespace {
 
-// Ranks that share out a sequence have as many pairs of queries and keys between them as one has.
+// Ranks that split a sequence have the same number of query-key pairs in total as one rank.
 TEST(StepFlops, AreThoseOfOneRankHoweverSequencesAreSharedOut) {
   Plan plan;
   plan.sequence = 8;
@@ -34,8 +34,8 @@ TEST(StepFlops, AreThoseOfOneRankHoweverSequencesAreSharedOut) {
   }
 }
 
-// Of 3 layers the second sees all of 8 tokens, the others 3: 36 and 1 + 2 + 6 * 3 = 21 pairs of
-// each head, at 2 + 5 GEMMs of 2 head_dim.
+// In the second of 3 layers, queries see all of 8 tokens: 36 pairs. In the others they see 3
+// tokens: 1 + 2 + 6 * 3 = 21 pairs. This is per head, with 2 + 5 GEMMs of 2 head_dim each.
 TEST(StepFlops, CountTheWindowOfEachLayer) {
   Plan plan;
   plan.sequence = 8;

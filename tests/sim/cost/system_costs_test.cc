@@ -1,11 +1,11 @@
-// What the software on a device makes of its speed: the system options of a profile.
+// Effects of the software on a device's speed: the system options of a profile.
 #include <gtest/gtest.h>
 
+#include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
-#include "sim/cost/profile_json.h"
-#include "sim/program/program.h"
-#include "sim/spec/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/cost/profile/profile_json.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {
@@ -32,7 +32,7 @@ GroupPlace OfOneNode(int members) {
 }
 
 // 108 tiles of 256 x 128 fill an A100 once: 2 * 256 * 128 * 4096 flop on one of 108 units of 312
-// TFLOP/s at the efficiency, with what a tile and a kernel take beside.
+// TFLOP/s at the efficiency, plus the times per tile and kernel.
 TEST(SystemCosts, PriceProductsOfKnownArchitecturesByTheirTiles) {
   const CostModel costs = Make(A100s(1), {});
   ASSERT_TRUE(costs.profile().kernels.has_value());
@@ -42,7 +42,7 @@ TEST(SystemCosts, PriceProductsOfKnownArchitecturesByTheirTiles) {
   gemm.formats.fill(NumberFormat::kBf16);
   const double tile_s = 2.0 * 256 * 128 * 4096 * 108 / (312e12 * of.gemm_efficiency.value);
   EXPECT_NEAR(costs.CostOf(gemm).Alone(), of.kernel_s.value + of.tile_s.value + tile_s, 1e-9);
-  // Attention that writes its scores out is limited by them.
+  // Attention that stores its scores is limited by writing them.
   Op attention;
   attention.kind = OpKind::kAttentionForward;
   attention.formats.fill(NumberFormat::kBf16);
@@ -80,12 +80,12 @@ TEST(SystemCosts, HideAndSlowCollectives) {
   nodes.members = 16;
   nodes.nodes = 2;
   EXPECT_NEAR(other.CostOf(sum, nodes).Alone(), plain.CostOf(sum, nodes).Alone() * 4, 1e-9);
-  // An adapter for each of eight devices where nothing else is known.
+  // The default is one adapter per device, eight per node.
   EXPECT_NEAR(Make(A100s(2), system).CostOf(sum, nodes).Alone(),
               Make(A100s(2), {}).CostOf(sum, nodes).Alone() * 8, 1e-9);
 }
 
-// Of 8 experts on 4 nodes a token needs 4 (1 - (3/4)^8) = 3.6 nodes: 0.45 of the copies.
+// A token with 8 experts on 4 nodes goes to 4 (1 - (3/4)^8) = 3.6 nodes: 0.45 of the copies.
 TEST(SystemCosts, SendTokensToANodeOnce) {
   SystemOptions system;
   system.node_dispatch = true;
@@ -104,7 +104,7 @@ TEST(SystemCosts, SendTokensToANodeOnce) {
   EXPECT_NEAR(once.CostOf(exchange, place).Alone(), plain.CostOf(part, place).Alone(), 1e-9);
 }
 
-// Each gradient that is added up by itself is one op more.
+// Each gradient that is added by its own op costs one op more.
 TEST(SystemCosts, IssueAnOpMoreForEachSumOfGradients) {
   SystemOptions apart;
   apart.host_op_s = 70e-6;
@@ -116,7 +116,7 @@ TEST(SystemCosts, IssueAnOpMoreForEachSumOfGradients) {
   EXPECT_DOUBLE_EQ(costs.CostOf(gemm).launch_s, 140e-6);
 }
 
-// A quarter of the bytes, and the gathering of the whole among four.
+// A quarter of the bytes is sent; then four ranks gather the whole.
 TEST(SystemCosts, SendPartsAndGatherThem) {
   const CostModel costs = Make(A100s(2), {});
   Op send = AllReduceOp(std::int64_t{1} << 24), part = send, whole = send;
@@ -130,7 +130,8 @@ TEST(SystemCosts, SendPartsAndGatherThem) {
               costs.CostOf(part, pair).Alone() + costs.CostOf(whole, tensor).Alone(), 1e-12);
 }
 
-// What a layer's backward does not read, its last product and its sum, is run again all the same.
+// The backward of a layer does not read its last product and sum, but full recomputation runs them
+// again.
 TEST(SystemCosts, RunTheWholeForwardAgain) {
   const auto catalogue = BuiltInCatalogue();
   ASSERT_TRUE(catalogue.has_value());

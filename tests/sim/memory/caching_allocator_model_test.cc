@@ -1,4 +1,5 @@
-// Requests and what PyTorch's allocator holds after each, worked out by its rules by hand.
+// Requests, and the bytes that PyTorch's allocator holds after each, worked out by hand from its
+// rules.
 #include "sim/memory/caching_allocator_model.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ TEST(CachingAllocatorModel, LeavesRestsOfLargeBlocksUpToOneMiB) {
   EXPECT_EQ(allocator.reserved_bytes(), 12 * kMiB);
 }
 
-// Two halves of a segment of 64 MiB that are free apart do not serve 40 MiB; joined they do.
+// Two free halves of a segment of 64 MiB do not serve 40 MiB; merged they do.
 TEST(CachingAllocatorModel, JoinsFreeNeighbours) {
   CachingAllocatorModel allocator;
   allocator.Free(allocator.Allocate(64 * kMiB));
@@ -55,7 +56,7 @@ TEST(CachingAllocatorModel, JoinsFreeNeighbours) {
   EXPECT_EQ(allocator.reserved_bytes(), 64 * kMiB);
 }
 
-// 24 MiB taken out of 64 leave 40, which another 64 does not fit in: 128 for 88 in use.
+// 24 MiB out of 64 leave 40, which another 64 do not fit into: 128 MiB held for 88 in use.
 TEST(CachingAllocatorModel, FragmentsWhereSizesDoNotDivideEachOther) {
   CachingAllocatorModel allocator;
   allocator.Free(allocator.Allocate(64 * kMiB));
@@ -65,7 +66,7 @@ TEST(CachingAllocatorModel, FragmentsWhereSizesDoNotDivideEachOther) {
   EXPECT_EQ(allocator.reserved_bytes(), 128 * kMiB);
 }
 
-// A device of 100 MiB: 64 that are free as a whole are given back for 80; what is in use stays.
+// A device of 100 MiB: a free segment of 64 is returned to make room for 80; blocks in use stay.
 TEST(CachingAllocatorModel, GivesWholeSegmentsBackWhereTheDeviceIsFull) {
   CachingAllocatorModel allocator(100 * kMiB);
   allocator.Allocate(20 * kMiB);
@@ -76,13 +77,14 @@ TEST(CachingAllocatorModel, GivesWholeSegmentsBackWhereTheDeviceIsFull) {
   EXPECT_EQ(allocator.peak_reserved_bytes(), 100 * kMiB);
 }
 
-// Whatever is asked for: what is in use is held, and after all is freed and asked for again the
-// same requests need no more than before.
+// For any requests: everything in use is held. After all is freed, the same requests need no more
+// than before.
 TEST(CachingAllocatorModel, HoldsWhatIsInUseAndServesARepetitionFromWhatItHolds) {
   std::mt19937_64 random(3);
   CachingAllocatorModel allocator;
   std::vector<std::int64_t> sizes;
-  for (int i = 0; i < 300; ++i) sizes.push_back(1 + static_cast<std::int64_t>(random() % (40 * kMiB)));
+  for (int i = 0; i < 300; ++i)
+    sizes.push_back(1 + static_cast<std::int64_t>(random() % (40 * kMiB)));
   std::int64_t after_first = 0;
   for (int round = 0; round < 3; ++round) {
     std::vector<int> blocks;

@@ -64,8 +64,8 @@ std::int64_t SumOf(const RankProgram& rank, Space space, bool in_powers) {
   return sum;
 }
 
-// What the optimizer keeps off the device is there for the whole run: the arena rounds it to pages,
-// PyTorch each block to a power of two.
+// Offloaded optimizer state lives for the whole run. The arena rounds it to pages, PyTorch rounds
+// each block to a power of two.
 TEST(HostMemory, RoundsPinnedBuffersAsTheirAllocatorDoes) {
   const Program program = Compiled(Offloading());
   const RankProgram& rank = program.ranks.front();
@@ -82,8 +82,8 @@ TEST(HostMemory, RoundsPinnedBuffersAsTheirAllocatorDoes) {
   EXPECT_LE(powers.rounding, powers.pinned);  // no block grows to more than twice its size
 }
 
-// A process with a device in use has 1204 MiB, Python and PyTorch's libraries 1068 MiB more; ranks
-// on CPUs are threads of one that is not counted.
+// A process with a device in use takes 1204 MiB, Python and PyTorch's libraries 1068 MiB more.
+// Ranks on CPUs are threads of one process that is not counted.
 TEST(HostMemory, CountsAProcessARank) {
   const Program program = Compiled(Offloading());
   const RankProgram& rank = program.ranks.front();
@@ -96,8 +96,8 @@ TEST(HostMemory, CountsAProcessARank) {
   EXPECT_EQ(HostMemoryOf(Small(), program, rank, cpus, torch).process, 0);
 }
 
-// N parameters: the whole model is 2 N bytes in bf16, in each process or in one of the node's two.
-// A shard is 2 N of weights and 12 N / 2 of masters and moments.
+// For N parameters the whole model is 2 N bytes in bf16, in each process or in one of the node's
+// two. A shard is 2 N bytes of weights and 12 N / 2 of masters and moments.
 TEST(HostMemory, LoadsAShardOrTheWholeModel) {
   Plan plan = Offloading();
   plan.offload_optimizer = OffloadTarget::kNone;
@@ -127,7 +127,7 @@ TEST(HostMemory, HoldsASpanOfEachOpTwiceWhereItIsProfiled) {
             2 * rank.op_count * static_cast<std::int64_t>(sizeof(Span)));
 }
 
-// Of 16 GiB two ranks have 8 each, less 1204 MiB of process.
+// Two ranks share 16 GiB: 8 each, minus 1204 MiB for the process.
 TEST(HostMemory, SharesANodeAmongItsRanks) {
   EXPECT_EQ(HostShareOf(Gpus(), {}), 8 * kGiB - 1204 * kMiB);
   ClusterSpec unknown = Gpus();
@@ -135,20 +135,20 @@ TEST(HostMemory, SharesANodeAmongItsRanks) {
   EXPECT_EQ(HostShareOf(unknown, {}), 0);
 }
 
-// The arena, not the buffers live at the peak, is what a device without a caching allocator holds.
+// A device without a caching allocator holds the arena, not just the buffers in use at the peak.
 TEST(DeviceUse, IsTheArenaAndWhatLiesOutside) {
   const Program program = Compiled(Offloading());
   const RankProgram& rank = program.ranks.front();
   const DeviceUse use = DeviceUseOf(Small(), program, rank, 100, Gpus(), {});
   EXPECT_EQ(use.tensors + use.held, rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)]);
-  // 1271 MiB of context, two groups (data parallelism, the world) in a node of two at 256 MiB, 32
-  // of workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
+  // 1271 MiB of context, two groups (data parallelism, world) in a node of two at 256 MiB. Then 32
+  // MiB of workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
   EXPECT_EQ(use.outside.Total(), (1271 + 512 + 32) * kMiB + 9'600'000 + kGiB / 100);
   EXPECT_EQ(use.Total(), use.tensors + use.held + use.outside.Total());
   EXPECT_EQ(RoomOf(Gpus(), use.outside), 0);
 }
 
-// Cached segments take what the device has left and no more: they make no plan fail.
+// Cached segments take only the rest of the device, so they make no plan fail.
 TEST(DeviceUse, IsNoMoreThanTheDeviceWhereTheTensorsFit) {
   ClusterSpec cluster = Gpus();
   SystemOptions system;
@@ -160,7 +160,7 @@ TEST(DeviceUse, IsNoMoreThanTheDeviceWhereTheTensorsFit) {
   const DeviceUse roomy = of(64 * kGiB);
   EXPECT_GT(roomy.cached, 0);
   EXPECT_EQ(roomy.Needed(), roomy.Total() - roomy.cached);
-  // A hundredth is the driver's: a device a hundredth larger than all else has just the room.
+  // The driver takes a hundredth: a device a hundredth larger than everything else just suffices.
   const std::int64_t without_driver = roomy.Needed() - roomy.outside.driver;
   const DeviceUse full = of(without_driver * 100 / 99 + 100);
   EXPECT_EQ(full.tensors + full.held, roomy.tensors + roomy.held);

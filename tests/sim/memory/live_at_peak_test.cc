@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/catalogue/catalogue.h"
 #include "sim/memory/linked_peak.h"
-#include "sim/spec/catalogue.h"
 #include "tests/sim/simulate/hand_made.h"
 
 namespace foretrain {
@@ -79,8 +79,8 @@ std::vector<std::string> NamesOfMoments(const Program& program, std::size_t rank
   return names;
 }
 
-// Every block has a bucket of its own. Of 768 wide: a layer is larger than 1,024 positions, those
-// are larger than the last norm, and the table of 50,257 tokens is the largest.
+// Every block has a bucket of its own. At width 768 the table of 50,257 tokens is the largest, then
+// come a layer, the 1,024 positions and the last norm.
 TEST(LiveAtPeak, TellsBucketsApartByWhatTheyHold) {
   const auto catalogue = BuiltInCatalogue();
   const auto model = ResolveModel("gpt2-124m", "test", *catalogue);

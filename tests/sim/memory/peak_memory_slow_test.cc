@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/memory/linked_peak.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/random_plans.h"
 
 namespace foretrain {

@@ -1,6 +1,6 @@
 // Activations and states of the models of Korthikanti et al. 2022 (arXiv 2205.05198), with dropout,
-// attention that writes its scores out, and fp16. Figures in GiB: Calculon's stored profiles of the
-// same models, s = 2048, V = 51200, t = 8.
+// attention that writes its scores out, and fp16. Values in GiB from Calculon's stored profiles of
+// the same models: s = 2048, V = 51200, t = 8.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ struct Published {
   int pp, vpp;
   std::int64_t micro_batch;
   double none, selective, state, state_with_embedding;
-  // of `none`: with sequence parallelism, with selective recomputation, with both, with full
+  // fractions of `none`: with sequence parallelism, selective recomputation, both, and full
+  // recomputation
   double sequence_share, selective_share, both_share, full_share;
 };
 const std::vector<Published> kPublished = {
@@ -59,7 +60,7 @@ Plan PlanOf(const Published& of) {
   return plan;
 }
 
-// What one layer's forward leaves for its backward.
+// Bytes that one layer's forward keeps for its backward.
 std::int64_t KeptOfLayer(const ModelSpec& model, const Plan& plan) {
   std::int64_t bytes = 0;
   const BlockRequest request{.recompute = plan.recompute};
@@ -70,7 +71,7 @@ std::int64_t KeptOfLayer(const ModelSpec& model, const Plan& plan) {
   return bytes;
 }
 
-// Layers of the first rank whose forward has run and whose backward has not, at most.
+// Maximum number of layers of the first rank whose forward has run and whose backward has not.
 std::int64_t LayersInFlight(const ModelSpec& model, const Plan& plan) {
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
   const std::int64_t of_chunk = model.layers / plan.Stages();
@@ -117,20 +118,22 @@ TEST(PublishedMemory, OfStatesIsWhatTheFirstRankHolds) {
                                     Category::kMasterWeights, Category::kOptimizerState}) {
       state += peak.bytes[static_cast<std::size_t>(category)];
     }
-    const double layers = static_cast<double>(of.layers) / of.pp, h = static_cast<double>(of.hidden);
+    const double layers = static_cast<double>(of.layers) / of.pp,
+                 h = static_cast<double>(of.hidden);
     const double blocks = 18 * 12 * layers * h * h / 8;
     EXPECT_NEAR(blocks / kGiB, of.state, kTolerance * of.state) << of.name;
-    // Beside them: the table's share; positions; of a layer its norms, 4 h, and biases, 2 h of what
-    // is summed over ranks and 7 h / t; the norm at the end where there is one stage.
-    const double more = 51200 * h / 8 + 2048 * h + layers * (6 * h + 7 * h / 8) +
-                        (of.pp == 1 ? 2 * h : 0);
+    // Further parameters: the share of the token table; positions; of a layer its norms, 4 h, and
+    // biases, 2 h of outputs that are summed over ranks and 7 h / t; the last norm if there is one
+    // stage.
+    const double more =
+        51200 * h / 8 + 2048 * h + layers * (6 * h + 7 * h / 8) + (of.pp == 1 ? 2 * h : 0);
     EXPECT_NEAR(static_cast<double>(state), blocks + 18 * more, 1e-4 * blocks) << of.name;
   }
 }
 
-// Of the whole first rank: the layers', the embedding's mask of sbh / t a micro-batch in flight, and
-// where it is the last too 4 sbh / t (1 + V / h) for the last norm, the head's input and fp32
-// logits. What a layer makes for itself is no activation that is kept.
+// The whole first rank: its layers, and the embedding's mask of sbh / t per micro-batch in flight.
+// If it is also the last stage, 4 sbh / t (1 + V / h) for the last norm, the head's input and fp32
+// logits. Temporaries of a layer are not kept activations.
 TEST(PublishedMemory, OfTheFirstRankIsThatOfLayersEmbeddingAndHead) {
   const Published& of = kPublished[1];
   const ModelSpec model = ModelOf(of);
@@ -141,8 +144,8 @@ TEST(PublishedMemory, OfTheFirstRankIsThatOfLayersEmbeddingAndHead) {
   const double activations =
       GibFromBytes(peak.bytes[static_cast<std::size_t>(Category::kActivations)]);
   const double sbh = 2048.0 * static_cast<double>(of.hidden);
-  // In flight: 31 chunks of 4 layers; 15 or 16 micro-batches whose embedding has run; the outputs
-  // that wait for their send.
+  // In flight: 31 chunks of 4 layers; 15 or 16 micro-batches whose embedding has run; outputs that
+  // wait for their send.
   const double mask = 16 * sbh / 8 / kGiB;
   EXPECT_NEAR(activations, of.selective + mask, 0.01 * of.selective);
 }

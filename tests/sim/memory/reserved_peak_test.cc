@@ -36,8 +36,8 @@ Plan Bf16(std::int64_t micro_batches = 4) {
   return plan;
 }
 
-// In use: what the closed form says, but for sizes of 512 bytes, of which a step has at most some
-// hundreds. Fused kernels hold nothing else.
+// Bytes in use equal the closed form, apart from rounding to 512 bytes of a few hundred blocks per
+// step. Fused kernels hold nothing else.
 TEST(ReservedPeak, IsInUseWhatTheClosedFormSays) {
   for (const RecomputeKind recompute :
        {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
@@ -46,7 +46,7 @@ TEST(ReservedPeak, IsInUseWhatTheClosedFormSays) {
     const std::int64_t closed = PredictPeakMemory(Wide(), plan, {}).total;
     const ReservedMemory reserved = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0);
     EXPECT_GE(reserved.allocated, closed) << Describe(plan);
-    // Blocks that are not split keep up to 1 MiB more than was asked for.
+    // Blocks that are not split keep up to 1 MiB more than was requested.
     EXPECT_LE(reserved.allocated, closed + (64 << 20)) << Describe(plan);
     EXPECT_GE(reserved.reserved, reserved.allocated);
   }
@@ -59,8 +59,8 @@ TEST(ReservedPeak, DoesNotGrowWithMicroBatchesBeyondThePipelines) {
   EXPECT_EQ(of(8), of(64));
 }
 
-// A SwiGLU of 4 layers keeps 2 x 1024 rows x 4096 x 2 bytes more a layer, 32 MiB in all; gradients
-// of all parameters are 2 bytes each; DDP's copies likewise.
+// A SwiGLU of 4 layers keeps 2 x 1024 rows x 4096 x 2 bytes more per layer, 32 MiB in all.
+// Gradients of all parameters are 2 bytes each, and so are DDP's copies.
 TEST(ReservedPeak, CountsWhatTheSystemHoldsBesideTheProgram) {
   const ModelSpec model = Wide();
   const auto of = [&](const Plan& plan, const SystemOptions& system) {
@@ -81,8 +81,8 @@ TEST(ReservedPeak, CountsWhatTheSystemHoldsBesideTheProgram) {
   EXPECT_EQ(of(two, ddp), of(two, {}));
 }
 
-// Of N parameters in bf16, of which gradients are summed in bf16, one rank of two updates half: its
-// gradients flat are N bytes and their fp32 copy 2 N bytes, beside 2 N + 2 N of weights and sums
+// N parameters in bf16 with gradients reduced in bf16; one rank of two updates half. Its flat
+// gradients are N bytes and their fp32 copy 2 N bytes, on top of 2 N + 2 N of weights and gradients
 // and 12 N / 2 of masters and moments. That is the peak, because one short micro-batch needs less.
 TEST(ReservedPeak, CopiesGradientsOfTheOwnPartForTheUpdate) {
   ModelSpec model = Wide();
@@ -98,15 +98,15 @@ TEST(ReservedPeak, CopiesGradientsOfTheOwnPartForTheUpdate) {
   const auto n = static_cast<double>(CountParameters(model, plan).all);
   const ReservedMemory held = PredictReserved(model, plan, {}, system, 0);
   EXPECT_NEAR(static_cast<double>(held.allocated) / n, 2 + 2 + 6 + 1 + 2, 0.05);
-  plan.gradients = GradientFormat::kFp32;  // the sum serves the update as it is
+  plan.gradients = GradientFormat::kFp32;  // the reduced gradient serves the update as it is
   EXPECT_EQ(PredictReserved(model, plan, {}, system, 0).allocated,
             PredictReserved(model, plan, {}, SystemOptions{}, 0).allocated);
 }
 
-// Gradients of the same model summed in fp32, 4 N bytes, are copied for that in pieces of more than
-// 1,000,000 elements, each closed by one tensor: the table of 8192 x 1024 is the largest. Of 16
-// ranks one updates N / 16, less than the table: the norm's copy has 8 N / 16 bytes, and those of
-// the update 2 + 4 for 8.
+// Gradients of the same model are reduced in fp32, 4 N bytes. They are copied for that in pieces of
+// more than 1,000,000 elements, each closed by one tensor. The table of 8192 x 1024 is the largest.
+// One of 16 ranks updates N / 16, less than the table: the norm's copy has 8 N / 16 bytes, and
+// those of the update have 2 + 4 instead of 8.
 TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
   ModelSpec model = Wide();
   Plan plan = Bf16(1);
@@ -130,9 +130,9 @@ TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
   EXPECT_NEAR(static_cast<double>(normed.allocated), (4 + (12 + 8) / 16.0) * n, 0.05 * n);
 }
 
-// 1024 rows of 8192 logits: 4 bytes and a gradient of 2 beside in the program, 2 and 2 or 2 alone
-// of systems that keep 16 bits. Eager kernels hold 2 + 4 bytes beside the program's; metrics behind
-// a backward, when its activations are gone, hold none then.
+// 1024 rows of 8192 logits: the program holds 4 bytes and a gradient of 2; systems that keep 16
+// bits hold 2 and 2, or 2 alone. Eager kernels hold 2 + 4 bytes more than the program. Metrics
+// after a backward, when its activations are gone, hold none then.
 TEST(ReservedPeak, CountsLogitsAsTheSystemKeepsThem) {
   const ModelSpec model = Wide();
   const auto of = [&](const SystemOptions& system) {
@@ -152,8 +152,8 @@ TEST(ReservedPeak, CountsLogitsAsTheSystemKeepsThem) {
   EXPECT_NEAR((of(eager) - program) / logits, 0, 0.1);
 }
 
-// An eager RMSNorm keeps its input in fp32 in the place of 16 bits, and 16 bits before its weight:
-// 4 bytes more a number, twice a layer and once in the head.
+// An eager RMSNorm keeps its input in fp32 instead of 16 bits, and 16 bits before its weight: 4
+// bytes more per number, twice per layer and once in the head.
 TEST(ReservedPeak, CountsWhatEagerNormsKeep) {
   SystemOptions eager;
   eager.fused_norm = false;
@@ -163,9 +163,9 @@ TEST(ReservedPeak, CountsWhatEagerNormsKeep) {
   EXPECT_NEAR((of(eager) - of({})) / (4.0 * 1024 * 1024), 2 * 4 + 1, 0.6);
 }
 
-// With parameters sharded over two ranks a layer is gathered while the one before it is computed
-// with: two layers of bf16 are there. The memory of the one before that is free a gather later:
-// three, so that a layer of 4 x 1024 x 1024 + 3 x 1024 x 4096 elements more is in use.
+// With parameters sharded over two ranks, a layer is gathered while the previous one computes: two
+// layers of bf16 are held. If memory is freed one gather later, three are held: 4 x 1024 x 1024 + 3
+// x 1024 x 4096 elements more are in use.
 TEST(ReservedPeak, FreesGatheredParametersAGatherLater) {
   Plan plan = Bf16();
   plan.dp = 2;
@@ -181,7 +181,7 @@ TEST(ReservedPeak, FreesGatheredParametersAGatherLater) {
   EXPECT_LE(static_cast<double>(later - soon), 3.05 * layer);  // and gradients likewise, in fp32
 }
 
-// What communication has touched is free later, so that more is in use at once.
+// Memory that communication has used is freed later, so more is in use at once.
 TEST(ReservedPeak, HoldsWhatAnotherQueueHasTouched) {
   Plan plan = Bf16();
   plan.tp = 2;

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/models.h"
 #include "tests/sim/random_plans.h"
 
@@ -84,7 +84,7 @@ TEST(Compile, OverlapsGradientSumsWithTheBackwardThatFollows) {
   plan.bucket_bytes = 1;
   const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value());
-  // Some gradient sum is issued before the last backward instruction.
+  // Some gradient reduction is issued before the last backward instruction.
   const auto& step = program->ranks[0].step;
   std::size_t first_sum = step.size(), last_backward = 0;
   for (std::size_t i = 0; i < step.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "sim/program/groups.h"
+#include "sim/program/ir/groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Two of each: rank = 8 pp + 4 dp + 2 cp + tp.
+// Two of each degree: rank = 8 pp + 4 dp + 2 cp + tp.
 Plan TwoOfEach() {
   Plan plan;
   plan.pp = plan.dp = plan.cp = plan.tp = 2;
@@ -46,8 +46,8 @@ TEST(Groups, HoldTheRanksThatDifferInTheirOwnCoordinates) {
   EXPECT_EQ(members(GroupKind::kWorld).size(), 16U);
 }
 
-// Six ranks of tensor parallelism and two heads of keys and values: 0 1 2 have the first one. With
-// as many heads as ranks each has its own.
+// Six tensor-parallel ranks and two key/value heads: 0 1 2 have the first one. With as many heads
+// as ranks each has its own.
 TEST(Groups, OfCopiesHaveTheSameHeadOfKeysAndValues) {
   Plan plan;
   plan.tp = 6;
@@ -94,7 +94,7 @@ TEST(Groups, DealExpertsOverTensorParallelRanksWhereExpertsAreNotSplit) {
   EXPECT_THAT(GroupMembers(plan, two, GroupKind::kExpertDp), ElementsAre(0, 2));
 }
 
-// Under DualPipe ranks 1 and 2 of four hold the same two stages, and 0 and 3.
+// Under DualPipe ranks 1 and 2 of four hold the same two stages, and so do 0 and 3.
 TEST(Groups, JoinBothHoldersOfAStageUnderDualPipe) {
   Plan plan;
   plan.pp = 4;
@@ -113,7 +113,7 @@ TEST(Groups, JoinBothHoldersOfAStageUnderDualPipe) {
   EXPECT_EQ(plan.DataParallel(), 2);
 }
 
-// Whatever the sizes, the groups of a kind hold each rank once, and all members agree on them.
+// For any sizes, the groups of a kind contain each rank once, and all members agree on them.
 TEST(Groups, PartitionTheRanks) {
   for (int mask = 0; mask < 64; ++mask) {
     Plan plan;
@@ -128,7 +128,7 @@ TEST(Groups, PartitionTheRanks) {
         for (int kind = 1; kind < kGroupKindCount; ++kind) {
           const auto group = static_cast<GroupKind>(kind);
           if (!MembersAreAlike(group)) continue;
-          // One head of keys and values, which one rank has to itself.
+          // A single key/value head that one rank has to itself.
           if (group == GroupKind::kKvCopies && plan.tp == 1) continue;
           const std::vector<int> members = GroupMembers(plan, at, group, /*kv_heads=*/1);
           ASSERT_TRUE(std::is_sorted(members.begin(), members.end()));

@@ -1,4 +1,4 @@
-#include "sim/program/opaque.h"
+#include "tests/support/opaque.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAreArray;
 
-// Most activation units alive at once, in issue order.
+// Maximum activation units alive at once, in issue order.
 std::vector<std::int64_t> PeakUnits(const Program& program) {
   std::vector<std::int64_t> peaks;
   for (const RankProgram& rank : program.ranks) {
@@ -52,7 +52,7 @@ TEST(OpaquePipeline, TakesTheGoldenTimes) {
   }
 }
 
-// p = 4, m = 8, F = I = W = 1: the last rank gives its first input gradient after I; the others
+// p = 4, m = 8, F = I = W = 1: the last rank sends its first input gradient after I; the others
 // follow one I later each instead of one B, which saves (p - 1) W = 3 of 33.
 TEST(OpaquePipeline, SendsTheInputGradientBeforeTheWeightGradientEnds) {
   for (const GoldenSchedule& golden : GoldenSchedules()) {
@@ -94,7 +94,7 @@ TEST(OpaquePipeline, WaitsForNoMemoryButInPairs) {
                  std::to_string(t.input_s) + " W " + std::to_string(t.weight_s) + " send " +
                  std::to_string(t.send_s));
     if (schedule == ScheduleKind::kDualPipe || schedule == ScheduleKind::kDualPipeV) {
-      // A pair receives two tensors at once, and the second may wait for memory: laid out so that
+      // A pair receives two tensors at once, and the second may wait for memory. In a layout where
       // no op waits for memory, pairs take their makespan too.
       EXPECT_GE(played_s, makespan_s - 1e-9);
       EXPECT_LE(played_s, makespan_s * 1.03);
@@ -104,14 +104,15 @@ TEST(OpaquePipeline, WaitsForNoMemoryButInPairs) {
   }
 }
 
-// In a long run the mean of a step; the first ones fill the pipeline.
+// Mean time of a step in a long run; the first steps fill the pipeline.
 double PeriodOf(const Program& program, double send_s) {
   constexpr int kFirst = 6, kLast = 30;
   return (Play(program, send_s, kLast).end_s - Play(program, send_s, kFirst).end_s) /
          (kLast - kFirst);
 }
 
-// Steps of p micro-batches or a multiple, so that the period is one step's, and unequal sends.
+// Steps of p micro-batches or a multiple, so that the period is one step, with different send
+// times.
 TEST(OpaquePipeline, NeverDrainsWhereStepsOverlap) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> time(0.3, 2);
@@ -128,7 +129,8 @@ TEST(OpaquePipeline, NeverDrainsWhereStepsOverlap) {
   }
 }
 
-// With an input gradient that is sent early the first backwards come earlier; no rank idles anyhow.
+// If the input gradient is sent early, the first backwards start earlier; no rank idles in either
+// case.
 TEST(OpaquePipeline, OfPipeDreamTakesTheWorkOfARank) {
   for (const bool early : {false, true}) {
     const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, {1, 1, 1}, early);
@@ -136,7 +138,8 @@ TEST(OpaquePipeline, OfPipeDreamTakesTheWorkOfARank) {
   }
 }
 
-// p = 4, m = 12, which 4, 3, 2 and 1 divide: each rank holds as many as are in flight on it.
+// p = 4, m = 12, which 4, 3, 2 and 1 divide: each rank has exactly as many buffers as micro-batches
+// in flight.
 TEST(OpaquePipeline, OfPipeDreamKeepsWhatIsInFlight) {
   const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 12}, {1, 1, 1}, false);
   for (int r = 0; r < 3; ++r) {
@@ -159,7 +162,7 @@ TEST(OpaquePipeline, IsVerifiedForEveryShapeWhoseStepsOverlap) {
   }
 }
 
-// Every shape that a schedule accepts; OpaquePipeline verifies what it makes.
+// Every shape that a schedule accepts; OpaquePipeline verifies its result.
 TEST(OpaquePipeline, IsVerifiedForEveryShape) {
   for (int p = 1; p <= 16; p = p < 6 ? p + 1 : p + 2) {
     for (int m = 1; m <= 64; m = m < 12 ? m + 1 : m + 7) {

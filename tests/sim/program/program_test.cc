@@ -1,9 +1,9 @@
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/program/opaque.h"
 #include "tests/sim/program/draft.h"
+#include "tests/support/opaque.h"
 
 namespace foretrain {
 namespace {
@@ -27,7 +27,7 @@ TEST(Program, WalksOpsInIssueOrder) {
 TEST(Program, FindsTheBindingOfAnOperand) {
   const Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 1}, {1, 2, 3}, true);
   const RankProgram& rank = program.ranks[0];
-  // The first rank's forward has no input; its output is what it sends.
+  // The first rank's forward has no input; its output is sent.
   EXPECT_EQ(OperandBinding(program, rank, {0, 0}, 0).bytes, 0);
   const Binding y = OperandBinding(program, rank, {0, 0}, 1);
   EXPECT_EQ(y.bytes, kOpaqueUnitBytes);

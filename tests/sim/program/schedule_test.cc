@@ -36,8 +36,8 @@ std::string Spell(const std::vector<Slot>& slots) {
   return text;
 }
 
-// Most chunks of micro-batches whose forward is done and whose activations are still needed: until
-// the whole backward is done. In units of a rank's share.
+// Maximum number of chunks of micro-batches whose forward is done and whose activations are needed
+// until the whole backward is done. In units of a rank's share.
 double PeakLive(const std::vector<Slot>& slots, int chunks) {
   int live = 0;
   int peak = 0;
@@ -102,13 +102,13 @@ TEST(Schedule, PipeDreamAlternatesForEverWithAsManyForwardsAheadAsRanksBehind) {
   }
 }
 
-// Micro-batches of one place are at least `life` apart, around the end of a step too, and there are
-// no more places than the longest row, of m / (m / life) rounded up.
+// Micro-batches that share a buffer are at least `life` apart, across the end of a step too. There
+// are no more buffers than the longest row, which is m / (m / life) rounded up.
 TEST(Ring, SharesPlacesAmongMicroBatchesThatAreNeverInFlightTogether) {
   for (int m = 1; m <= 64; ++m) {
     for (int life = 1; life <= m; ++life) {
       const Ring ring(m, life);
-      std::map<int, int> last;  // by place, through three steps
+      std::map<int, int> last;  // by buffer, through three steps
       for (int i = 0; i < 3 * m; ++i) {
         const int place = ring.PlaceOf(i % m);
         ASSERT_GE(place, 0);
@@ -122,12 +122,12 @@ TEST(Ring, SharesPlacesAmongMicroBatchesThatAreNeverInFlightTogether) {
       }
     }
   }
-  // 14 in rows of 4, 5 and 5: 5 places for 4 in flight.
+  // 14 in rows of 4, 5 and 5: 5 buffers for 4 in flight.
   EXPECT_EQ(Ring(14, 4).Size(), 5);
 }
 
-// Each micro-batch of each chunk has a forward, then its backward or both halves of it in order,
-// and weight gradients add up in ascending order.
+// Each micro-batch of each chunk has a forward, then its backward or both halves in order, and
+// weight gradients are added in ascending order.
 void ExpectWhole(ScheduleKind schedule, const PipelineShape& shape) {
   const Placement placement(schedule, shape.p, shape.vpp);
   for (int rank = 0; rank < shape.p; ++rank) {
@@ -211,7 +211,7 @@ TEST(Makespan, EqualsTheGoldenFigures) {
   }
 }
 
-// p = 4, m = 8, F + B = 3, send 0.5: rank 0 begins 4 micro-batches in the time that one needs for 4
+// p = 4, m = 8, F + B = 3, send 0.5: rank 0 starts 4 micro-batches in the time that one needs for 4
 // forwards, 4 backwards and 6 sends, 15; so 8 take 30. Without sends a rank never idles: 24.
 TEST(Makespan, OfPipeDreamIsWhatAStepAddsToALongRun) {
   for (const ScheduleKind kind : {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2bw}) {

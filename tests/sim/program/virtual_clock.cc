@@ -58,7 +58,7 @@ class Clock {
     const RankProgram& rank = program_.ranks[r];
     return OpAt(program_, rank, ranks_[r].refs[static_cast<std::size_t>(n % rank.op_count)]);
   }
-  // The first round fills the pipeline, where steps overlap.
+  // If steps overlap, the first round fills the pipeline.
   bool IsLeftOut(std::size_t r, int n) const {
     const RankProgram& rank = program_.ranks[r];
     if (!overlaps_ || n >= rank.op_count) return false;
@@ -69,7 +69,7 @@ class Clock {
     return n < 0 ? 0 : ranks_[r].end_s[static_cast<std::size_t>(n)];
   }
 
-  // When queue and edges let the head of a queue start, or kNotEnded.
+  // Time at which queue and edges let the head of a queue start; kNotEnded if they do not yet.
   double ReadyAt(std::size_t r, Queue queue) {
     PlayedRank& rank = ranks_[r];
     const std::size_t position = rank.next[queue];

@@ -1,4 +1,4 @@
-// How much each way of data parallelism sends: elements of the tensors that its collectives move.
+// Volume of each kind of data parallelism: elements of the tensors that its collectives move.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/models.h"
 
 namespace foretrain {
@@ -26,7 +26,7 @@ Plan FourRanks() {
   return plan;
 }
 
-// Bytes of what rank 0 brings to (all-gather: has after) each collective, over those of all its
+// Bytes that rank 0 contributes to (all-gather: holds after) each collective, relative to all its
 // parameters in fp32. Scalars are left out.
 Volumes VolumesOf(const Plan& plan) {
   ModelSpec model = SmallGpt();
@@ -58,7 +58,7 @@ auto Is(const Volumes& expected) {
   return testing::UnorderedElementsAreArray(entries);
 }
 
-// A ring moves (n - 1) / n of each figure once, and of an all-reduce twice. G = 3 micro-batches.
+// A ring moves (n - 1) / n of each value once, and twice for an all-reduce. G = 3 micro-batches.
 TEST(Volumes, OfEachZeroStageAreThoseOfItsDefinition) {
   Plan plan = FourRanks();
   EXPECT_THAT(VolumesOf(plan), Is({{"all_reduce.dp", 1}}));
@@ -86,8 +86,8 @@ TEST(Volumes, OfEachZeroStageAreThoseOfItsDefinition) {
                                    {"all_gather.shard", 3 * (2 - tables / parameters)}}));
 }
 
-// Blocks that are gathered together take fewer collectives and move as much. A model that fits
-// whole into what may stay so sends what ZeRO-2 does.
+// Blocks that are gathered together take fewer collectives and move the same volume. A model that
+// may stay whole completely moves the same as under ZeRO-2.
 TEST(Volumes, OfGathersTogetherAreThoseOfGathersApart) {
   Plan plan = FourRanks();
   plan.zero_stage = 3;
@@ -107,15 +107,15 @@ TEST(Volumes, OfGathersTogetherAreThoseOfGathersApart) {
   plan.gather_bytes = 1'000'000'000;
   // The embedding, which no backward reads, stays apart.
   EXPECT_EQ(gathers(), 3 * 3);
-  // But for the padding of each bucket they are the same.
+  // Apart from the padding of each bucket they are the same.
   EXPECT_NEAR(VolumesOf(plan).at("all_gather.shard"), apart.at("all_gather.shard"), 0.01);
   plan.gather_bytes = 0;
   plan.unsharded_bytes = 1'000'000'000;
   EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3}, {"all_gather.shard", 1}}));
 }
 
-// Of method lora what is frozen is neither summed nor gathered after an update; ZeRO-3 gathers all
-// that a pass reads.
+// With LoRA, frozen parameters are neither reduced nor gathered after an update; ZeRO-3 gathers all
+// parameters that a pass reads.
 TEST(Volumes, OfAdaptersAreTheirsAlone) {
   Plan plan = FourRanks();
   plan.method = TrainingMethod::kLora;
@@ -133,7 +133,7 @@ TEST(Volumes, OfAdaptersAreTheirsAlone) {
   const double tables = (32 + 8) * 16;
   EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3 * trained / all},
                                    {"all_gather.shard", 3 * (2 - tables / all)}}));
-  // Shards of adapters are of 64 elements, and so are they where nothing else is sharded.
+  // Shards of adapters have 64 elements, also if nothing else is sharded.
   plan.zero_stage = 1;
   const auto whole = Compile(model, plan);
   ASSERT_TRUE(whole.has_value());
@@ -163,7 +163,7 @@ TEST(Volumes, OfSumsAfterEachMicroBatchAreThatManyTimesTheOnes) {
   EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3}, {"all_gather.shard", 1}}));
 }
 
-// Two replicas of two shards: the shard, a half, is summed over the replicas once a step.
+// Two replicas of two shards: the shard, a half, is reduced over the replicas once per step.
 TEST(Volumes, OfReplicasAddOneSumOfTheShard) {
   Plan plan = FourRanks();
   plan.replicas = 2;
@@ -177,7 +177,7 @@ TEST(Volumes, OfReplicasAddOneSumOfTheShard) {
   EXPECT_THAT(VolumesOf(plan), Is(zero2));
 }
 
-// Shards are multiples of 16 elements: 1 byte each and a scale of 4 bytes for each 256 begun.
+// Shards are multiples of 16 elements: 1 byte each, and a scale of 4 bytes per 256 started.
 TEST(Volumes, OfQuantizedGathersShrinkWithTheFormat) {
   Plan plan = FourRanks();
   plan.zero_stage = 3;

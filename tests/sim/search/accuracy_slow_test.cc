@@ -1,4 +1,4 @@
-// Holds the closed form to simulations and to compiled memory. Slow: it simulates thousands of
+// Compares the closed form with simulations and compiled memory. Slow: it simulates thousands of
 // steps.
 #include <gtest/gtest.h>
 
@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "sim/memory/peak_memory.h"
-#include "sim/search/default_space.h"
-#include "sim/search/evaluator.h"
+#include "sim/search/evaluate/evaluator.h"
 #include "sim/search/search.h"
+#include "sim/search/space/default_space.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
@@ -38,7 +39,7 @@ std::vector<double> Sizes(std::vector<double> errors) {
 
 struct Errors {
   std::vector<double> time, memory;
-  std::map<std::string, std::vector<double>> of_group;  // time
+  std::map<std::string, std::vector<double>> of_group;  // errors of time
 };
 
 Errors ErrorsOf(std::uint64_t plans) {
@@ -48,7 +49,8 @@ Errors ErrorsOf(std::uint64_t plans) {
     const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
     EXPECT_TRUE(costs.has_value());
     const auto forecast =
-        MakeForecast(drawn.model, drawn.plan, *costs, RankChoice::kFirst, /*timeline=*/false);
+        MakeForecast(drawn.model, drawn.plan, *costs,
+                     {.ranks = RankChoice::kFirst, .simulate = {.timeline = false}});
     EXPECT_TRUE(forecast.has_value()) << i << ' ' << forecast.error().message;
     const Evaluation found = Evaluator(drawn.model, *costs, AllPlanFields()).Evaluate(drawn.plan);
     const double error = found.step_s / forecast->simulation.step_s - 1;
@@ -72,7 +74,7 @@ Errors ErrorsOf(std::uint64_t plans) {
   return errors;
 }
 
-// Not all bars are met: docs/search.md.
+// Not all bars are met; see docs/search.md.
 constexpr const char* kNotAsked = "holds the search to bars; set FORETRAIN_ACCURACY=1 to run it";
 bool IsAsked() { return std::getenv("FORETRAIN_ACCURACY") != nullptr; }
 
@@ -92,13 +94,13 @@ TEST(ClosedForm, IsNearTheSimulationOnRandomPlans) {
   std::printf("memory: median %.2f %%, p95 %.2f %%, least %.2f %%, most %.2f %%\n",
               100 * Quantile(errors.memory, 0.5), 100 * Quantile(errors.memory, 0.95),
               100 * Quantile(errors.memory, 0), 100 * Quantile(errors.memory, 1));
-  // Never much less than what is needed, and seldom much more.
+  // Rarely less than the program needs, and seldom much more.
   EXPECT_GE(Quantile(errors.memory, 0), -0.002);
   EXPECT_LE(Quantile(errors.memory, 0.5), 0.01);
   EXPECT_LE(Quantile(errors.memory, 0.95), 0.15);
 }
 
-// Spaces of a few dozen plans of a short model, which are simulated whole.
+// Spaces of a few dozen plans of a short model, which are simulated completely.
 SearchSpace SampledSpace(std::uint64_t seed, const RealisticPlan& drawn) {
   std::mt19937_64 random(seed);
   const auto some = [&](std::vector<std::int64_t> values, std::size_t most) {
@@ -147,7 +149,8 @@ TEST(ClosedForm, LeavesTheBestOfASpaceAmongThoseThatAreSimulated) {
           part,
           [&](const Plan& plan) {
             const auto forecast =
-                MakeForecast(drawn.model, plan, *costs, RankChoice::kFirst, /*timeline=*/false);
+                MakeForecast(drawn.model, plan, *costs,
+                             {.ranks = RankChoice::kFirst, .simulate = {.timeline = false}});
             if (!forecast) return true;
             const FullestDevice fullest =
                 FullestDeviceOf(drawn.model, forecast->program, forecast->memory, drawn.cluster,

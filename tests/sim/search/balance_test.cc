@@ -1,4 +1,4 @@
-#include "sim/search/balance.h"
+#include "sim/search/space/balance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ double Longest(const std::vector<int>& layers, double embedding_s, double head_s
   return longest;
 }
 
-// Every way to deal `layers` to the stages from `stage` on.
+// Shortest longest stage over every distribution of `layers` to the stages from `stage` on.
 double Best(std::vector<int>& layers, std::size_t stage, int left, double embedding_s,
             double head_s) {
   if (stage + 1 == layers.size()) {

@@ -1,18 +1,18 @@
-#include "sim/search/block_times.h"
+#include "sim/search/evaluate/block_times.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "sim/program/blocks/block_builder.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
 namespace {
 
-// An op that takes `seconds`, whatever the machine.
+// An op that takes `seconds` on every machine.
 void AddOpaque(BlockBuilder& b, const std::string& name, Queue queue, double seconds,
                std::int16_t reads, std::int16_t writes) {
   Op& op = b.Add(OpKind::kOpaque, OpClass::kMemoryBound, name, {In(reads), Out(writes)});
@@ -40,7 +40,7 @@ TEST(BlockTimes, CountWaitsForWhatWaitsForComputing) {
       4;
   AddOpaque(b, "d", Queue::kEp, 8, of_a, other);
   AddOpaque(b, "e", Queue::kCompute, 16, of_a, last);
-  const PassFigures figures = times.Of(b.Take(), Plan{});
+  const PassCosts figures = times.Of(b.Take(), Plan{});
   const double close = 0.01;  // gaps between ops, of microseconds
   EXPECT_NEAR(figures.compute_s, 1 + 4 + 16, close);
   EXPECT_NEAR(figures.held_s, 1 + 2 + 4 + 16, close);

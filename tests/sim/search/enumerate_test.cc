@@ -1,6 +1,6 @@
-// What a search keeps, against all plans of its space evaluated one by one; and that better
-// machines and more memory never leave worse plans.
-#include "sim/search/enumerate.h"
+// Compares the plans that a search keeps with an evaluation of every plan of its space. Also:
+// better machines and more memory never give worse plans.
+#include "sim/search/space/enumerate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <limits>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/default_space.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "sim/search/search.h"
-#include "sim/spec/catalogue.h"
+#include "sim/search/space/default_space.h"
 
 namespace foretrain {
 namespace {
@@ -84,7 +84,7 @@ TEST_F(Enumerated, KeepsTheFastestAndTheUsefulPartOfTheFrontOfAllPlans) {
   for (std::size_t i = 0; i < options_.kept; ++i) {
     EXPECT_DOUBLE_EQ(found.fastest[i].estimate.step_s, all[i].step_s) << i;
   }
-  // The least memory for each time, up to twice the fastest.
+  // Minimum memory for each time, up to twice the fastest.
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::vector<Figures> front;
   for (const Figures& figures : all) {
@@ -111,8 +111,8 @@ TEST_F(Enumerated, FindsTheSameFastestPlanWithoutTheFront) {
   EXPECT_LT(without.evaluated, with.evaluated);
 }
 
-// More units than lie apart, so that what the first ones find ends evaluations of the last.
-// What may not be on the front is kept for its time alone.
+// There are more units than kUnitsApart, so that results of the first ones end evaluations of the
+// last. Plans that may not be on the front are kept for their time alone.
 TEST_F(Enumerated, KeepsOnTheFrontWhatMayBeOnIt) {
   const Enumeration all = Found();
   options_.may_be_on_front = [](const Plan& plan) { return plan.micro_batch == 1; };
@@ -179,7 +179,7 @@ TEST_F(Enumerated, BoundsTheFastestFromBelow) {
   EXPECT_LE(found.bound_s, found.fastest.front().estimate.step_s);
 }
 
-// A batch of one sample cannot be dealt to two data-parallel ranks, and 20 heads not to eight.
+// A batch of one sample cannot be split over two data-parallel ranks, nor 20 heads over eight.
 TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
   const CostModel costs = Costs();
   SearchOptions options;
@@ -200,8 +200,8 @@ TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
   EXPECT_THAT(heads.error().message, testing::HasSubstr("heads"));
 }
 
-// Of experts as well: whole families are cut by time and by memory, and nothing of what a visit of
-// each plan finds is lost, its least bound included.
+// Also for experts: whole families are skipped by time and by memory, and nothing that a visit of
+// each plan finds is lost, including the lowest bound.
 TEST_F(Enumerated, LosesNothingOfExpertsToFamilies) {
   model_ = ResolveModel("mixtral-8x7b", "test", *BuiltInCatalogue())->model;
   model_.layers = 4;
@@ -244,7 +244,7 @@ TEST_F(Enumerated, LosesNothingOfExpertsToFamilies) {
 }
 
 // Each field at both ends of its range: every plan is ranked or counted, none leaves a limit, and
-// no size passes what an integer holds (the asan preset would tell).
+// no size overflows an integer (the asan preset would tell).
 TEST_F(Enumerated, KeepsItsCountsWithAbsurdSizes) {
   model_ = ResolveModel("gpt2-124m", "test", *BuiltInCatalogue())->model;
   const CostModel costs = Costs();

@@ -1,4 +1,4 @@
-#include "sim/search/evaluator.h"
+#include "sim/search/evaluate/evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "sim/memory/linked_peak.h"
-#include "sim/program/program.h"
-#include "sim/search/search.h"
-#include "sim/spec/catalogue.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 #include "tests/sim/realistic_plans.h"
@@ -20,7 +20,7 @@
 namespace foretrain {
 namespace {
 
-// Each field that a table leaves out of its keys is one that it does not read: what was worked out
+// A table may leave a field out of its keys only if it does not read it; otherwise values cached
 // for another plan would show.
 TEST(Evaluator, GivesTheSameFiguresWhateverItHasSeenBefore) {
   std::map<std::string, std::unique_ptr<Evaluator>> used;
@@ -45,7 +45,7 @@ TEST(Evaluator, GivesTheSameFiguresWhateverItHasSeenBefore) {
   }
 }
 
-// Layers without experts read nothing of how experts are dealt, those beside the head do.
+// Layers without experts do not depend on expert parallelism; those next to the head do.
 TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
   const auto catalogue = BuiltInCatalogue();
   ASSERT_TRUE(catalogue.has_value());
@@ -68,7 +68,7 @@ TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
       plan.sequence = 1024;
       plan.micro_batch = 1;
       plan.precision = Precision::kBf16;
-      // Layers that predict ahead need whole sequences.
+      // Multi-token prediction (MTP) layers need whole sequences.
       plan.dp = ahead == 0 ? 4 : 8;
       plan.tp = 4;
       plan.cp = ahead == 0 ? 2 : 1;
@@ -89,7 +89,7 @@ TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
       EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << ahead << ' ' << Describe(plan);
     }
   }
-  // Of each 64 those whose ep divides the 8 experts.
+  // Out of 64, those whose ep divides the 8 experts.
   EXPECT_EQ(compared, 96);
 }
 
@@ -112,7 +112,7 @@ TEST(Evaluator, EndsWhereItIsTold) {
   EXPECT_EQ(out.step_s, all.step_s);
 }
 
-// All values of the fields that may be free, of which each plan of the family has some.
+// All values of the fields that may be free; each plan of the family has some of them.
 PlanFamily WholeFamily(const Plan& plan) {
   PlanFamily family;
   for (const auto& [name, values] :
@@ -142,24 +142,24 @@ TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
     ASSERT_TRUE(costs.has_value());
     Evaluator evaluator(drawn.model, *costs, AllPlanFields());
     const PlanFamily family = WholeFamily(drawn.plan);
-    Evaluation fastest;  // of blocks alone
+    Evaluation fastest;  // of the blocks alone
     const Evaluator::Limits limits{std::numeric_limits<std::int64_t>::max(),
                                    [&fastest](const Evaluation& asked) {
                                      if (asked.memory_bytes == 0) fastest = asked;
                                      return false;
                                    }};
     Evaluation least;
-    EXPECT_EQ(evaluator.EvaluateLeast(drawn.plan, family, limits, least), Evaluator::Reached::kEnd);
+    EXPECT_EQ(evaluator.EvaluateBound(drawn.plan, family, limits, least), Evaluator::Reached::kEnd);
     if (least.bound_s > 0) ++known;
-    EXPECT_EQ(fastest.least_s > 0, least.least_s > 0);
+    EXPECT_EQ(fastest.min_s > 0, least.min_s > 0);
     ForEach(family, drawn.plan, [&](const Plan& plan) {
       if (!ValidatePlan(plan, drawn.model)) return;
       const Evaluation one = evaluator.Evaluate(plan);
       ++plans;
       EXPECT_GE(one.memory_bytes, least.memory_bytes) << i << ' ' << Describe(plan);
-      EXPECT_GE(one.least_s, least.least_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.min_s, least.min_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
       EXPECT_GE(one.bound_s, least.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
-      EXPECT_GE(one.least_s, fastest.least_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.min_s, fastest.min_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
       EXPECT_GE(one.bound_s, fastest.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
     });
   }
@@ -167,7 +167,7 @@ TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
   EXPECT_GT(plans, 1000);
 }
 
-// A plan on 8 GPUs with one micro-batch, of which the end of a step is a good part.
+// A plan on 8 GPUs with one micro-batch, so that the end of a step is a large part of it.
 Plan OneMicroBatch() {
   Plan plan;
   plan.sequence = 512;
@@ -184,15 +184,16 @@ StepSeconds SecondsOf(const ModelSpec& model, const Plan& plan) {
   const ClusterSpec cluster = GpuCluster(1, 8);
   const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
   EXPECT_TRUE(costs.has_value());
-  const auto forecast = MakeForecast(model, plan, *costs, RankChoice::kFirst, false);
+  const auto forecast = MakeForecast(
+      model, plan, *costs, {.ranks = RankChoice::kFirst, .simulate = {.timeline = false}});
   EXPECT_TRUE(forecast.has_value()) << forecast.error().message;
   const Evaluation found = Evaluator(model, *costs, AllPlanFields()).Evaluate(plan);
   return {found.step_s, forecast->simulation.step_s};
 }
 
-// What one step takes longer than another. In closed form what ends a step comes one after the
-// other; simulated, small sums run beside each other and the updates, in a third of the time at
-// best.
+// Compares how much longer one step takes than another. The closed form adds the work at the end of
+// a step up; in the simulation small reductions overlap with each other and with updates, and take
+// a third of the time at best.
 void ExpectCounted(const StepSeconds& with, const StepSeconds& without) {
   const double simulated = with.simulated - without.simulated;
   const double closed_form = with.closed_form - without.closed_form;
@@ -201,8 +202,8 @@ void ExpectCounted(const StepSeconds& with, const StepSeconds& without) {
   EXPECT_LE(closed_form, 3 * simulated);
 }
 
-// Each of 8 ranks has one of 2 heads' keys and values, so that four have the same; a sum of their
-// gradients ends the step. With 8 heads each rank has its own, and products of the same shape.
+// Each of 8 ranks has one of 2 key/value heads, so four ranks share each; an all-reduce of their
+// gradients ends the step. With 8 heads each rank has its own, and products have the same shape.
 TEST(Evaluator, CountsSumsOfHeadsThatRanksShare) {
   ModelSpec model = Gpt2();
   model.heads = 16;
@@ -241,7 +242,8 @@ TEST(Evaluator, CountsRoutersLoadsAndTheLossScale) {
   ExpectCounted(SecondsOf(Gpt2(), scaled), SecondsOf(Gpt2(), plan));
 }
 
-// The closed form of the fullest rank, which is the first, beside what the compiled program needs.
+// Compares the closed form of the fullest rank, which is the first, with the compiled program's
+// need.
 void ExpectNearTheProgram(const ModelSpec& model, const Plan& plan) {
   const ClusterSpec cluster = GpuCluster(2, 8);
   const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
@@ -256,8 +258,9 @@ void ExpectNearTheProgram(const ModelSpec& model, const Plan& plan) {
   EXPECT_LE(closed, linked * 1.02) << Describe(plan);
 }
 
-// A V's first rank has both ends of the model, whose token table is one tensor: its whole gradient
-// lives from the head's backward to the embedding's, of as many micro-batches as are between them.
+// In a V the first rank has both ends of the model, whose token table is one tensor. Its whole
+// gradient lives from the head's backward to the embedding's, for as many micro-batches as lie
+// between.
 TEST(Evaluator, CountsGradientsThatChunksOfARankShare) {
   ModelSpec model = Gpt2();
   model.tied_embeddings = true;
@@ -272,7 +275,7 @@ TEST(Evaluator, CountsGradientsThatChunksOfARankShare) {
   ExpectNearTheProgram(model, plan);
 }
 
-// On one stage too; each layer's whole gradient lies beside that of the table.
+// With one stage too; each layer's whole gradient coexists with that of the table.
 TEST(Evaluator, CountsGradientsOfATableBesideThoseOfALayer) {
   ModelSpec model = Gpt2();
   model.tied_embeddings = true;
@@ -302,7 +305,7 @@ TEST(Evaluator, CountsWhatWaitsBetweenChunksOfOneStage) {
   ExpectNearTheProgram(Gpt2(), plan);
 }
 
-// Parts are what the step and the memory are made of.
+// The parts add up to the step and to the memory.
 TEST(Evaluator, UnfoldsIntoParts) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const RealisticPlan drawn = RealisticPlanOf(i);

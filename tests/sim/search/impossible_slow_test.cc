@@ -1,5 +1,5 @@
-// What cannot be is refused by what stands in its way, with a value that would do. Slow: to advise
-// on a model that is far too large, spaces of up to hundreds of devices are searched.
+// Impossible requests are refused with the limit that they break and a value that would work. Slow:
+// advice on a model that is far too large searches spaces of up to hundreds of devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/default_space.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "sim/search/search.h"
-#include "sim/spec/catalogue.h"
+#include "sim/search/space/default_space.h"
 
 namespace foretrain {
 namespace {

@@ -1,5 +1,5 @@
-// Random searches: what they return keeps every limit, comes again from the same input, and is not
-// slower on better machines. FORETRAIN_SEARCHES sets how many; slow because of them.
+// Random searches: their results keep every limit, are reproducible, and are not slower on better
+// machines. FORETRAIN_SEARCHES sets their number, which makes the test slow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/enumerate.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/search/space/enumerate.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {

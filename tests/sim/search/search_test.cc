@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/bets.h"
-#include "sim/search/default_space.h"
-#include "sim/search/device_counts.h"
-#include "sim/search/fit.h"
-#include "sim/search/sensitivity.h"
-#include "sim/spec/catalogue.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/search/advice/dependencies.h"
+#include "sim/search/advice/fit.h"
+#include "sim/search/advice/sensitivity.h"
+#include "sim/search/space/default_space.h"
+#include "sim/search/space/device_counts.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 
@@ -112,7 +112,7 @@ TEST_F(Search, NamesTheChangesThatWouldFitWhereNothingDoes) {
   space_.Choose("recompute", {0});
   space_.Choose("offload_optimizer", {0});
   space_.Choose("offload_activations", {0});
-  // 1 GiB beside what lies outside the program.
+  // 1 GiB on top of the memory outside the program.
   Plan plan;
   plan.dp = 8;
   options_.memory_bytes =
@@ -134,27 +134,27 @@ RankedPlan Tied(double compute_s, double bubble_s, double communication_s, std::
   return plan;
 }
 
-TEST(MarkBets, NamesInWhatPlansThatAreAsFastDiffer) {
+TEST(MarkDependencies, NamesInWhatPlansThatAreAsFastDiffer) {
   std::vector<RankedPlan> plans = {Tied(80, 20, 0, 40), Tied(75, 0, 25, 40), Tied(78, 11, 11, 95)};
-  MarkBets(plans, 100);
-  EXPECT_THAT(plans[0].bet, HasSubstr("bubble: 20 %"));
-  EXPECT_THAT(plans[1].bet, HasSubstr("communication beside it: 25 %"));
-  EXPECT_THAT(plans[2].bet, HasSubstr("memory"));
+  MarkDependencies(plans, 100);
+  EXPECT_THAT(plans[0].depends_most_on, HasSubstr("bubble: 20 %"));
+  EXPECT_THAT(plans[1].depends_most_on, HasSubstr("overlapped communication: 25 %"));
+  EXPECT_THAT(plans[2].depends_most_on, HasSubstr("memory"));
 }
 
-TEST(MarkBets, SaysNothingOfASinglePlan) {
+TEST(MarkDependencies, SaysNothingOfASinglePlan) {
   std::vector<RankedPlan> plans = {Tied(80, 20, 0, 40)};
-  MarkBets(plans, 100);
-  EXPECT_EQ(plans[0].bet, "");
+  MarkDependencies(plans, 100);
+  EXPECT_EQ(plans[0].depends_most_on, "");
 }
 
-// GEMMs alone take time: with a tenth more FLOP/s the step takes 1 / 1.1 as long.
+// Only GEMMs take time: with a tenth more FLOP/s the step takes 1 / 1.1 as long.
 TEST(SensitivityOf, IsThatOfTheRateThatAlonePays) {
   DeviceProfile profile = IdealProfile();
-  for (Figure* rate : {&profile.rates.attention_forward_flop_per_s,
-                       &profile.rates.attention_backward_flop_per_s,
-                       &profile.rates.memory_bytes_per_s, &profile.rates.copy_bytes_per_s,
-                       &profile.rates.link_bytes_per_s, &profile.rates.network_bytes_per_s}) {
+  for (Figure* rate :
+       {&profile.rates.attention_forward_flop_per_s, &profile.rates.attention_backward_flop_per_s,
+        &profile.rates.memory_bytes_per_s, &profile.rates.copy_bytes_per_s,
+        &profile.rates.link_bytes_per_s, &profile.rates.network_bytes_per_s}) {
     rate->value = 1e20;
   }
   profile.rates.gemm_flop_per_s = {1e9, Provenance::kDefault};

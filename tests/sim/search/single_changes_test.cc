@@ -1,13 +1,13 @@
-#include "sim/search/single_changes.h"
+#include "sim/search/advice/single_changes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/search.h"
-#include "sim/spec/catalogue.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "tests/sim/models.h"
 
 namespace foretrain {
@@ -92,7 +92,8 @@ TEST_F(SingleChanges, AreForecastAsThePlanByItselfIs) {
   double before_s = 0;
   for (const TriedChange& change : tried.faster) {
     const auto forecast =
-        MakeForecast(model_, change.of.plan, *costs, RankChoice::kClasses, /*timeline=*/false);
+        MakeForecast(model_, change.of.plan, *costs,
+                     {.ranks = RankChoice::kClasses, .simulate = {.timeline = false}});
     ASSERT_TRUE(forecast.has_value());
     EXPECT_DOUBLE_EQ(change.forecast.step_s, forecast->simulation.step_s) << change.of.options;
     EXPECT_LE(change.forecast.step_s, tried.as_is.step_s * (1 - kWorthTrying));
@@ -110,8 +111,8 @@ TEST_F(SingleChanges, LeaveOutWhatDoesNotFit) {
     });
   };
   ASSERT_NE(none(roomy), roomy.faster.end());
-  // A device that holds the plan as it is, and not without recomputation. Of each the driver keeps
-  // a hundredth, which is as much less of a smaller one.
+  // A device that fits the plan as it is, but not without recomputation. The driver keeps a
+  // hundredth of each device, which is less on a smaller one.
   const std::int64_t of_driver = cluster_.device.memory_bytes / 100;
   const std::int64_t bytes = none(roomy)->forecast.device_bytes - of_driver;
   ASSERT_LT(roomy.as_is.device_bytes - of_driver + bytes / 100, bytes);

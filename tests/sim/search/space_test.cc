@@ -1,4 +1,4 @@
-#include "sim/search/space.h"
+#include "sim/search/space/space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "sim/spec/plan_json.h"
+#include "sim/config/plan/plan_json.h"
 #include "tests/sim/models.h"
 
 namespace foretrain {
@@ -55,8 +55,8 @@ Visited VisitAll(const SpaceWalk& walk, bool fits) {
   return out;
 }
 
-// All tuples of the choices with `ranks` ranks, without cutting any; those that pass the rules in
-// their plain form.
+// All combinations of the choices with `ranks` ranks, without cutting; those that pass the rules,
+// in their plain form.
 void AddAll(const ModelSpec& model, const SearchSpace& space, int ranks, std::size_t choice,
             Plan& plan, std::int64_t& count, std::set<std::string>& plans) {
   if (choice < space.choices.size()) {
@@ -94,7 +94,7 @@ TEST(SpaceWalk, VisitsEachPlanThatTheRulesAllowOnceAndCountsTheOthers) {
   }
 }
 
-// Whole experts ask for split rows, and ep divides other ranks with them.
+// Whole experts need sequence parallelism, and ep then divides other ranks.
 TEST(SpaceWalk, VisitsEachPlanOfExpertsThatTheRulesAllowOnce) {
   ModelSpec model = SmallGpt();
   model.experts = 4;
@@ -123,7 +123,7 @@ TEST(SpaceWalk, VisitsEachPlanOfExpertsThatTheRulesAllowOnce) {
   }
 }
 
-// Two values of each of two fields: with nothing off the device all fit, or all four are tried.
+// Two values for each of two fields: if nothing is offloaded all fit; otherwise all four are tried.
 TEST(SpaceWalk, MovesOffTheDeviceOnlyWhatDoesNotFit) {
   const ModelSpec model = SmallGpt();
   SearchSpace space;

@@ -1,5 +1,5 @@
-// The three plans that a search would choose fit their devices when they are compiled. Slow: it
-// compiles hundreds of programs.
+// The three best plans of a search fit their devices when they are compiled. Slow: it compiles
+// hundreds of programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,10 +7,11 @@
 #include <cstdlib>
 #include <random>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/default_space.h"
-#include "sim/search/enumerate.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "sim/search/search.h"
+#include "sim/search/space/default_space.h"
+#include "sim/search/space/enumerate.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
@@ -23,8 +24,8 @@ struct Case {
   SearchSpace space;
 };
 
-// A catalogue model of up to 8 layers on a node whose devices have a random part of their memory,
-// so that it binds; plans that offload are left out, for which a host would have to be known.
+// A catalogue model of up to 8 layers on a node. Its devices have a random part of their memory, so
+// that it is a real limit. Offload is left out, because it would need a known host.
 Case CaseOf(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Case out{RealisticPlanOf(9000 + seed), {}};
@@ -44,12 +45,13 @@ Case CaseOf(std::uint64_t seed) {
   return out;
 }
 
-// How many of these need more than a device has, of the whole compiled and verified program.
+// Number of plans that need more than a device has, by the compiled and verified program.
 int TooLarge(const Case& one, const CostModel& costs, const std::vector<Candidate>& plans) {
   int too_large = 0;
   for (std::size_t i = 0; i < std::min(kTop, plans.size()); ++i) {
-    const auto forecast = MakeForecast(one.drawn.model, plans[i].plan, costs, RankChoice::kFirst,
-                                       /*timeline=*/false);
+    const auto forecast =
+        MakeForecast(one.drawn.model, plans[i].plan, costs,
+                     {.ranks = RankChoice::kFirst, .simulate = {.timeline = false}});
     EXPECT_TRUE(forecast.has_value()) << Describe(plans[i].plan);
     if (!forecast) continue;
     const FullestDevice fullest =
@@ -60,8 +62,8 @@ int TooLarge(const Case& one, const CostModel& costs, const std::vector<Candidat
   return too_large;
 }
 
-// Bar: 0 of 3 out of memory in at least 95 % of cases. By closed form, before a search drops what
-// the compiled program shows to be too large: what it shows after that fits by construction.
+// Bar: 0 of 3 out of memory in at least 95 % of cases. In closed form, before a search drops plans
+// that compilation shows to be too large: its final results fit by construction.
 TEST(TopThree, FitTheirDevicesWhenTheyAreCompiled) {
   if (std::getenv("FORETRAIN_ACCURACY") == nullptr) {
     GTEST_SKIP() << "holds the search to a bar; set FORETRAIN_ACCURACY=1 to run it";

@@ -1,11 +1,11 @@
-#include "sim/search/tune_gathers.h"
+#include "sim/search/space/tune_gathers.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "sim/memory/peak_memory.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 #include "tests/sim/models.h"
 
 namespace foretrain {
@@ -33,8 +33,8 @@ std::int64_t GathersOf(const ModelSpec& model, const Plan& plan) {
 
 constexpr std::int64_t kPlenty = 1'000'000'000;
 
-// Where only their number counts, all layers are gathered at once and then nothing at all but what
-// was updated: one gather a bucket.
+// If only the number of gathers counts, all layers are gathered at once, and then nothing but the
+// updated parameters: one gather per bucket.
 TEST(TuneGathers, LeavesOutWhatItHasMemoryFor) {
   const ModelSpec model = SmallGpt();
   const auto seconds = [&](const Plan& plan) -> std::optional<double> {

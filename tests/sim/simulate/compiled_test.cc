@@ -1,4 +1,4 @@
-// Compiled plans, costed and simulated: what must hold for every one of them.
+// Property tests of compiled plans, with their costs and simulation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "sim/memory/linked_peak.h"
-#include "sim/search/search.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/random_plans.h"
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kPlans = 24;
 
-// One rank of each class says what all take, to the nanosecond. Nodes have one device, so that
-// groups lie the same way for all ranks.
+// Simulating one rank per class gives the times of all, to the nanosecond. Nodes have one device,
+// so that groups are placed the same way for all ranks.
 TEST(CompiledPlans, TakeAsLongWithOneRankAClassAsWithAll) {
   int compared = 0;
   for (std::uint64_t i = 0; i < 8 * kPlans; ++i) {
@@ -50,9 +50,11 @@ TEST(CompiledPlans, AreTheSameForecastOnSeveralThreads) {
     const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
     ASSERT_TRUE(costs.has_value());
     SimulateOptions options;
-    const auto one = MakeForecast(planned.model, planned.plan, *costs, RankChoice::kAll, options);
+    const auto one = MakeForecast(planned.model, planned.plan, *costs,
+                                  {.ranks = RankChoice::kAll, .simulate = options});
     options.threads = 3;
-    const auto three = MakeForecast(planned.model, planned.plan, *costs, RankChoice::kAll, options);
+    const auto three = MakeForecast(planned.model, planned.plan, *costs,
+                                    {.ranks = RankChoice::kAll, .simulate = options});
     ASSERT_EQ(one.has_value(), three.has_value());
     if (!one.has_value()) continue;
     EXPECT_EQ(one->program.hash, three->program.hash);
@@ -80,7 +82,7 @@ TEST(CompiledPlans, ReachAStablePeriod) {
   }
 }
 
-// Ranks that share the cores of one machine take at least as long as ranks with cores of their own.
+// Ranks that share the cores of one machine take at least as long as ranks with their own cores.
 TEST(CompiledPlans, AreNotFasterOnFewerCores) {
   for (std::uint64_t i = 0; i < kPlans; ++i) {
     const PlannedModel planned = RandomPlannedModel(i);
@@ -94,8 +96,8 @@ TEST(CompiledPlans, AreNotFasterOnFewerCores) {
   }
 }
 
-// Timing may end a buffer's life later than issue order does, and never holds more than the arena,
-// whose places are reused only behind an end.
+// Simulated timing may free a buffer later than issue order does. It still never needs more than
+// the arena, which reuses a place only after the buffer there has been freed.
 TEST(CompiledPlans, NeverHoldMoreThanTheArena) {
   for (std::uint64_t i = 0; i < kPlans; ++i) {
     const PlannedModel planned = RandomPlannedModel(i);

@@ -1,5 +1,5 @@
-// What pieces of expert parallelism hide behind products, with durations that are forced: all ops
-// but the named ones take no time.
+// Overlap of the pieces of expert parallelism with products, with forced durations: only the named
+// ops take time.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace foretrain {
 namespace {
 
-// One layer with 4 experts, one micro-batch of 8 tokens on each of two ranks.
+// Seconds of one layer with 4 experts, with one micro-batch of 8 tokens on each of two ranks.
 double StepSeconds(double capacity_factor, int pieces, const ForcedSeconds& forced) {
   ModelSpec model = SmallGpt();
   model.layers = 1;
@@ -29,7 +29,7 @@ double StepSeconds(double capacity_factor, int pieces, const ForcedSeconds& forc
   return ForcedStep(model, plan, GpuCluster(1, 2), forced);
 }
 
-// In one piece: dispatch 4, products 3 + 3, return 4.
+// One piece: dispatch 4, products 3 + 3, return 4.
 TEST(MoePieces, OnePieceHidesNothing) {
   const ForcedSeconds forced{{"experts.dispatch", 4},
                              {"experts.return", 4},
@@ -42,8 +42,9 @@ TEST(MoePieces, OnePieceHidesNothing) {
   EXPECT_NEAR(StepSeconds(1, 1, forced), 4 + 6 + 4, 1e-9);
 }
 
-// Two pieces of half the length. Dispatch [0, 2), [2, 4); products of 0 [2, 5), of 1 [5, 8); the
-// return of 0 beside those of 1 [5, 7), of 1 [8, 10). The exchanges of 8 s cost 4.
+// Two pieces of half the length. Dispatch [0, 2), [2, 4); products of piece 0 [2, 5), of piece 1
+// [5, 8). The return of piece 0 overlaps the products of piece 1 [5, 7); its own is [8, 10).
+// Exchanges of 8 s cost 4.
 TEST(MoePieces, HideExchangesBehindTheProductsOfOtherPieces) {
   const ForcedSeconds forced{{"experts.dispatch.", 2},
                              {"experts.return.", 2},
@@ -59,8 +60,8 @@ TEST(MoePieces, HideExchangesBehindTheProductsOfOtherPieces) {
   EXPECT_NEAR(StepSeconds(0, 2, forced), 10, 1e-9) << "dropless alike: counts cost nothing here";
 }
 
-// Exchanges that take longer than products: dispatch [0, 5), [5, 10); the return of 0, whose
-// products end at 6, [10, 15) behind the dispatch in its queue, of 1 [15, 20).
+// Exchanges take longer than products. Dispatch [0, 5), [5, 10). The products of piece 0 end at 6,
+// but its return follows the dispatch in its queue [10, 15); the return of piece 1 is [15, 20).
 TEST(MoePieces, AreHeldUpByExchangesThatTakeLonger) {
   const ForcedSeconds forced{{"experts.dispatch.", 5},
                              {"experts.return.", 5},
@@ -72,9 +73,9 @@ TEST(MoePieces, AreHeldUpByExchangesThatTakeLonger) {
   EXPECT_NEAR(StepSeconds(1, 2, forced), 20, 1e-9);
 }
 
-// Backward alone: output gradients come [0, 2), [2, 4). Piece 0's products, two input gradients and
-// a weight gradient of 1 s each, [2, 5), piece 1's [5, 8); piece 0 goes home [5, 7), piece 1
-// [8, 10), beside which the weight gradients of up run: [8, 10).
+// Backward only. Output gradients arrive in [0, 2), [2, 4). The products of a piece are two input
+// gradients and a weight gradient of 1 s each: piece 0 [2, 5), piece 1 [5, 8). Piece 0 goes home in
+// [5, 7), piece 1 in [8, 10), which overlaps the weight gradients of up.
 TEST(MoePieces, HideTheExchangesOfTheBackwardToo) {
   const ForcedSeconds forced{{"experts.return.output_grad", 2}, {"experts.dispatch.input_grad", 2},
                              {"experts.down.input_grad", 1},    {"experts.down.weight_grad", 1},
@@ -82,7 +83,7 @@ TEST(MoePieces, HideTheExchangesOfTheBackwardToo) {
   EXPECT_NEAR(StepSeconds(1, 2, forced), 10, 1e-9);
 }
 
-// The host learns the counts before any row is sent: gather 1 and read 2, then all as above.
+// The host reads the counts before any row is sent: gather 1 and read 2, then as above.
 TEST(MoePieces, WaitForTheCountsWithoutACapacity) {
   const ForcedSeconds forced{
       {"experts.counts.gather", 1},       {"experts.counts.read", 2}, {"experts.dispatch", 4},

@@ -121,7 +121,8 @@ int HandMade::AddBuffer(int rank, std::int64_t bytes, Category category,
   made.last_op = ops.empty() ? -1 : *std::max_element(ops.begin(), ops.end());
   to.buffers.push_back(made);
   for (const int number : ops) {
-    // One instruction an op: its bindings are moved to the end of the list to gain one.
+    // Each op has its own instruction. Its bindings move to the end of the list, where one can be
+    // added.
     Instruction& instruction = to.step[At(number)];
     Block& block = program.blocks[At(instruction.block)];
     const auto first = static_cast<std::int32_t>(to.bindings.size());

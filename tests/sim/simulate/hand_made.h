@@ -1,5 +1,5 @@
-// Linked programs made op by op, for tests of the simulator: times and edges are exactly those
-// given.
+// Builds linked programs op by op for tests of the simulator, with exactly the given times and
+// edges.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/cost/program_costs.h"
-#include "sim/program/program.h"
+#include "sim/program/ir/program.h"
 
 namespace foretrain {
 
@@ -15,24 +15,24 @@ class HandMade {
  public:
   explicit HandMade(int ranks);
 
-  // Adds an op of one instruction to the end of the rank's step; returns its number there. Each op
-  // has a cost row of its own.
+  // Appends an op in its own instruction to the rank's step and returns its number there. Each op
+  // has its own cost row.
   int Add(int rank, Queue queue, double seconds, const std::string& name = "op",
           OpClass op_class = OpClass::kMemoryBound);
-  // An op in which all `members` of a group take part.
+  // An op in which all `members` take part.
   int AddCollective(int rank, Queue queue, double seconds, const std::vector<int>& members,
                     const std::string& name = "collective");
-  // Sides of a transfer between neighbours; `up`: from the lower rank to the higher.
+  // The two sides of a transfer between neighbours. `up`: from the lower rank to the higher.
   int AddSend(int rank, bool up, double seconds);
   int AddRecv(int rank, bool up, double seconds);
 
   void Edge(int rank, int from, int to, int distance = 0);
 
-  // A buffer that the ops touch. Lives are filled as Link does.
+  // A buffer touched by `ops`. Lives are filled as Link does.
   int AddBuffer(int rank, std::int64_t bytes, Category category, const std::vector<int>& ops,
                 bool persistent = false);
 
-  // Costs at each of `levels`, for all ops so far: seconds alone times the slowdown at the level.
+  // Costs of all ops so far at each of `levels`: the seconds alone times the slowdown at the level.
   void SetLevels(const std::vector<double>& levels, const std::vector<double>& slowdown);
 
   std::int32_t Row(int rank, int op) const;

@@ -1,10 +1,10 @@
-// A better machine never makes a plan slower: exactly where ops do not slow each other down. Where
-// they do, what is sent sooner may run beside compute that it slows down and that others wait for,
-// so that a step may get longer by a part of the overlap.
+// A faster machine never makes a plan slower. This holds exactly where ops do not slow one another
+// down. Otherwise, a transfer that starts sooner may overlap compute and slow it down. If other ops
+// wait for that compute, the step may get longer by part of the overlap.
 #include <gtest/gtest.h>
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/random_plans.h"
 #include "tests/sim/simulate/play.h"
@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint64_t kPlans = 60;
 
-// Room for any of the plans, two devices a node, so that groups cross nodes.
+// A machine large enough for any of the plans. It has two devices per node, so that groups cross
+// nodes.
 ClusterSpec Machine(const Plan& plan) {
   ClusterSpec cluster = GpuCluster((plan.World() + 1) / 2, 2);
   cluster.device.memory_bytes_per_s = 1e11;

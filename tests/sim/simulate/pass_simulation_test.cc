@@ -1,5 +1,5 @@
-// Passes of chunks against the whole program: each pass takes as long, to the nanosecond, and the
-// pipeline as long but for what the passes leave out.
+// Compares passes of chunks with the whole program. Each pass takes equally long, to the
+// nanosecond. The pipeline does too, except for what the pass simulation ignores.
 #include "sim/simulate/pass_simulation.h"
 
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/search.h"
-#include "sim/spec/catalogue.h"
+#include "sim/config/catalogue/catalogue.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 
 namespace foretrain {
 namespace {
 
-// First start and last end of what one rank computes for one pass of one micro-batch.
+// First start and last end of one rank's compute ops in one pass of one micro-batch.
 using PassKey = std::tuple<int, Pass, int>;  // rank, pass, micro-batch
 using PassEnds = std::pair<std::int64_t, std::int64_t>;
 
@@ -39,7 +39,7 @@ std::map<PassKey, PassEnds> ComputedPasses(const Timeline& timeline) {
   return passes;
 }
 
-// Transfers do not slow down what computes beside them.
+// Transfers do not slow down compute that runs at the same time.
 const SimulateOptions kApart{.contention = false};
 
 class SimulatePassesTest : public testing::Test {
@@ -74,13 +74,15 @@ TEST_F(SimulatePassesTest, TakesAsLongForEachPassAsTheWholeProgram) {
       SCOPED_TRACE(Describe(plan_));
       const auto passes = SimulatePasses(model_, plan_, *costs_);
       ASSERT_TRUE(passes.has_value()) << passes.error().message;
-      const auto forecast = MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, kApart);
+      const auto forecast =
+          MakeForecast(model_, plan_, *costs_, {.ranks = RankChoice::kFirst, .simulate = kApart});
       ASSERT_TRUE(forecast.has_value());
       auto whole = ComputedPasses(forecast->simulation.timeline);
       int compared = 0;
       for (int rank = 0; rank < plan_.pp; ++rank) {
         for (const SlotSpan& span : passes->slots.spans[static_cast<std::size_t>(rank)]) {
-          // The first of a step writes gradients that others add to, and waits for its ids.
+          // The first micro-batch of a step writes gradients instead of adding to them, and waits
+          // for its ids.
           if (span.slot.micro_batch == 0) continue;
           const auto& ops = passes->OpsOf(rank, span.slot);
           if (ops.empty()) continue;
@@ -107,7 +109,8 @@ TEST_F(SimulatePassesTest, EndsWhenTheWholeProgramDoes) {
     SCOPED_TRACE(Describe(plan_));
     const auto passes = SimulatePasses(model_, plan_, *costs_);
     ASSERT_TRUE(passes.has_value());
-    const auto forecast = MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, kApart);
+    const auto forecast =
+        MakeForecast(model_, plan_, *costs_, {.ranks = RankChoice::kFirst, .simulate = kApart});
     ASSERT_TRUE(forecast.has_value());
     std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max(), end_ns = 0;
     for (const auto& [key, ends] : ComputedPasses(forecast->simulation.timeline)) {
@@ -115,12 +118,13 @@ TEST_F(SimulatePassesTest, EndsWhenTheWholeProgramDoes) {
       end_ns = std::max(end_ns, ends.second);
     }
     const double whole_s = static_cast<double>(end_ns - begin_ns) * 1e-9;
-    // Boundaries wait for launches of the first ops and for gradients that start from nothing.
+    // At its ends, the step waits for launches of the first ops and writes gradients without
+    // adding.
     EXPECT_NEAR(passes->slots.end_s, whole_s, 0.005 * whole_s);
   }
 }
 
-// 2 chunks of 1 layer a rank and 4 micro-batches: 16 forward passes over 2 ranks.
+// 2 chunks of 1 layer per rank and 4 micro-batches: 16 forward passes on 2 ranks.
 TEST_F(SimulatePassesTest, PlaysEachChunkOnceAndAllItsMicroBatches) {
   model_.layers = 4;
   plan_.pp = 2;

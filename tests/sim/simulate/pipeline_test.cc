@@ -1,4 +1,4 @@
-// Golden step times of pipeline schedules on a machine without overheads and with free transfers.
+// Golden step times of pipeline schedules, on a machine without overheads and with free transfers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "sim/memory/linked_peak.h"
-#include "sim/program/opaque.h"
 #include "sim/program/schedules/placement.h"
 #include "sim/simulate/simulate.h"
 #include "tests/golden_schedules.h"
 #include "tests/sim/cost/profiles.h"
+#include "tests/support/opaque.h"
 
 namespace foretrain {
 namespace {
@@ -44,8 +44,8 @@ TEST(PipelineSteps, TakeTheirGoldenTimes) {
   }
 }
 
-// Both neighbours of a rank are the other one, and each sends to its next: m (F + B) of work and
-// (p - 1) (F + B) / v of bubble, for whole rounds of micro-batches and for one round of 3.
+// In a ring of two, both neighbours of a rank are the other rank. m (F + B) of work and (p - 1) (F
+// + B) / v of bubble, for whole rounds of micro-batches and for one round of 3.
 TEST(PipelineSteps, TakeTheirGoldenTimesInARingOfTwo) {
   const SlotTimes times{1, 1, 1};
   for (const int m : {2, 3, 4, 8}) {
@@ -54,7 +54,7 @@ TEST(PipelineSteps, TakeTheirGoldenTimesInARingOfTwo) {
   }
 }
 
-// A stage need not wait for the weight gradients of the one after: (p - 1) W less.
+// A stage does not wait for the weight gradients of the next one: (p - 1) W less.
 TEST(PipelineSteps, GainByInputGradientsThatAreSentEarly) {
   for (const GoldenSchedule& golden : GoldenSchedules()) {
     if (golden.early_s == 0) continue;
@@ -77,7 +77,7 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
   }
 }
 
-// Two ranks are each other's next and previous one.
+// In a ring of two, each rank is the other's next and previous one.
 TEST(PipelineSteps, AgreeWithTheClosedFormOnARingOfTwo) {
   for (const int vpp : {2, 3, 4}) {
     for (const int m : {2, 4, 6, 8, 12, 32}) {
@@ -89,7 +89,7 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOnARingOfTwo) {
   }
 }
 
-// The first rank works from the first op of a step to its last, so steps do not overlap there.
+// The first rank works from the first op of a step to the last, so steps do not overlap there.
 TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   const Simulation simulation =
       Play(OpaquePipeline(ScheduleKind::k1f1b, {4, 8}, {1, 1, 1}, false), {});
@@ -101,9 +101,9 @@ TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   }
 }
 
-// Rank 0 is never idle: 8 * 3. The first step also fills the pipeline: rank 0 begins its first
-// backward after 4 forwards and 3 backwards, at 10, and then has a forward between two: the 8th
-// ends at 10 + 8 * 2 + 7.
+// Rank 0 is never idle: 8 * 3. The first step also fills the pipeline. Rank 0 starts its first
+// backward after 4 forwards and 3 backwards, at 10, and then alternates with forwards. The 8th ends
+// at 10 + 8 * 2 + 7.
 TEST(PipelineSteps, NeverDrainWhereTheyOverlap) {
   const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, {1, 1, 1}, false);
   const Simulation simulation = Play(program, {});
@@ -114,7 +114,7 @@ TEST(PipelineSteps, NeverDrainWhereTheyOverlap) {
     EXPECT_NEAR(rank.compute_s, 24.0, 1e-9);
     EXPECT_NEAR(rank.idle_s, 0.0, 1e-9);
   }
-  // A span's step is that of its batch: each complete step has each op of each rank once.
+  // The step of a span is the step of its batch. Each complete step has each op of each rank once.
   std::map<std::pair<int, int>, std::int64_t> spans;  // by rank and step
   for (const Span& span : simulation.timeline.spans) ++spans[{span.rank, span.step}];
   EXPECT_EQ(spans.size(), 4U * static_cast<std::size_t>(simulation.steps));
@@ -123,7 +123,7 @@ TEST(PipelineSteps, NeverDrainWhereTheyOverlap) {
   }
 }
 
-// In issue order and in simulated time.
+// Checked in issue order and in simulated time.
 TEST(PipelineSteps, HoldAsManyActivationsAsTheScheduleKeepsInFlight) {
   const auto activations = static_cast<std::size_t>(Category::kActivations);
   for (const GoldenSchedule& golden : GoldenSchedules()) {

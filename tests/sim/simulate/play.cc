@@ -1,7 +1,7 @@
 #include "tests/sim/simulate/play.h"
 
 #include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile/derive_profile.h"
 #include "tests/sim/cost/profiles.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What gathering ahead hides, with forced durations.
+// Overlap of prefetched gathers, with forced durations.
 #include <gtest/gtest.h>
 
 #include "sim/simulate/simulate.h"
@@ -7,7 +7,7 @@
 namespace foretrain {
 namespace {
 
-// The first op that reads a parameter: what waits for a gather. The loss's gradient does not.
+// The first op that reads a parameter, which waits for the gather. The loss's gradient reads none.
 std::int32_t FirstReader(const Block& block) {
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
@@ -22,8 +22,8 @@ std::int32_t FirstReader(const Block& block) {
   return 0;
 }
 
-// Blocks take 2 s and 0.5 s by turns in the order in which they use parameters, the embedding's
-// backward, which uses none, 1 s, and every gather 1 s.
+// In the order in which blocks use parameters, they take 2 s and 0.5 s alternately. The backward of
+// the embedding uses none and takes 1 s. Each gather takes 1 s.
 double StepSeconds(const Program& program) {
   ProgramCosts costs;
   costs.seconds = {0.0, 0.5, 1.0, 2.0};
@@ -59,10 +59,10 @@ double StepSeconds(const Program& program) {
 // 6 uses of 2 s, 5 of 0.5 s and 1 s for the embedding's backward: 15.5 s of compute. The first
 // gather is always exposed.
 //
-//   depth 0  each of the 11 gathers stands before its use: 15.5 + 11 = 26.5
-//   depth 1  a gather runs beside the one use before its own: beside 2 s it is hidden, beside 0.5 s
-//            half of it is not, 5 times: 15.5 + 1 + 5 * 0.5 = 19
-//   depth 2  a gather may begin with the use before the last: of two in a row, one begins with the
+//   depth 0  each of the 11 gathers comes before its use: 15.5 + 11 = 26.5
+//   depth 1  a gather overlaps the use before its own: 2 s hide it, 0.5 s hide half of it, 5 times:
+//            15.5 + 1 + 5 * 0.5 = 19
+//   depth 2  a gather may start with the use before the last. Of two in a row, one starts with the
 //            long use and the next when that ends, 2.5 s before it is needed: 15.5 + 1 = 16.5
 TEST(Prefetch, HidesWhatTheUsesBetweenHaveTimeFor) {
   ModelSpec model = SmallGpt();

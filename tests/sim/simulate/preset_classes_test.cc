@@ -1,5 +1,5 @@
-// Every preset compiles, verifies and simulates on 16 ranks, and one rank of each class tells the
-// time of all.
+// Every preset compiles, verifies and simulates on 16 ranks. Simulating one rank per class gives
+// the time of all ranks.
 #include <gtest/gtest.h>
 
 #include "tests/sim/cost/profiles.h"
@@ -12,7 +12,7 @@ namespace {
 
 class PresetClasses : public testing::TestWithParam<Preset> {};
 
-// Sizes that 16 ranks share evenly, so that ranks of a class are alike.
+// Sizes that 16 ranks share evenly, so that ranks of a class are equal.
 ModelSpec EvenModel(const Preset& preset) {
   ModelSpec model = Gpt2();
   model.layers = 8;

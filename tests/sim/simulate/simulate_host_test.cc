@@ -1,4 +1,4 @@
-// The host that issues: its launches, its window, what it waits for.
+// The host that issues ops: its launches, its window, and its waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 namespace foretrain {
 namespace {
 
+// Five launches of 5 s before ops of 1 s: the device waits for the host. 5 * 5 + 1.
 TEST(Simulate, IsBoundByTheHostWhereLaunchesCostMoreThanOps) {
   HandMade made(1);
   for (int i = 0; i < 5; ++i) made.Add(0, Queue::kCompute, 1.0);
@@ -29,7 +30,7 @@ TEST(Simulate, ShowsLaunchesOnTheHostQueueWhenAsked) {
   EXPECT_EQ(simulation.timeline.spans[0].op, simulation.timeline.spans[1].op);
 }
 
-// Issued at 5 although its input was there at 2: idle time before it is the host's.
+// Issued at 5, although its input was ready at 2. The idle time before it is the host's.
 TEST(Simulate, CallsAnOpReadyWhenItsInputsAreThereWhateverTheHostDoes) {
   HandMade made(1);
   const int load = made.Add(0, Queue::kH2d, 2.0);
@@ -41,8 +42,8 @@ TEST(Simulate, CallsAnOpReadyWhenItsInputsAreThereWhateverTheHostDoes) {
   EXPECT_EQ(SpanOf(simulation, 0, use).ready_ns, 2'000'000'000);
 }
 
-// Launches of 1 s, ops of 10 s, window 2. Op 0 runs 1-11, op 1 11-21. Op 2 is issued when op 0 has
-// ended, at 12; op 3, alone on its queue, when op 1 has ended: 21 + 1.
+// Launches of 1 s, ops of 10 s, window 2. Op 0 runs 1-11, op 1 11-21. Op 2 is issued at 12, after
+// op 0 has ended. Op 3 has a queue of its own and is issued after op 1 has ended: 21 + 1.
 TEST(Simulate, RunsTheHostAheadByTheWindowAtMost) {
   HandMade made(1);
   for (int i = 0; i < 3; ++i) made.Add(0, Queue::kCompute, 10.0);
@@ -54,9 +55,9 @@ TEST(Simulate, RunsTheHostAheadByTheWindowAtMost) {
   EXPECT_THAT(StartAndEnd(Play(made, options), 0, copy), From(22, 23));
 }
 
-// Launches of 1 s, ops of 2 s, window 2. Both ranks launch a send, 0-1, which takes no room, and
-// two ops, 1-3, which run 2-4 and 4-6. With the end of the first the third is launched, 4-5, with
-// that of the second the receive, 6-7, for which the other's send waits.
+// Launches of 1 s, ops of 2 s, window 2. Both ranks launch a send in 0-1, which is not counted, and
+// two ops in 1-3, which run 2-4 and 4-6. When the first ends, the third is launched, 4-5. When the
+// second ends, the receive is launched, 6-7; the other rank's send waits for it.
 TEST(Simulate, LeavesTransfersOutOfTheWindow) {
   HandMade made(2);
   int sends[2], receives[2];
@@ -76,7 +77,7 @@ TEST(Simulate, LeavesTransfersOutOfTheWindow) {
   }
 }
 
-// The op runs 1-11; the host reads 11-11.5 and launches the next op 11.5-12.5.
+// The op runs 1-11. The host reads 11-11.5 and launches the next op 11.5-12.5.
 TEST(Simulate, BlocksTheHostInAHostReadUntilItsInputsAreThere) {
   HandMade made(1);
   const int work = made.Add(0, Queue::kCompute, 10.0);
@@ -89,7 +90,7 @@ TEST(Simulate, BlocksTheHostInAHostReadUntilItsInputsAreThere) {
   EXPECT_THAT(StartAndEnd(simulation, 0, next), From(12.5, 13.5));
 }
 
-// The queue is idle from 1 to 3: it wakes at 3.25. Behind a running op the gap alone counts.
+// The queue is idle from 1 to 3 and wakes at 3.25. Right after an op, only the gap counts.
 TEST(Simulate, WakesAnIdleQueueAndLeavesAGapBetweenOps) {
   HandMade made(1);
   made.Add(0, Queue::kCompute, 1.0);

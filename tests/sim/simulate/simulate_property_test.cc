@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/random.h"
+#include "base/numeric/random.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/simulate/hand_made.h"
 
@@ -15,7 +15,8 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kRounds = 40;
 
-// Ranks that compute, copy, sum over all and pass on to the next, with edges to random earlier ops.
+// Ranks that compute, copy, sum over all ranks and send to the next one, with edges from random
+// earlier ops.
 HandMade RandomProgram(std::uint64_t seed) {
   const CounterRandom random(seed, "programs");
   std::uint64_t at = 0;
@@ -29,7 +30,7 @@ HandMade RandomProgram(std::uint64_t seed) {
       if (kind == 0) {
         op = made.AddCollective(rank, Queue::kReduce, seconds, {0, 1, 2});
       } else if (kind == 1) {
-        // A transfer from rank 0 to 1; rank 2 copies.
+        // Rank 0 sends to rank 1, rank 2 copies.
         if (rank == 0) op = made.AddSend(0, /*up=*/true, seconds);
         if (rank == 1) op = made.AddRecv(1, /*up=*/true, seconds);
         if (rank == 2) op = made.Add(2, Queue::kD2h, seconds, "copy", OpClass::kCopy);
@@ -92,9 +93,9 @@ TEST(SimulateProperty, QueuesNeverOverlapThemselvesAndEveryOpRunsOnceAStep) {
   }
 }
 
-// c threads on three cores get c / s(c) of work done a second: 1, 1.6 and 2 for one, two and three,
-// and 2 for more, which share the cores. Something always runs or is being launched, at a rate of 1
-// at least: so the work bounds the makespan on both sides.
+// c threads on three cores do c / s(c) of work per second: 1, 1.6 and 2 for one, two and three.
+// More threads share the cores and do 2. Something always runs or is being launched, at a rate of
+// at least 1, so the work bounds the makespan from both sides.
 TEST(SimulateProperty, SharedMachineDoesTheWorkAtTheRatesOfItsThreads) {
   for (std::uint64_t seed = 0; seed < kRounds; ++seed) {
     HandMade made = RandomProgram(seed);

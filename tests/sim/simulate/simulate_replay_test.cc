@@ -1,4 +1,4 @@
-// Measured durations in place of modelled ones.
+// Replay of measured durations instead of modelled ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@ namespace {
 
 const double kNaN = std::nan("");
 
+// The replaced op takes its measured 4 s, whatever runs at the same time. The other op is slowed
+// down while both run: it does 2/3 of its 4 s in 4 s, and the rest alone.
 TEST(Simulate, ReplaysMeasuredSecondsOutsideTheContentionModel) {
   HandMade made(2);
   made.Add(0, Queue::kCompute, 9.0);

@@ -1,4 +1,4 @@
-// Queues, edges, partners and periods; what is refused; memory samples.
+// Queues, edges, partners and periods; refusals; memory samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/simulate/simulate_until.h"
 #include "tests/sim/simulate/play.h"
 
 namespace foretrain {
@@ -36,7 +35,9 @@ TEST(Simulate, RunsAQueueInOrderAndQueuesBesideOneAnother) {
 TEST(Simulate, EndsWhenItIsCancelled) {
   HandMade made(1);
   made.Add(0, Queue::kCompute, 2.0);
-  const auto simulation = SimulateUntil(made.program, made.costs, kOneStep, [] { return true; });
+  SimulateOptions options = kOneStep;
+  options.cancelled = [] { return true; };
+  const auto simulation = Simulate(made.program, made.costs, options);
   ASSERT_FALSE(simulation.has_value());
   EXPECT_EQ(simulation.error().code, ErrorCode::kAborted);
 }
@@ -51,8 +52,8 @@ TEST(Simulate, StartsAnOpWhenItsEdgesAreMet) {
   EXPECT_EQ(SpanOf(simulation, 0, use).ready_ns, 3'000'000'000);
 }
 
-// Update u of 3 s beside compute c of 1 s. Free of one another the slower queue sets the period, 3;
-// with c waiting for the update of the step before, each step takes both, 4.
+// Update u of 3 s and compute c of 1 s. If independent, the slower queue sets the period, 3. If c
+// waits for the update of the previous step, each step takes both, 4.
 TEST(Simulate, RepeatsTheStepUntilItsPeriodIsStable) {
   HandMade made(1);
   const int c = made.Add(0, Queue::kCompute, 1.0);
@@ -107,14 +108,15 @@ TEST(Simulate, MatchesTheKthOpOfEachMemberOnAQueue) {
   EXPECT_THAT(StartAndEnd(simulation, 1, 2), From(1, 2));
 }
 
-// Rank 1 is not simulated: its class arrives with rank 0.
+// Rank 1 is not simulated: its class arrives together with rank 0.
 TEST(Simulate, TakesAbsentMembersToArriveWithTheirClass) {
   HandMade made(1);
   made.AddCollective(0, Queue::kReduce, 2.0, {0, 1, 2, 3});
   EXPECT_DOUBLE_EQ(Play(made).step_s, 2.0);
 }
 
-// Both ranks receive before they send; on queues of their own neither waits for the other's order.
+// Both ranks receive before they send. Sends and receives have separate queues, so neither blocks
+// the other.
 TEST(Simulate, LetsNeighboursExchangeInAnyOrder) {
   HandMade made(2);
   made.AddRecv(0, /*up=*/false, 1.0);
@@ -133,16 +135,15 @@ TEST(Simulate, LetsATransferWaitForTheReceiver) {
   EXPECT_THAT(StartAndEnd(Play(made), 0, 0), From(3, 4));
 }
 
-// Five launches of 5 s before ops of 1 s: the device waits for the host. 5 * 5 + 1.
 TEST(Simulate, RefusesADeadlockAndNamesTheBlockedOps) {
   HandMade made(3);
   made.AddCollective(0, Queue::kReduce, 1.0, {0, 1}, "pair");
   made.AddCollective(0, Queue::kReduce, 1.0, {0, 1, 2}, "all");
   made.AddCollective(2, Queue::kReduce, 1.0, {0, 1, 2}, "all");
-  // Rank 1 issues them the other way round.
+  // Rank 1 issues them in the opposite order.
   made.AddCollective(1, Queue::kReduce, 1.0, {0, 1, 2}, "all");
   made.AddCollective(1, Queue::kReduce, 1.0, {0, 1}, "pair");
-  // Both groups are made as kDp; the wider one is told apart as kWorld.
+  // Both groups are created as kDp; the wider one becomes kWorld.
   for (RankProgram& rank : made.program.ranks) {
     rank.groups[static_cast<std::size_t>(GroupKind::kDp)] = 0;
     rank.groups[static_cast<std::size_t>(GroupKind::kWorld)] = 1;
@@ -206,9 +207,6 @@ TEST(Simulate, OfAnEmptyProgramIsZero) {
   EXPECT_DOUBLE_EQ(Play(made, {}).step_s, 0.0);
 }
 
-// Two ops of 4 s on one machine, 1.5 times slower together; B is launched at 1.
-// A: a quarter alone in 1 s, the rest at 6 s a whole in 4.5 s: ends at 5.5. B has done 4.5 / 6 by
-// then and does the last quarter alone in 1 s: ends at 6.5.
 TEST(Simulate, SamplesLiveBytesAtSimulatedTimes) {
   HandMade made(1);
   const int a = made.Add(0, Queue::kCompute, 1.0);

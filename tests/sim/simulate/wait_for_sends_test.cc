@@ -1,15 +1,15 @@
-#include "sim/program/wait_for_sends.h"
+#include "sim/program/link/wait_for_sends.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/program/opaque.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
+#include "tests/support/opaque.h"
 
 namespace foretrain {
 namespace {
 
-// Two stages, two micro-batches, F 1, B 2, each transfer half a second.
+// Seconds of two stages with two micro-batches: F 1, B 2, each transfer 0.5.
 double StepOf(ScheduleKind schedule, bool waits) {
   Program program = OpaquePipeline(schedule, {2, 2, 1}, {1, 1, 1, 0}, false);
   if (waits) WaitForSends(program);
@@ -35,10 +35,12 @@ double StepOf(ScheduleKind schedule, bool waits) {
   return simulation.has_value() ? simulation->first_step_s : 0;
 }
 
-// Beside each other:  rank 0  F 0-1, F 1-2,         B 5-7,   B 8-10
-//                     rank 1  F 1.5-2.5, B 2.5-4.5, F 4.5-5.5, B 5.5-7.5
-// One after another:  rank 0  F 0-1, F 1.5-2.5,     B 5-7,   B 8.5-10.5
-//                     rank 1  F 1.5-2.5, B 2.5-4.5, F 5-6,   B 6-8
+// Without waiting for sends:
+//   rank 0  F 0-1,     F 1-2,     B 5-7,     B 8-10
+//   rank 1  F 1.5-2.5, B 2.5-4.5, F 4.5-5.5, B 5.5-7.5
+// Waiting for sends:
+//   rank 0  F 0-1,     F 1.5-2.5, B 5-7,     B 8.5-10.5
+//   rank 1  F 1.5-2.5, B 2.5-4.5, F 5-6,     B 6-8
 TEST(WaitForSends, PutsTransfersBetweenPasses) {
   EXPECT_NEAR(StepOf(ScheduleKind::k1f1b, false), 10.0, 1e-9);
   EXPECT_NEAR(StepOf(ScheduleKind::k1f1b, true), 10.5, 1e-9);
@@ -48,7 +50,7 @@ TEST(WaitForSends, LeavesSchedulesThatSendBesideTheirPasses) {
   EXPECT_EQ(StepOf(ScheduleKind::kZbH1, true), StepOf(ScheduleKind::kZbH1, false));
 }
 
-// No rank waits for one that waits for it, however deep and narrow the pipeline.
+// No two ranks wait for each other, for any number of stages and micro-batches.
 TEST(WaitForSends, NeverMakesACircle) {
   for (const int stages : {2, 3, 4, 8}) {
     for (const int micro_batches : {stages, 2 * stages, 3 * stages}) {

@@ -5,14 +5,14 @@
 
 #include <cmath>
 
-#include "sim/cost/derive_profile.h"
-#include "sim/search/forecast_interval.h"
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/forecast/forecast.h"
 #include "sim/validate/predict_run.h"
 
 namespace foretrain {
 namespace {
 
-// GPT of 12 layers on eight A100, as in tests/data/validation/vtrain.csv.
+// GPT with 12 layers on eight A100, as in tests/data/validation/vtrain.csv.
 PublishedRun RunOf(int number, std::int64_t hidden, int tp, std::int64_t micro_batch) {
   PublishedRun run;
   run.id = "vtrainsingle-" + std::to_string(number);
@@ -54,8 +54,8 @@ std::size_t Number(std::string_view name) {
   return c;
 }
 
-// Runs on a machine whose products are a tenth slower and whose host takes a third longer than the
-// catalogue's: both are found again, and what says nothing of these runs stays where it was.
+// Runs on a machine with products a tenth slower and a host a third slower than in the catalogue.
+// The fit finds both. Constants on which these runs do not depend stay unchanged.
 TEST(FitProfile, FindsTheConstantsThatTheRunsCameFrom) {
   const auto sources = BuiltInCaseSources();
   ASSERT_TRUE(sources.has_value()) << sources.error().message;
@@ -80,15 +80,15 @@ TEST(FitProfile, FindsTheConstantsThatTheRunsCameFrom) {
 TEST(FitProfile, RefusesFewerRowsThanConstants) {
   const auto sources = BuiltInCaseSources();
   ASSERT_TRUE(sources.has_value()) << sources.error().message;
-  std::vector<PublishedRun> runs = Runs();  // of which one was measured
+  std::vector<PublishedRun> runs = Runs();  // only one was measured
   runs.front().step_s = 1;
   const auto fit = FitProfile(runs, *sources, 1);
   ASSERT_FALSE(fit.has_value());
   EXPECT_THAT(fit.error().message, testing::HasSubstr("1 rows"));
 }
 
-// Runs that are twice as fast as any product of an A100 leave shares at most 1, and rates of links
-// below what is published: 300 GB/s.
+// Runs twice as fast as any product of an A100. Shares must stay at most 1, and rates of links
+// below the published 300 GB/s.
 TEST(FitProfile, KeepsConstantsWithinWhatTheyStandFor) {
   const auto sources = BuiltInCaseSources();
   ASSERT_TRUE(sources.has_value()) << sources.error().message;
@@ -114,7 +114,7 @@ TEST(FitProfile, LeavesItsErrorWithTheProfile) {
   profile.rates.launch_s = {70e-6, Provenance::kDefault};
   ProfileFit fit;
   fit.by[Number("host_op_s")] = std::log(2.0);
-  fit.by[Number("member_skew_s")] = 0.5;  // of 20 us
+  fit.by[Number("member_skew_s")] = 0.5;  // in units of 20 us
   fit.error_after = 0.07;
   ApplyFit(fit, profile);
   EXPECT_NEAR(profile.rates.launch_s.value, 140e-6, 1e-12);

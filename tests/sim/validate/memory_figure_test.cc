@@ -28,9 +28,9 @@ Plan SmallPlan() {
   return plan;
 }
 
-// Beside the segments 1271 MiB of context, groups tp and world on one node at 256 MiB each, 32 MiB
-// of workspace; two groups of the system's own are 512 MiB more. What the driver keeps is in no
-// process.
+// Outside the segments: 1271 MiB of context, 256 MiB for each of the groups tp and world on one
+// node, and 32 MiB of workspace. Two groups of the system itself add 512 MiB. Memory of the driver
+// belongs to no process.
 TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
   ClusterSpec cluster;
   cluster.devices_per_node = 2;
@@ -52,8 +52,8 @@ TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
             std::int64_t{1024 + 1024 + 32} << 20);
 }
 
-// The small model has less than two MiB in use: with what lies outside it needs at most 1271 + 512
-// + 32 + 2 MiB, and of the device a hundredth is the driver's.
+// The small model uses less than 2 MiB. With memory outside the allocator it needs at most 1271 +
+// 512 + 32 + 2 MiB, and the driver keeps a hundredth of the device.
 TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
   ClusterSpec cluster;
   cluster.devices_per_node = 2;
@@ -69,8 +69,8 @@ TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
   EXPECT_TRUE(fits((1271 + 512 + 32 + 2 + 1) * 100 / 99));
 }
 
-// 2 x 2 x 2 ranks on nodes of 2: tensor parallelism stays on one, the neighbours in the pipeline,
-// data parallelism and the world do not. 544 MB each between nodes.
+// 2 x 2 x 2 ranks on nodes of 2. Only tensor parallelism stays on one node; pipeline neighbours,
+// data parallelism and the world span nodes, with 544 MB each.
 TEST(DeviceOverhead, CountsACommunicatorForEachGroup) {
   ClusterSpec cluster;
   cluster.nodes = 4;

@@ -50,7 +50,7 @@ TEST(RunCase, TakesThePlanOfTheRowAndTheRestOfThePreset) {
   const Plan& plan = of->plans.front();
   EXPECT_EQ(plan.tp, 8);
   EXPECT_TRUE(plan.sequence_parallel);
-  EXPECT_TRUE(plan.vocab_parallel);  // megatron-sp
+  EXPECT_TRUE(plan.vocab_parallel);  // set by megatron-sp
   EXPECT_EQ(plan.recompute, RecomputeKind::kSelective);
   EXPECT_EQ(plan.schedule, ScheduleKind::k1f1b);
   EXPECT_EQ(of->plans[0].attention, AttentionAlgorithm::kStandard);
@@ -69,8 +69,8 @@ TEST(RunCase, SearchesFieldsThatTheRowLeavesOpen) {
   EXPECT_EQ(of->plans.size(), 3U * 3U);  // 1, 2, 4 samples; none, selective, full
 }
 
-// 1.3e9 parameters of Qwen2.5-1.5B lie in layers and 0.233e9 in a table of 151936 x 1536: it is
-// published as 1.54e9, so that head and table are one.
+// Qwen2.5-1.5B has 1.3e9 parameters in layers and 0.233e9 in a table of 151936 x 1536. Its
+// published count of 1.54e9 includes the table once, so head and table are tied.
 TEST(RunCase, TiesEmbeddingsWhereThatMakesThePublishedCount) {
   PublishedRun run = SmallRun();
   run.family = "llmq";
@@ -107,7 +107,7 @@ TEST(RunCase, FillsTheHeadsThatTheFamilyIsKnownToHave) {
   EXPECT_THAT(of->filled, ElementsAre("heads 112"));
 }
 
-// torchtitan's selective recomputation runs every second layer again, here 24 of 48.
+// torchtitan's selective recomputation recomputes every second layer, here 24 of 48.
 TEST(RunCase, ReadsSelectiveRecomputationAsTheFamilyMeansIt) {
   PublishedRun run = SmallRun();
   run.family = "titanA100";
@@ -124,7 +124,7 @@ TEST(RunCase, TakesOfAFamilyWhatItsSourceDoesNotState) {
   EXPECT_EQ(CaseOf(run, Sources())->plans.front().recompute, RecomputeKind::kNone);
   run.family = "vtrainmulti";
   EXPECT_EQ(CaseOf(run, Sources())->plans.front().recompute, RecomputeKind::kFull);
-  run.family = "jzv100";  // four Omni-Path adapters a node
+  run.family = "jzv100";  // four Omni-Path adapters per node
   EXPECT_EQ(CaseOf(run, Sources())->cluster.adapters_per_node, 4);
 }
 
@@ -148,10 +148,10 @@ TEST(RunCase, RefusesDegreesThatDoNotMakeTheDevices) {
   EXPECT_THAT(of.error().message, HasSubstr("n_gpus 8: dp 3 x tp 8 x pp 1 x cp 1 make 24"));
 }
 
-// BLOOM: 70 layers in 12 stages are 72 blocks, six each. Qwen3: 94 in 32 are 96, three each.
-// Llama shapes of hidden h, MLP f: 4 h^2 + 3 h f a layer. 16 layers of 67.1e6 and a head of 268.4e6
-// are 1342.2e6; 10 layers are half of that to the number, so that the 11th passes it. 80 layers of
-// 973.1e6 and a head of 1073.7e6: the 21st passes a quarter, the 41st half, the 61st three.
+// Layers of a Llama model with hidden h and MLP f have 4 h^2 + 3 h f parameters. 16 layers of
+// 67.1e6 and a head of 268.4e6 have 1342.2e6. 10 layers are exactly half, so the 11th passes it. 80
+// layers of 973.1e6 and a head of 1073.7e6: the 21st layer passes a quarter, the 41st half, the
+// 61st three quarters.
 TEST(StageLayers, EndsAStageWhereItPassesItsShareOfParameters) {
   ModelSpec model;
   model.layers = 16;
@@ -171,6 +171,8 @@ TEST(StageLayers, EndsAStageWhereItPassesItsShareOfParameters) {
   EXPECT_TRUE(StageLayersByParameters(model, 1).empty());
 }
 
+// BLOOM: 70 layers in 12 stages count as 72 blocks, six per stage. Qwen3: 94 in 32 count as 96,
+// three each.
 TEST(StageLayers, CountsEmbeddingAndHeadAsALayerEach) {
   EXPECT_THAT(StageLayers(70, 12, true), ElementsAre(5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5));
   const std::vector<int> qwen = StageLayers(94, 32, true);
@@ -195,7 +197,7 @@ TEST(RunOffload, SetsWhatTheWordsSay) {
   EXPECT_THAT(refused.error().message, HasSubstr("\"everything\""));
 }
 
-// BigScience's log from its heading "Rebalancing layers" on is of DeepSpeed's bf16 optimizer.
+// After its heading "Rebalancing layers", BigScience's log describes DeepSpeed's bf16 optimizer.
 TEST(RunFamily, NamesThePresetOfRowsThatRanAnotherSystem) {
   RunFamily family;
   family.preset = "bloom-fp16";

@@ -67,7 +67,7 @@ TEST(RunTable, RefusesAnIdTwiceAndAMissingColumn) {
   EXPECT_THAT(missing.error().message, HasSubstr("\"hidden\""));
 }
 
-// Counts as tests/data/validation/README.md states them.
+// Counts from tests/data/validation/README.md.
 TEST(RunTable, ReadsThePublishedTables) {
   std::map<std::string, int> rows;
   for (const auto& [name, count] : std::map<std::string_view, std::size_t>{

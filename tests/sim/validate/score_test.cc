@@ -14,7 +14,7 @@ struct Rows {
   std::vector<PublishedRun> runs;
   std::vector<RunPrediction> predictions;
 
-  // A row of a sweep of plans; seconds of 0: not measured.
+  // Adds a row of a sweep of plans; 0 seconds: not measured.
   void Add(const std::string& family, double measured_s, double forecast_s, int tp = 1) {
     PublishedRun run;
     run.family = family;
@@ -31,8 +31,8 @@ struct Rows {
   }
 };
 
-// Ratios 1.1, 0.8, 1: mean of 0.1, 0.2, 0 is 0.1; the median of ln 1.1 = 0.0953, 0.2231, 0 is
-// 0.0953; their signed mean is (0.0953 - 0.2231) / 3 = -0.0426.
+// Ratios 1.1, 0.8, 1: the mean of 0.1, 0.2, 0 is 0.1. The median of |ln| 0.0953, 0.2231, 0 is
+// 0.0953. The mean of ln is (0.0953 - 0.2231) / 3 = -0.0426.
 TEST(Score, TakesErrorsOfTime) {
   Rows rows;
   rows.Add("a", 1, 1.1);
@@ -57,7 +57,8 @@ TEST(Score, CountsPairsOfASweepThatAgree) {
   EXPECT_NEAR(score.kendall_tau.value, (2.0 - 1.0) / 3, 1e-12);
 }
 
-// Two of three that ran are said to fit, one of two that did not is said not to: (2/3 + 1/2) / 2.
+// Two of three runs that ran are forecast to fit; one of two that failed is forecast not to: (2/3 +
+// 1/2) / 2.
 TEST(Score, BalancesRunsThatFitAgainstThoseThatDoNot) {
   Rows rows;
   for (int i = 0; i < 5; ++i) rows.Add("a", i < 3 ? 1 : 0, 1);
@@ -68,8 +69,8 @@ TEST(Score, BalancesRunsThatFitAgainstThoseThatDoNot) {
   EXPECT_NEAR(score.fits_balanced_accuracy.value, (2.0 / 3 + 1.0 / 2) / 2, 1e-12);
 }
 
-// Forecast 4 plans of a sweep of 5 as fitting; the fastest three of these are rows 1, 2 and 4, of
-// which row 2 ran out of memory. The other sweep has no row that did.
+// 4 plans of a sweep of 5 are forecast to fit. The fastest three are rows 1, 2 and 4; row 2 ran out
+// of memory. The other sweep has no such row.
 TEST(Score, TakesTheFastestThreeThatAreSaidToFit) {
   Rows rows;
   for (const double forecast_s : {1.0, 2.0, 3.0, 9.0, 4.0}) rows.Add("a", 5, forecast_s);
@@ -99,7 +100,7 @@ TEST(Score, LeavesRefusedRowsAndRowsWithoutAFigureOut) {
   EXPECT_EQ(score.kendall_tau.count, 0);
 }
 
-// In the first group the forecast takes the plan of 1.1 s for the fastest, which takes 1.0 s.
+// In the first group, the plan with the fastest forecast takes 1.1 s; the fastest takes 1.0 s.
 TEST(Score, MeasuresTheRegretOfAChosenPlan) {
   Rows rows;
   rows.Add("a", 1.0, 1.3, 1);
@@ -129,7 +130,7 @@ TEST(Score, ShowsHowFarASourceIsFromItself) {
   EXPECT_NEAR(repeats[0].error, 0.1, 1e-12);  // 0 and 0.2
 }
 
-// Family c is searched in both rows, so that the median of a and b counts: (ln 1.1 + ln 1.2) / 2.
+// Family c is searched in both rows, so only a and b count: (ln 1.1 + ln 1.2) / 2.
 TEST(Score, CountsEachBarredFamilyOnce) {
   Rows rows;
   rows.Add("a", 1, 1.1);

@@ -1,4 +1,4 @@
-// What is wrong with a trace is said, and what is whole of it is kept.
+// Errors in a trace are reported, and its intact part is kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(BadTrace, ThatWasCutKeepsWhatIsWhole) {
                 Contains(AllOf(HasSubstr("ends too early, at byte " + std::to_string(size)))));
   }
   EXPECT_EQ(ReadGood({whole.substr(0, third + 2) + "\n"}).timeline.spans.size(), 2U);
-  // Not even one event is whole.
+  // Not even one event is complete.
   EXPECT_THAT(ErrorOf(whole.substr(0, whole.find("relu"))), HasSubstr("no JSON at byte"));
 }
 
@@ -160,7 +160,7 @@ std::string Gzip(const std::string& text) {
 
 TEST(PackedTrace, IsUnpacked) {
   EXPECT_EQ(ReadGood({Gzip(KinetoTrace(kKernel))}).timeline.spans.size(), 1U);
-  // Several in one file are one text.
+  // Several packed parts in one file form one text.
   const std::string text = KinetoTrace(kKernel);
   EXPECT_EQ(ReadGood({Gzip(text.substr(0, 50)) + Gzip(text.substr(50))}).timeline.spans.size(), 1U);
 }

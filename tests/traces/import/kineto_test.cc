@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// Two steps: each launches a product and an all-reduce, copies its batch in; the backward pass runs
-// under autograd. The second step's kernel runs on after its range.
+// Two steps: each launches a product and an all-reduce, and copies its batch in; the backward pass
+// runs under autograd. The second step's kernel ends after its range.
 std::string TwoSteps() {
   std::string events;
   for (int step = 0; step < 2; ++step) {
@@ -72,9 +72,9 @@ TEST(Kineto, TakesProfilerStepsAndWhatTheyLaunched) {
   ASSERT_EQ(run.timeline.steps.size(), 2U);
   EXPECT_EQ(run.timeline.steps[0].step, 3);
   EXPECT_EQ(run.timeline.steps[0].start_ns, 0);
-  EXPECT_EQ(run.timeline.steps[0].end_ns, 1'000'000);  // where the next begins
+  EXPECT_EQ(run.timeline.steps[0].end_ns, 1'000'000);  // start of the next step
   EXPECT_EQ(run.timeline.steps[1].step, 4);
-  EXPECT_EQ(run.timeline.steps[1].end_ns, 1'950'000);  // of its all-reduce, past its range's 1,900
+  EXPECT_EQ(run.timeline.steps[1].end_ns, 1'950'000);  // its all-reduce's; its range's is 1,900
   const auto reduces = SpansNamed(run, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL");
   EXPECT_EQ(reduces[0].step, 3);
   EXPECT_EQ(reduces[1].step, 4);
@@ -83,7 +83,7 @@ TEST(Kineto, TakesProfilerStepsAndWhatTheyLaunched) {
 TEST(Kineto, KnowsTheBackwardPassByAutograd) {
   const TraceRun run = ReadGood({KinetoTrace(TwoSteps())});
   EXPECT_EQ(UnpackId(SpansNamed(run, "ampere_sgemm_64x64_nt")[0].op).pass, Pass::kBackward);
-  // Nothing says that the first product is of the forward pass.
+  // Nothing tells that the first product belongs to the forward pass.
   EXPECT_EQ(UnpackId(SpansNamed(run, "ampere_sgemm_128x64_tn")[0].op).pass, Pass::kNone);
   const std::string flows =
       R"(,{"ph":"s","cat":"fwdbwd","id":1,"name":"fwdbwd","pid":1,"tid":1,"ts":115},)"
@@ -101,7 +101,7 @@ TEST(Kineto, GivesALaunchTheIdOfItsKernel) {
   ASSERT_NE(launch, run.timeline.spans.end());
   EXPECT_EQ(launch->start_ns, 20'000);
   EXPECT_EQ(launch->op_class, OpClass::kHost);
-  // The kernel came 10 us after its launch began: the gap before it is the host's.
+  // The kernel starts 10 us after its launch began: the gap before it is the host's.
   const Metrics metrics = ComputeMetrics(run.timeline);
   EXPECT_GT(metrics.overall->classes.host_wait_s, 0.0);
 }
@@ -147,7 +147,7 @@ TEST(Kineto, ShowsTheHostsOpsAsComputeWhereThereIsNoDevice) {
   const TraceRun run = ReadGood({KinetoTrace(Complete("cpu_op", "aten::linear", "1", 0, 100) + "," +
                                              Complete("cpu_op", "aten::addmm", "1", 20, 60) + "," +
                                              Complete("cpu_op", "aten::relu", "1", 120, 30))});
-  // Each for the time in which nothing within it ran: 0 to 20 and 80 to 100 of the linear.
+  // Each op gets the time in which nothing inside it ran: 0 to 20 and 80 to 100 for the linear.
   const auto linear = SpansNamed(run, "aten::linear");
   ASSERT_EQ(linear.size(), 2U);
   EXPECT_EQ(linear[0].end_ns - linear[0].start_ns, 20'000);
@@ -157,7 +157,7 @@ TEST(Kineto, ShowsTheHostsOpsAsComputeWhereThereIsNoDevice) {
   EXPECT_EQ(SpansNamed(run, "aten::addmm")[0].op_class, OpClass::kGemm);
   EXPECT_EQ(SpansNamed(run, "aten::relu")[0].op_class, OpClass::kMemoryBound);
   EXPECT_THAT(run.notes, testing::Contains(HasSubstr("no device in the trace")));
-  // From 100 to 120 us the thread was free, and the program slow.
+  // From 100 to 120 us the thread was idle: the program's own delay.
   EXPECT_NEAR(ComputeMetrics(run.timeline).overall->classes.host_wait_s, 20e-6, 1e-12);
 }
 
@@ -198,7 +198,8 @@ TEST(Kineto, PutsBeginningsAndEndsTogether) {
                                  "," + event("B", "last", 90) + "]"});
   EXPECT_EQ(SpansNamed(run, "inner")[0].end_ns - SpansNamed(run, "inner")[0].start_ns, 30'000);
   EXPECT_EQ(SpansNamed(run, "outer").size(), 2U);
-  EXPECT_EQ(SpansNamed(run, "open")[0].end_ns, 80'000);  // with the trace, 10 us in at its start
+  // ends with the trace; 10 us after its start
+  EXPECT_EQ(SpansNamed(run, "open")[0].end_ns, 80'000);
   EXPECT_THAT(run.notes, testing::Contains(HasSubstr("2 events were begun and never ended")));
 }
 
@@ -208,11 +209,11 @@ TEST(Kineto, LetsAStreamRunOneThingAtATime) {
                                              Complete("kernel", "silu", "d8", 12, 5))});
   EXPECT_EQ(SpansNamed(run, "gelu")[0].start_ns, 10'001);
   EXPECT_EQ(SpansNamed(run, "gelu")[0].end_ns, 15'000);
-  EXPECT_EQ(SpansNamed(run, "silu")[0].start_ns, 12'000);  // of another stream
+  EXPECT_EQ(SpansNamed(run, "silu")[0].start_ns, 12'000);  // on another stream
 }
 
-// A kernel that was launched long before, and begins long after the one before it ended, waited
-// for something else; one launched late waited for the host.
+// A kernel launched long before, that starts long after its predecessor ended, waited for something
+// else. One launched late waited for the host.
 TEST(Kineto, TellsWaitingForInputsFromWaitingForTheHost) {
   const auto call = [](double time, int correlation) {
     return Complete("cuda_runtime", "cudaLaunchKernel", "1", time, 2,

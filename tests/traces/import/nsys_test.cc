@@ -1,4 +1,4 @@
-// Exports of Nsight Systems, made as the tool's documentation describes their tables.
+// Exports of Nsight Systems, with tables as in the tool's documentation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -21,7 +21,7 @@ void MakeDatabase(const std::string& path, const std::string& sql) {
   sqlite3_close(database);
 }
 
-// hardware 0, machine 1, process, thread.
+// Hardware 0, machine 1, process, thread.
 std::string Global(std::int64_t process, std::int64_t thread) {
   return std::to_string((std::int64_t{1} << 48) + (process << 24) + thread);
 }

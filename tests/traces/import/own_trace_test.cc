@@ -1,4 +1,4 @@
-// foretrain's own exports come back as they were.
+// foretrain's own exports are read back exactly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Traces for tests, written by hand, and reading them from memory.
+// Hand-written traces for tests, read from memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace foretrain {
 
-// A trace of PyTorch's profiler around `events`, which are separated by commas.
+// A PyTorch profiler trace with `events`, separated by commas.
 inline std::string KinetoTrace(const std::string& events, const std::string& more = "") {
   return R"({"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H100","totalGlobalMem":)"
          R"(85017493504}],)" +
@@ -19,7 +19,7 @@ inline std::string KinetoTrace(const std::string& events, const std::string& mor
          "]}";
 }
 
-// Microseconds. `place`: "7" is thread 7 of process 1, a "d7" stream 7 of device 0.
+// Times in microseconds. `place`: "7" is thread 7 of process 1, "d7" stream 7 of device 0.
 inline std::string Complete(const std::string& category, const std::string& name,
                             const std::string& place, double start_us, double length_us,
                             const std::string& arguments = "") {
@@ -41,7 +41,7 @@ inline Result<std::vector<TraceRun>> ReadTexts(const std::vector<std::string>& t
   return ReadTraces(files, paths, options);
 }
 
-// The one run of traces that are good.
+// The single run of a trace that must be valid.
 inline TraceRun ReadGood(const std::vector<std::string>& texts, const ImportOptions& options = {}) {
   Result<std::vector<TraceRun>> runs = ReadTexts(texts, options);
   if (!runs.has_value()) {
@@ -52,7 +52,7 @@ inline TraceRun ReadGood(const std::vector<std::string>& texts, const ImportOpti
   return std::move(runs->front());
 }
 
-// The spans of that name but launches, in order.
+// The spans of that name in order, without launches.
 inline std::vector<Span> SpansNamed(const TraceRun& run, const std::string& name) {
   std::vector<Span> spans;
   for (const Span& span : run.timeline.spans) {

@@ -21,14 +21,14 @@ BubbleCauses CausesOfOnly(Timeline timeline, int stages) {
   const auto causes = CausesOfBubbles(timeline, pipelines, bubbles, 0);
   EXPECT_TRUE(causes.has_value());
   if (!causes.has_value()) return {};
-  // The whole bubble, whatever its parts.
+  // The parts sum to the whole bubble.
   const auto period_ns = static_cast<double>(bubbles[0].end_ns - bubbles[0].start_ns);
   EXPECT_NEAR(causes->Sum(), bubbles[0].bubble * period_ns * 1e-9, 1e-15);
   return *causes;
 }
 
-// Two stages, four micro-batches, F = 10, B = 20: a period of 150, 120 of work. Stage 0 waits 30
-// between its passes, stage 1 10 before the first and 20 behind the last: means of 15, 5 and 10.
+// Two stages, four micro-batches, F = 10, B = 20: a period of 150 with 120 of work. Stage 0 waits
+// 30 between its passes, stage 1 10 before the first and 20 after the last: means of 15, 5 and 10.
 TEST(BubbleCauses, OfUniform1F1BAreTheScheduleAlone) {
   const BubbleCauses causes = CausesOfOnly(Uniform1F1B(2, 4, 10, 20), 2);
   EXPECT_NEAR(causes.warm_up_s, 5e-9, 1e-15);
@@ -39,13 +39,13 @@ TEST(BubbleCauses, OfUniform1F1BAreTheScheduleAlone) {
   EXPECT_NEAR(causes.rest_s, 0, 1e-15);
 }
 
-// Stage 0 takes 10 and 20 for a forward and a backward, stage 1 20 and 40; two micro-batches.
-//   as they are:     0 F0 0-10, F1 10-20, B0 70-90, B1 130-150   period 150, work 60 and 120
+// Stage 0 takes 10 and 20 for forward and backward, stage 1 20 and 40; two micro-batches.
+//   measured:        0 F0 0-10, F1 10-20, B0 70-90, B1 130-150   period 150, work 60 and 120
 //                    1 F0 10-30, B0 30-70, F1 70-90, B1 90-130
 //   15 and 30 each:  0 F0 0-15, F1 15-30, B0 60-90, B1 105-135   period 135, work 90 each
-//                    1 F0 15-30, B0 30-60, F1 60-75, B1 75-105
-// So the schedule takes 135 - 90 = 45, of which (0 + 15) / 2 before and (0 + 30) / 2 behind, and
-// unlike stages 150 - 135 = 15.
+//                    1 F0 15-30, B0 30-60, F1 60-75, B1 75-105 So the schedule takes 135 - 90 = 45,
+//                    of which (0 + 15) / 2 before and (0 + 30) / 2 after, and imbalance 150 - 135 =
+//                    15.
 Timeline Uneven() {
   Timeline timeline;
   timeline.world = 2;
@@ -66,8 +66,8 @@ TEST(BubbleCauses, OfUnlikeStagesAreImbalance) {
   EXPECT_NEAR(causes.rest_s, 0, 1e-15);
 }
 
-// One micro-batch: F 10, a transfer of 5, F 10, B 10, a transfer of 7 whose receiver was there 40
-// earlier, B 10, of which 3 begin late: 0-10, 15-25, 25-35, 45-55 with the last held up by 3.
+// One micro-batch: F 10, a transfer of 5, F 10, B 10, a transfer of 7 whose receiver was ready 40
+// earlier, B 10, delayed by 3: 0-10, 15-25, 25-35, 45-55.
 //   period 55, work 20, schedule 40 - 20, transfers 12, rest 3
 TEST(BubbleCauses, OfTransfersAreTheirTimeOnTheWire) {
   Timeline timeline;
@@ -91,10 +91,10 @@ TEST(BubbleCauses, OfTransfersAreTheirTimeOnTheWire) {
   EXPECT_NEAR(causes.rest_s, 3e-9, 1e-15);
 }
 
-// The first forward of stage 0 takes 15 in place of 10, all others as before: means of 12.5.
-//   as they are:  0 F0 0-15, F1 15-25, B0 75-95, B1 135-155  period 155, work 65 and 120, mean 92.5
+// The first forward of stage 0 takes 15 instead of 10, all others as before: mean 12.5.
+//   measured:     0 F0 0-15, F1 15-25, B0 75-95, B1 135-155  period 155, work 65 and 120, mean 92.5
 //                 1 F0 15-35, B0 35-75, F1 75-95, B1 95-135
-//   means:        0 F0 0-12.5 and all of stage 1 by 2.5 earlier: period 152.5
+//   means:        0 F0 0-12.5 and all of stage 1 earlier by 2.5: period 152.5
 //   even stages:  forwards of 16.25, backwards of 30: period 138.75
 TEST(BubbleCauses, OfPassesOfOneStageThatTakeUnlikeLongAreVariation) {
   Timeline timeline = Uneven();
@@ -110,9 +110,9 @@ TEST(BubbleCauses, OfPassesOfOneStageThatTakeUnlikeLongAreVariation) {
   EXPECT_NEAR(causes.rest_s, 0, 1e-15);
 }
 
-// The second forward of stage 0 takes 15 in place of 10 and still ends before stage 1 asks for it:
-// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it
-// everything: so much less of the imbalance above was waited for.
+// The second forward of stage 0 takes 15 instead of 10 and still ends before stage 1 needs it: the
+// period stays 150. With the mean of 12.5 the first forward and everything after it would end 2.5
+// later, so the imbalance above is reduced by that much.
 TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
   Timeline timeline = Uneven();
   timeline.spans[1].end_ns += 5;
@@ -124,13 +124,14 @@ TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
   EXPECT_NEAR(causes.rest_s, 0, 1e-15);
 }
 
-// Even stages, whose first forward was alone on a processor that both share: 5 in place of 10, and
-// the second one 15.
-//   as they are:  0 F0 0-5, F1 5-20, B0 35-55, B1 65-85     period 85, work 60 each
+// Even stages. The first forward had a processor to itself that both stages share: 5 instead of 10,
+// and the second 15.
+//   measured:     0 F0 0-5, F1 5-20, B0 35-55, B1 65-85     period 85, work 60 each
 //                 1 F0 5-15, B0 15-35, F1 35-45, B1 45-65
-//   means:        everything behind F0 5 later: period 90, of which 5 is before the first pass, 15
-//                 between and 10 behind the last, mean over stages
-// Of those 30 no more than 85 - 60 = 25 were waited for.
+//   means:        everything after F0 5 later: period 90, of which 5 before the first pass, 15
+//   between and
+//                 10 after the last, mean over stages Of those 30, at most 85 - 60 = 25 were waited
+//                 for.
 TEST(BubbleCauses, OfAScheduleAreLessWhereItsFirstPassesWereFaster) {
   Timeline timeline;
   timeline.world = 2;

@@ -50,8 +50,8 @@ TEST(PipelineBubbles, OfUnevenStagesAverageTheSharesAndTakeTheLongestStage) {
   EXPECT_DOUBLE_EQ(*bubbles[0].bubble_overhead, 100.0 / 60.0 - 1.0);
 }
 
-// Counted: forward 0..10, its tp collective 10..15, recomputation 20..25, backward 30..50: 40
-// of 50. Not counted: load before, send, bucket reduction, launches, optimizer.
+// Counted: forward 0..10, its tp collective 10..15, recomputation 20..25, backward 30..50: 40 of
+// 50. Not counted: load before, send, bucket reduction, launches, optimizer.
 TEST(PipelineBubbles, CountPassesWithTheirCollectivesAlone) {
   const InstructionKey send{.kind = InstructionKind::kSend, .pass = Pass::kForward, .block = 1};
   const InstructionKey reduce{.kind = InstructionKind::kReduceScatter, .part = 1};
@@ -79,11 +79,11 @@ TEST(PipelineBubbles, CountPassesWithTheirCollectivesAlone) {
 
 TEST(PipelineBubbles, LeaveOutRanksAndStepsThatTheTimelineLacks) {
   Timeline timeline = Uniform1F1B(2, 4, 10, 20);
-  // A step of which only a forward pass was recorded has no period.
+  // A step with only a recorded forward pass has no period.
   timeline.spans.push_back(
       SpanOf(Queue::kCompute, OpClass::kGemm, 900, 910, PackId(kForward, 0), 0, /*step=*/1));
   SortTimeline(timeline);
-  // Ranks 2 and 3 stand for none of the simulated classes.
+  // Ranks 2 and 3 represent none of the simulated classes.
   const std::vector<Pipeline> pipelines = {{2, 3}, {0, 1}};
   const auto bubbles = PipelineBubbles(timeline, pipelines);
   ASSERT_EQ(bubbles.size(), 1U);
@@ -91,8 +91,8 @@ TEST(PipelineBubbles, LeaveOutRanksAndStepsThatTheTimelineLacks) {
   EXPECT_EQ(bubbles[0].step, 0);
 }
 
-// One period 100..200 of a steady state in which stage 0 works 100..150 for step 0 and 160..200 for
-// step 1, stage 1 the whole time: bubble (0.1 + 0) / 2.
+// A period 100..200 in steady state: stage 0 works 100..150 for step 0 and 160..200 for step 1,
+// stage 1 all the time. The bubble is (0.1 + 0) / 2.
 TEST(PipelineBubbles, OfAsynchronousSchedulesCountWorkOfAnyStepInTheWindow) {
   Timeline timeline;
   timeline.spans = {

@@ -30,7 +30,7 @@ TEST(RankClasses, SplitsAWindowIntoExclusiveClasses) {
   const std::vector<Span> spans = Picture();
   const ClassTimes times = RankClasses(spans).In(0, 100);
   EXPECT_EQ(times.compute_ns, 10 + 20);
-  EXPECT_EQ(times.exposed_communication_ns, 10);  // 10..20; 20..30 lies under attention
+  EXPECT_EQ(times.exposed_communication_ns, 10);  // 10..20; 20..30 overlaps with attention
   EXPECT_EQ(times.exposed_copy_ns, 20);           // 50..70
   EXPECT_EQ(times.host_ns, 10 + 5);               // 40..50 and 90..95
   EXPECT_EQ(times.idle_ns, 20 + 5);               // 70..90 and 95..100
@@ -75,8 +75,7 @@ TEST(RankClasses, OfNothingIsIdle) {
   EXPECT_EQ(RankClasses({}).In(5, 5).Sum(), 0);
 }
 
-// Any timeline, any window: integer classes that sum to the window, and finer ones that sum to
-// them.
+// For any timeline and window: integer classes sum to the window, and finer classes sum to them.
 TEST(RankClasses, SumExactlyToAnyWindowOfRandomTimelines) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {

@@ -20,8 +20,8 @@ Span Ready(Span span, std::int64_t ready_ns) {
   return span;
 }
 
-// A gap 10..50. The next op's inputs are there at 30, nothing says when it was issued: it waits for
-// them until 30, and then for the host.
+// A gap 10..50. The next op's inputs are ready at 30, and its launch is unknown: it waits for the
+// inputs until 30, then for the host.
 TEST(RankIdle, WithoutLaunchesSplitsAGapWhereTheInputsCame) {
   const std::vector<Span> spans = {
       SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10),
@@ -30,7 +30,7 @@ TEST(RankIdle, WithoutLaunchesSplitsAGapWhereTheInputsCame) {
   EXPECT_EQ(CausesOf(spans, 0, 60), (IdleCauses{.dependency_ns = 20, .host_ns = 20}));
 }
 
-// Inputs at 20, launch begun at 40, start at 50: the host is what all of the gap waits for.
+// Inputs at 20, launch started at 40, start at 50: the whole gap is the host's.
 TEST(RankIdle, BlamesTheHostWhereItIssuedAfterTheInputsCame) {
   const std::vector<Span> spans = {
       SpanOf(Queue::kHost, OpClass::kHost, 40, 45, /*op=*/7),

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(IntervalSet, MergesOverlappingAndTouchingIntervals) {
-  // [1,4) and [3,6) overlap, [6,7) touches, [9,9) is empty, [10,12) holds [11,12).
+  // [1,4) and [3,6) overlap, [6,7) touches, [9,9) is empty, [10,12) contains [11,12).
   const IntervalSet set({{3, 6}, {1, 4}, {9, 9}, {10, 12}, {6, 7}, {11, 12}, {15, 14}});
   EXPECT_THAT(set.intervals(), ElementsAre(Interval{1, 7}, Interval{10, 12}));
   EXPECT_EQ(set.Length(), 6 + 2);
@@ -52,7 +52,7 @@ TEST(IntervalSet, FindsTheGapsOfAWindow) {
   EXPECT_THAT(IntervalSet().GapsIn(3, 3), IsEmpty());
 }
 
-// Against marking each of 64 ns one by one.
+// Compared with marking each of 64 ns.
 TEST(IntervalSet, AgreesWithCountingNanoseconds) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 500; ++round) {

@@ -46,10 +46,10 @@ TEST(MemoryPeaks, FindTheFirstFullestMomentAndItsParts) {
   EXPECT_EQ(Part(peaks[0].parts, Category::kActivations), 80);
   EXPECT_EQ(Part(peaks[0].parts, Category::kGradients), 0);
   EXPECT_EQ(Part(peaks[0].most, Category::kGradients), 40);
-  EXPECT_EQ(Part(peaks[0].most_time_ns, Category::kGradients), 30);
+  EXPECT_EQ(Part(peaks[0].max_time_ns, Category::kGradients), 30);
 }
 
-// The window 25..35 starts with 180 live, all of it sampled before.
+// The window 25..35 starts with 180 live, all sampled before it.
 TEST(MemoryPeaks, OfAWindowAreSeededWithWhatIsLiveAtItsStart) {
   Timeline timeline = Picture();
   timeline.steps = {{.start_ns = 5, .end_ns = 15, .step = 0},
@@ -67,7 +67,7 @@ TEST(MemoryPeaks, OfAWindowAreSeededWithWhatIsLiveAtItsStart) {
   EXPECT_EQ(peaks[4].time_ns, 99);
 }
 
-// At 10 a buffer of 60 moves from one category to another: at no time are both live.
+// At 10 a buffer of 60 moves between categories: at no time are both live.
 TEST(MemoryPeaks, TakeAllChangesOfOneMomentTogether) {
   Timeline timeline;
   timeline.memory = {At(0, Category::kActivations, 60), At(10, Category::kGradients, 60),

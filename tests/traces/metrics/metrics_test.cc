@@ -36,7 +36,7 @@ TEST(Utilisation, IsTheShareOfThePeakRate) {
 }
 
 // Two ranks, three steps of 1, 3 and 2 s on rank 0; rank 1's windows are half as long. Rank 0
-// computes half of each window, rank 1 all of it.
+// computes in half of each window, rank 1 in all of it.
 Timeline ThreeSteps() {
   Timeline timeline;
   timeline.world = 2;
@@ -85,7 +85,7 @@ TEST(ComputeMetrics, LeavesWarmupStepsOutOfTheMedians) {
   EXPECT_EQ(metrics.step_time_s.count, 2);
   EXPECT_DOUBLE_EQ(metrics.overall->time_s, 2.5);  // of 3 and 2
   EXPECT_EQ(metrics.overall->step, 2);             // the lower of the two
-  // Where nothing would remain, all steps count.
+  // If no step would remain, all steps count.
   EXPECT_EQ(ComputeMetrics(ThreeSteps(), {.warmup_steps = 3}).step_time_s.count, 3);
 }
 
@@ -179,7 +179,7 @@ TEST(DeriveSteps, SpansEachStepOfEachRank) {
   EXPECT_EQ(timeline.steps[1].end_ns, 2'500'000'000);
   const Timeline before = timeline;
   timeline.spans.clear();
-  DeriveSteps(timeline);  // has windows: stays
+  DeriveSteps(timeline);  // has windows: unchanged
   EXPECT_EQ(timeline.steps.size(), before.steps.size());
 }
 

@@ -29,18 +29,17 @@ Timeline WithWindows(std::vector<Span> spans, int ranks) {
 
 const OpId kSum = PackId({.kind = InstructionKind::kAllReduce, .part = 1}, 0);
 
-// Both end at 60. Rank 0 begins at 10 and waits for rank 1 until 40; of that 10 to 25 lie beside
-// its own compute. So rank 0 waits 15 and both move bytes for 20.
+// Both end at 60. Rank 0 starts at 10 and waits for rank 1 until 40; 10 to 25 overlaps with its own
+// compute. So rank 0 waits 15, and both move bytes for 20.
 TEST(ExposedParts, SplitACollectiveAtTheLastArrival) {
-  const Timeline timeline =
-      WithWindows({SpanOf(Queue::kCompute, OpClass::kGemm, 0, 25, kNoOp, 0),
-                   SpanOf(Queue::kReduce, OpClass::kDpComm, 10, 60, kSum, 0),
-                   SpanOf(Queue::kCompute, OpClass::kGemm, 0, 40, kNoOp, 1),
-                   SpanOf(Queue::kReduce, OpClass::kDpComm, 40, 60, kSum, 1)},
-                  2);
+  const Timeline timeline = WithWindows({SpanOf(Queue::kCompute, OpClass::kGemm, 0, 25, kNoOp, 0),
+                                         SpanOf(Queue::kReduce, OpClass::kDpComm, 10, 60, kSum, 0),
+                                         SpanOf(Queue::kCompute, OpClass::kGemm, 0, 40, kNoOp, 1),
+                                         SpanOf(Queue::kReduce, OpClass::kDpComm, 40, 60, kSum, 1)},
+                                        2);
   EXPECT_EQ(ExposedPartsOf(timeline, OneGroup(Queue::kReduce, 2), 0, false),
             (ExposedParts{.wire_ns = 40, .skew_ns = 15}));
-  // Of a forecast the span itself begins at the last arrival.
+  // In a forecast the span itself starts at the last arrival.
   EXPECT_EQ(ExposedPartsOf(timeline, OneGroup(Queue::kReduce, 2), 0, true),
             (ExposedParts{.wire_ns = 55}));
 }
@@ -53,7 +52,7 @@ TEST(ExposedParts, AreUnknownWhereAMemberIsMissing) {
   EXPECT_EQ(ExposedPartsOf(timeline, {}, 0, false), (ExposedParts{.unknown_ns = 50}));
 }
 
-// The receiver was there at 0, the sender at 30; both end at 50.
+// The receiver arrives at 0, the sender at 30; both end at 50.
 TEST(ExposedParts, TakeASendAndItsReceiveForOne) {
   const auto id = [](InstructionKind kind) {
     return PackId({.kind = kind, .pass = Pass::kForward, .block = 4, .micro_batch = 2}, 0);
@@ -68,15 +67,14 @@ TEST(ExposedParts, TakeASendAndItsReceiveForOne) {
             (ExposedParts{.wire_ns = 40, .skew_ns = 30}));
 }
 
-// Two pairs of ranks run the same op at other times: the second pair's late rank is none of the
-// first pair's.
+// Two pairs of ranks run the same op at different times: a late rank of the second pair does not
+// affect the first.
 TEST(ExposedParts, KeepGroupsApart) {
-  const Timeline timeline =
-      WithWindows({SpanOf(Queue::kTp, OpClass::kTpComm, 0, 10, kSum, 0),
-                   SpanOf(Queue::kTp, OpClass::kTpComm, 4, 10, kSum, 1),
-                   SpanOf(Queue::kTp, OpClass::kTpComm, 50, 70, kSum, 2),
-                   SpanOf(Queue::kTp, OpClass::kTpComm, 65, 70, kSum, 3)},
-                  4);
+  const Timeline timeline = WithWindows({SpanOf(Queue::kTp, OpClass::kTpComm, 0, 10, kSum, 0),
+                                         SpanOf(Queue::kTp, OpClass::kTpComm, 4, 10, kSum, 1),
+                                         SpanOf(Queue::kTp, OpClass::kTpComm, 50, 70, kSum, 2),
+                                         SpanOf(Queue::kTp, OpClass::kTpComm, 65, 70, kSum, 3)},
+                                        4);
   CommunicationGroups groups;
   groups.of[static_cast<std::size_t>(Queue::kTp)] = {0, 0, 1, 1};
   EXPECT_EQ(ExposedPartsOf(timeline, groups, 0, false),

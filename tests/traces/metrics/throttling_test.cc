@@ -37,7 +37,7 @@ TEST(Throttling, CountsWithinTheWindowAlone) {
   EXPECT_DOUBLE_EQ(throttled[0].share, 0.5);
 }
 
-// The monitor was away from 1 s to 9 s: its reading at 1 s stands for 2 s, not for 8.
+// No readings from 1 s to 9 s: the reading at 1 s holds for 2 s, not 8.
 TEST(Throttling, LetsAReadingStandForTwoSecondsAtMost) {
   const std::vector<Counter> counters = {Reasons(0, 0, 0), Reasons(0, 1, 0x4), Reasons(0, 9, 0)};
   const auto throttled = ThrottledRanks(counters, 0, 10 * kSecond);
@@ -51,7 +51,7 @@ TEST(Throttling, NamesAHardwareSlowdownByWhatCausesIt) {
   EXPECT_TRUE(HasReason(0x48, ThrottleReason::kHeat));
   EXPECT_FALSE(HasReason(0x88, ThrottleReason::kHardware));
   EXPECT_TRUE(HasReason(0x88, ThrottleReason::kPowerBrake));
-  // Idling, clocks that somebody set and a display's are no throttling.
+  // Idle, user-set clocks and a display's clocks are not throttling.
   for (int i = 0; i < kThrottleReasonCount; ++i) {
     EXPECT_FALSE(HasReason(0x1 | 0x2 | 0x100, static_cast<ThrottleReason>(i)));
   }

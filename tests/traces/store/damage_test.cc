@@ -19,7 +19,7 @@ TEST(DamagedStore, NamesRunAndBatchForEveryChangedField) {
   StoreTimeline(good, timeline, {.label = "hurt"});
   StoreTimeline(good, timeline, {.label = "whole"});
   const std::string path = folder.File("s.db");
-  // The lowest bit of each field of one span or sample of run 1.
+  // Changes the lowest bit of each field of one span or sample of run 1.
   for (const std::string change :
        {"UPDATE span SET duration_ns = duration_ns + 1", "UPDATE span SET start_ns = start_ns + 1",
         "UPDATE span SET op = op + 1", "UPDATE span SET step = step + 1",
@@ -72,7 +72,7 @@ TEST(DamagedStore, RefusesRunRowsThatCannotBe) {
   }
 }
 
-// Bits flipped anywhere in the file: an Error, or the spans and samples that were stored.
+// Bits flipped anywhere in the file give an Error, or exactly the stored spans and samples.
 TEST(DamagedStore, NeverShowsOtherSpansThanWereStored) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
@@ -86,8 +86,8 @@ TEST(DamagedStore, NeverShowsOtherSpansThanWereStored) {
     const std::size_t at = random() % bytes.size();
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
     WriteBytes(path, bytes);
-    // Without the check of the whole file: the checksums alone must notice.
-    const auto reader = StoreReader::Open(path, {.most_checked_bytes = 0});
+    // Without the check of the whole file, the checksums alone must notice.
+    const auto reader = StoreReader::Open(path, {.max_checked_bytes = 0});
     const auto run = reader.has_value() ? reader->LoadRun(1)
                                         : Result<StoredRun>(tl::unexpected<Error>(reader.error()));
     if (!run.has_value()) {

@@ -1,4 +1,4 @@
-// Recording onto a disk that fills: slow, since writing is tried again after a while.
+// Recording onto a disk that fills up. Slow: writing is retried after a while.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,8 +32,8 @@ std::vector<Span> SpansFrom(std::int64_t first) {
   return spans;
 }
 
-// Records into `path` until it cannot, makes room, goes on: "ok", or what was wrong.
-//   make_room  lifts whatever is full
+// Records into `path` until it fails, makes room and continues. Returns "ok", or what was wrong.
+//   make_room  removes the limit
 std::string FillAndGoOn(const std::string& path, const std::function<bool()>& make_room) {
   auto store = Store::Open(path, {.batch_rows = 2'000, .batch_interval_ns = 1'000'000});
   if (!store.has_value()) return "open: " + store.error().message;
@@ -56,10 +56,10 @@ std::string FillAndGoOn(const std::string& path, const std::function<bool()>& ma
        {path.c_str(), "free on its file system", "was committed before is safe"}) {
     if (error->message.find(part) == std::string::npos) return "message: " + error->message;
   }
-  // All that was committed can be read while nothing can be written.
+  // All committed rows can be read while nothing can be written.
   const auto meanwhile = LoadFrom(path, (*run)->id());
   if (!meanwhile.has_value()) return "reading: " + meanwhile.error().message;
-  // Recording may go on without a record, and says so each time.
+  // Recording may continue without a record; each call returns the error.
   std::vector<Span> more = SpansFrom(added);
   added += std::ssize(more);
   if ((*run)->Add(more).has_value()) return "no error while full";
@@ -115,7 +115,7 @@ TEST(FullFileSystem, IsAnErrorThatRecordingRecoversFrom) {
       const std::string ballast = folder.File("ballast");
       if (StoreTimeline(path, Earlier()) != 1) return "not stored";
       WriteBytes(ballast, std::string(static_cast<std::size_t>(mib * kMiB / 2), 'x'));
-      // Room for what waits and for the log's copy of it.
+      // Room for the waiting rows and the log's copy of them.
       const std::string filled =
           FillAndGoOn(path, [&] { return RemountWithBytes(folder.File(""), 256 * kMiB); });
       if (filled != "ok") return filled;
@@ -128,15 +128,15 @@ TEST(FullFileSystem, IsAnErrorThatRecordingRecoversFrom) {
   }
 }
 
-// Nothing makes room: the store closes with an Error, what was committed stays, the run is shown as
-// interrupted by a process that is gone, and a new recorder begins when there is room.
+// Nothing makes room: the store closes with an Error, and committed rows stay. The run appears as
+// interrupted by a process that is gone. A new recorder works once there is room.
 TEST(FullDisk, LeavesAReadableStoreBehind) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
   ASSERT_EQ(StoreTimeline(path, Earlier()), 1);
   const std::string result = InChild([&path]() -> std::string {
     signal(SIGXFSZ, SIG_IGN);
-    auto store = Store::Open(path, {.batch_rows = 1'000, .most_waiting_rows = 20'000});
+    auto store = Store::Open(path, {.batch_rows = 1'000, .max_waiting_rows = 20'000});
     auto run = (*store)->BeginRun({});
     if (!run.has_value()) return run.error().message;
     std::vector<Span> spans = SpansFrom(0);
@@ -144,7 +144,7 @@ TEST(FullDisk, LeavesAReadableStoreBehind) {
     if (!LimitFiles(0)) return "no limit";
     for (int i = 0; i < 100; ++i) {
       spans = SpansFrom(1'000 * i);
-      // Returns at once, also when no more can wait.
+      // Returns at once, also if no more rows can wait.
       const bool recorded = (*run)->Add(spans).has_value();
       if (recorded && i > 50) return "recorded on a full disk";
     }

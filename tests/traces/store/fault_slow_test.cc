@@ -1,4 +1,4 @@
-// Each write, sync and truncation of a recording fails in turn: slow, since there are hundreds.
+// Each write, sync and truncation of a recording fails in turn. Slow: there are hundreds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<Span> SpansOfAdd(int add) {
   return spans;
 }
 
-// What a recording came to.
+// Result of a recording.
 struct Outcome {
   bool began = false;     // BeginRun returned a recorder
   bool finished = false;  // Finish returned no Error
@@ -88,7 +88,7 @@ void CheckStore(const std::string& path, const Timeline& earlier, const Outcome&
   }
 }
 
-// Every point until none is left.
+// Fails each call in turn until none is left.
 void Sweep(bool sticky, FaultKind kind) {
   const TempFolder folder(/*in_memory=*/true);
   std::mt19937_64 random(83);

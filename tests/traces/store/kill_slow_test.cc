@@ -1,5 +1,4 @@
-// What is left of a store whose recorder was killed: slow, since each kill waits for a random
-// moment.
+// State of a store after its recorder was killed. Slow: each kill waits for a random moment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +29,7 @@ Span NumberedSpan(std::int64_t i) {
   return span;
 }
 
-// Records for ever; reports how many spans were acknowledged: Flush returned.
+// Records forever; reports the number of spans acknowledged by Flush.
 std::string RecordForEver(const std::string& path, const Child::Report& report) {
   auto store = Store::Open(path, {.batch_rows = 1'000, .batch_interval_ns = 5'000'000});
   if (!store.has_value()) return store.error().message;
@@ -47,7 +46,7 @@ std::string RecordForEver(const std::string& path, const Child::Report& report) 
   }
 }
 
-// The numbers of the last report before the child's death and of the spans that are left.
+// Compares the last number reported before the child's death with the spans that are left.
 void CheckWhatIsLeft(const std::string& path, RunId id, std::int64_t acknowledged) {
   const auto reader = StoreReader::Open(path);
   ASSERT_TRUE(reader.has_value()) << reader.error().message;
@@ -62,7 +61,7 @@ void CheckWhatIsLeft(const std::string& path, RunId id, std::int64_t acknowledge
     const Span expected = NumberedSpan(span.bytes);
     ASSERT_EQ(std::memcmp(&span, &expected, sizeof(Span)), 0);
   }
-  // All that was acknowledged, and of the rest what was handed over first.
+  // All acknowledged spans are there, and of the rest the first ones handed over.
   EXPECT_GE(std::ssize(there), acknowledged);
   EXPECT_TRUE(std::all_of(there.begin(), there.end(), [](bool is) { return is; }));
   EXPECT_EQ(std::ssize(there), std::ssize(run->timeline.spans));
@@ -93,7 +92,8 @@ TEST(KilledRecorder, LosesNothingThatWasAcknowledged) {
   ExpectSameTimeline(run->timeline, earlier);
 }
 
-// Killed while it makes a store, begins runs, finishes and deletes them: each run whole or absent.
+// Killed while it creates a store, begins, finishes and deletes runs: each run is complete or
+// absent.
 TEST(KilledRecorder, LeavesRunsWholeOrAbsent) {
   const TempFolder folder;
   std::mt19937_64 random(61);
@@ -113,7 +113,7 @@ TEST(KilledRecorder, LeavesRunsWholeOrAbsent) {
     ASSERT_EQ(child.Wait(), "died");
     const auto reader = StoreReader::Open(path);
     if (!reader.has_value()) {
-      // Killed while it was made: the next recorder makes it.
+      // Killed while it was created: the next recorder creates it.
       ASSERT_EQ(reader.error().code, ErrorCode::kInvalidArgument) << reader.error().message;
       EXPECT_EQ(StoreTimeline(path, timeline), 1);
       continue;
@@ -133,8 +133,8 @@ TEST(KilledRecorder, LeavesRunsWholeOrAbsent) {
   }
 }
 
-// Readers beside a recorder in another process: never an Error, so never half a batch (its checksum
-// would not hold), and never fewer spans than before.
+// Readers next to a recorder in another process never get an Error, so never half a batch (its
+// checksum would fail), and never fewer spans than before.
 TEST(Reader, SeesWholeBatchesWhileAnotherProcessRecords) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");

@@ -19,7 +19,7 @@ Timeline SomeTimeline() {
   return RandomTimeline(random, 2, 100);
 }
 
-// What reading and recording say of the same path.
+// Errors of reading and of recording for the same path.
 struct Refusals {
   Error reading;
   Error recording;
@@ -79,7 +79,7 @@ TEST(OpenStore, RefusesDatabasesOfOtherPrograms) {
   Damage(folder.File("other"), "CREATE TABLE run(x); INSERT INTO run VALUES(1)");
   ExpectRefusal(folder.File("other"), ErrorCode::kInvalidArgument, "of another program");
   EXPECT_THAT(Query(folder.File("other"), "SELECT count(*) FROM sqlite_schema"), ElementsAre("1"));
-  // A database that holds nothing, as a death in the middle of its making leaves it.
+  // An empty database, as a process leaves it that dies while creating a store.
   Damage(folder.File("begun"), "PRAGMA journal_mode = WAL");
   EXPECT_THAT(StoreReader::Open(folder.File("begun")).error().message,
               HasSubstr("no run was stored"));
@@ -158,7 +158,7 @@ TEST(OpenStore, NamesTheProcessThatRecords) {
   EXPECT_EQ(run->label, "renamed while it runs");
   EXPECT_EQ(run->last_step, 41);
   EXPECT_THAT(run->message, HasSubstr("ended without finishing"));
-  // The next recorder writes that down.
+  // The next recorder stores that status.
   EXPECT_EQ(StoreTimeline(path, SomeTimeline()), 2);
   EXPECT_THAT(Query(path, "SELECT status FROM v_run"), ElementsAre("interrupted", "finished"));
 }
@@ -175,7 +175,7 @@ TEST(OpenStore, RefusesASecondRecorderInTheSameProcess) {
   EXPECT_TRUE(Store::Open(path).has_value());
 }
 
-// A process elsewhere cannot be looked at: its heartbeat is.
+// A process on another machine is judged by its heartbeat.
 TEST(OpenStore, RespectsARecorderOnAnotherMachineWhileItBeats) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
@@ -241,7 +241,7 @@ TEST(ChangeRuns, RenamesPinsAndDeletes) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
   }
-  // Numbers are not used twice.
+  // Run numbers are not reused.
   FT_ASSERT_OK(DeleteRun(path, 2));
   EXPECT_EQ(StoreTimeline(path, timeline), 3);
 }

@@ -39,7 +39,7 @@ TEST(Store, ReadsBackTheTimelineItWasGiven) {
   EXPECT_EQ(run->info.totals, RecordingTotals{});
 }
 
-// The largest values each field may have, and queues whose spans start at the same time.
+// The largest values of each field, and queues whose spans start at the same time.
 TEST(Store, KeepsExtremeValuesAndTies) {
   Timeline timeline;
   timeline.world = 1 << 15;
@@ -272,7 +272,7 @@ TEST(Store, TakesSpansFromManyThreads) {
 TEST(Store, HoldsNoMoreThanItsBoundInMemory) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
-  auto store = Store::Open(path, {.batch_rows = 100, .most_waiting_rows = 250});
+  auto store = Store::Open(path, {.batch_rows = 100, .max_waiting_rows = 250});
   ASSERT_TRUE(store.has_value());
   auto run = (*store)->BeginRun({});
   ASSERT_TRUE(run.has_value());
@@ -323,8 +323,8 @@ TEST(Store, ClosesARunThatWasNotFinishedAsInterrupted) {
     auto first = (*store)->BeginRun({});
     auto second = (*store)->BeginRun({});
     ASSERT_TRUE(second.has_value());
-    first->reset();                   // its recorder goes away
-    FT_ASSERT_OK((*store)->Close());  // the store is closed under the other
+    first->reset();                   // destroys its recorder
+    FT_ASSERT_OK((*store)->Close());  // the other recorder is still open
   }
   const auto reader = StoreReader::Open(path);
   ASSERT_TRUE(reader.has_value());

@@ -1,4 +1,4 @@
-// Sums of spans in stores: when they are kept, and that they are those of the spans.
+// Sums of spans in stores: when they are stored, and that they equal the spans'.
 #include <gtest/gtest.h>
 
 #include "tests/traces/stores.h"
@@ -8,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-// `count` spans on two ranks and two queues, one every 10 ns, and a memory sample beside every
+// `count` spans on two ranks and two queues, one every 10 ns, and a memory sample with every
 // fourth.
 Timeline LongTimeline(std::int64_t count) {
   Timeline timeline;
@@ -37,7 +37,7 @@ Timeline LongTimeline(std::int64_t count) {
   return timeline;
 }
 
-// What SpanSummer makes of the spans themselves.
+// The sums that SpanSummer computes from the spans.
 SpanSums SumsOf(const Timeline& timeline) {
   SpanSummer summer(static_cast<std::int64_t>(timeline.spans.size()));
   for (const Span& span : timeline.spans) {
@@ -49,7 +49,7 @@ SpanSums SumsOf(const Timeline& timeline) {
 TEST(StoredSums, AreKeptWithALongRunAndAreThoseOfItsSpans) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
-  const Timeline timeline = LongTimeline(kLeastSummedSpans);
+  const Timeline timeline = LongTimeline(kMinSummedSpans);
   StoreTimeline(path, timeline);
   const auto reader = StoreReader::Open(path).value();
   const auto kept = UnpackSums(reader.Attachment(1, kSumsAttachment).value());
@@ -70,7 +70,7 @@ TEST(StoredSums, AreMadeForARunThatHasNoneOrDamagedOnes) {
     EXPECT_FALSE(reader.Attachment(1, kSumsAttachment).has_value());
     EXPECT_EQ(reader.LoadSums(1)->tracks, expected.tracks);
   }
-  // Of fewer spans than the run has, as after a change by hand, and no sums at all.
+  // Sums of fewer spans than the run has (as after a manual change), and bytes that are no sums.
   for (const std::string& body : {PackSums(SumsOf(LongTimeline(10))), std::string("no sums")}) {
     Damage(path,
            "INSERT OR REPLACE INTO attachment(run_id, name, body) VALUES(1, 'span_sums', "
@@ -103,7 +103,7 @@ TEST(StoredSums, FindTheMemorySamplesOfAWindowAsReadingAllDoes) {
     for (std::size_t i = 0; i < part.memory.size(); ++i) {
       EXPECT_EQ(part.memory[i].bytes, whole.memory[i].bytes);
       EXPECT_EQ(part.memory[i].category, whole.memory[i].category);
-      // One from before may be told as of the moment of the levels.
+      // A sample from before may have the time of the levels.
       EXPECT_EQ(std::max(part.memory[i].time_ns, start), std::max(whole.memory[i].time_ns, start));
     }
   }

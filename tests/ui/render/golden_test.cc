@@ -1,5 +1,5 @@
-// Pictures of all views of a small made-up run, drawn as --screenshot draws them: each twice alike,
-// and like the one that was looked at. To make those anew:
+// Pictures of all views of a small synthetic run, drawn as --screenshot draws them. Two drawings
+// are equal, and like the reviewed golden picture. To update the golden pictures:
 //   FORETRAIN_UPDATE_GOLDEN=1 build/release/tests/ui_tests --gtest_filter='*Golden*'
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 namespace foretrain {
 namespace {
 
-// Drivers round colours and edges differently.
-constexpr int kMostDifference = 8;     // of a channel
-constexpr double kMostPixels = 0.001;  // share of pixels that may differ by more
+// Tolerances, because drivers round colours and edges differently.
+constexpr int kMaxDifference = 8;     // of a channel
+constexpr double kMaxPixels = 0.001;  // share of pixels that may differ by more
 
 int Difference(ui::Colour a, ui::Colour b) {
   int most = 0;
@@ -26,12 +26,12 @@ int Difference(ui::Colour a, ui::Colour b) {
   return most;
 }
 
-// Every pixel in which the two differ in purple, and how many these are.
+// Marks every pixel that differs in purple and returns their number.
 std::size_t Compare(const ui::Image& now, const ui::Image& then, ui::Image& difference) {
   difference = then;
   std::size_t differ = 0;
   for (std::size_t i = 0; i < now.pixels.size(); ++i) {
-    const bool differs = Difference(now.pixels[i], then.pixels[i]) > kMostDifference;
+    const bool differs = Difference(now.pixels[i], then.pixels[i]) > kMaxDifference;
     difference.pixels[i] = differs ? ui::Rgb(0xff00ff) : ui::Rgb(0x202020);
     differ += differs;
   }
@@ -40,7 +40,7 @@ std::size_t Compare(const ui::Image& now, const ui::Image& then, ui::Image& diff
 
 class GoldenView : public testing::TestWithParam<const char*> {
  protected:
-  // The view drawn with the built-in font. Compare has the size that it always had.
+  // Draws the view with the built-in font. Compare keeps its original size.
   Result<ui::Image> Drawn(const std::string& path) {
     const std::string view = GetParam();
     ViewOptions options{.width = view == "compare" ? 960 : 800,
@@ -78,7 +78,8 @@ TEST_P(GoldenView, LooksAsItDidAndTwiceTheSame) {
   ASSERT_TRUE(again.has_value()) << again.error().message;
   EXPECT_TRUE(now->pixels == again->pixels) << "see " << drawn << " and " << PathOf("again");
 
-  const std::string golden = SourcePath(std::string("tests/ui/golden/") + GetParam() + "_small.png");
+  const std::string golden =
+      SourcePath(std::string("tests/ui/golden/") + GetParam() + "_small.png");
   if (std::getenv("FORETRAIN_UPDATE_GOLDEN") != nullptr) {
     ASSERT_TRUE(ui::WritePng(*now, golden).has_value());
   }
@@ -88,7 +89,7 @@ TEST_P(GoldenView, LooksAsItDidAndTwiceTheSame) {
   ASSERT_EQ(now->height, then->height);
   ui::Image difference;
   const std::size_t differ = Compare(*now, *then, difference);
-  if (static_cast<double>(differ) <= kMostPixels * static_cast<double>(now->pixels.size())) return;
+  if (static_cast<double>(differ) <= kMaxPixels * static_cast<double>(now->pixels.size())) return;
   ASSERT_TRUE(ui::WritePng(difference, PathOf("difference")).has_value());
   ADD_FAILURE() << differ << " pixels differ: see " << drawn << " and " << PathOf("difference");
 }

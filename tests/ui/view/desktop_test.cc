@@ -1,5 +1,5 @@
-// The shell around the views, frame by frame, without a display.
-#include "ui/view/desktop.h"
+// The desktop around the views, frame by frame, without a display.
+#include "ui/view/desktop/desktop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/many_spans.h"
 #include "tests/ui/sample_run.h"
-#include "ui/view/view_table.h"
+#include "ui/view/screens/view_table.h"
 
 namespace foretrain {
 namespace {
@@ -21,9 +21,9 @@ using testing::HasSubstr;
 
 class DesktopFrames : public HeadlessFrames {
  protected:
-  // Frames until the model that was asked for is shown.
+  // Draws frames until the requested model is shown.
   void SettleModel() {
-    while (whole_->state().IsBuilding()) {
+    while (whole_->state().session.IsBuilding()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       Frame();
     }
@@ -32,7 +32,7 @@ class DesktopFrames : public HeadlessFrames {
 
 TEST_F(DesktopFrames, ShowsRailNumbersAndWhatIsLoaded) {
   OpenDesktop(SampleInput({.layers = 4, .micro_batches = 4}));
-  whole_->state().store = "some/runs.db";
+  whole_->state().session.SetStore({.path = "some/runs.db"}, {});
   const ui::FrameRecord& record = Frame();
   for (const char* text : {"Compare", "step time", "tokens/s", "bubble", "peak memory", "coverage",
                            "median of 3", "aligned at step start", "some/runs.db", "rank 0"}) {
@@ -76,7 +76,7 @@ TEST_F(DesktopFrames, GoesToEachViewByClickAndByKey) {
   for (const ui::ViewEntry& entry : ui::ViewTable()) {
     Type(static_cast<char>(entry.key));
     EXPECT_EQ(whole_->view(), entry.name);
-    whole_->state().go_to = entry.name;
+    whole_->state().navigation.GoTo(entry.name);
     Frame();
     EXPECT_EQ(whole_->view(), entry.name);
   }
@@ -122,13 +122,13 @@ TEST_F(DesktopFrames, KeepsWhatIsBeingBuiltWhereTheRunIsReadAnew) {
 
 TEST_F(DesktopFrames, GoesToARankOfLongRunsOnceItsStepIsThere) {
   OpenDesktop(LongInput());
-  whole_->state().go_to_place = ui::RankPlace{.rank = 5, .step = 0};
+  whole_->state().navigation.GoTo(ui::RankPlace{.rank = 5, .step = 0});
   Frame();
   SettleModel();
   Frame();
   EXPECT_EQ(Compare().model().options.measured_step, 0);
   EXPECT_EQ(Compare().model().lanes[state().memory_lane].rank, 5);
-  EXPECT_FALSE(whole_->state().go_to_place.has_value());
+  EXPECT_FALSE(whole_->state().navigation.place().has_value());
 }
 
 TEST(ViewTable, NamesTheViewsThereAre) {

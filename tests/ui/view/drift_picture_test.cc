@@ -1,4 +1,4 @@
-#include "ui/view/drift_picture.h"
+#include "ui/view/lanes/drift_picture.h"
 
 #include <gtest/gtest.h>
 

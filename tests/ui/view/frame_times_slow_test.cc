@@ -1,4 +1,4 @@
-// What a frame takes, in milliseconds. Asserts nothing of time: it prints medians, for docs/ui.md.
+// Time of a frame in milliseconds. Prints medians for docs/ui.md and asserts nothing.
 #include <gtest/gtest.h>
 #include <imgui.h>
 
@@ -25,8 +25,8 @@ double MillisecondsSince(Clock::time_point start) {
 
 class FrameTimes : public testing::Test {
  protected:
-  // The median of frames whose viewport moves by a pixel each, drawn into 1600x900 pixels, and what
-  // of it goes to the processor before anything is drawn.
+  // The median of frames of 1600x900 pixels whose viewport moves by a pixel each. Also the part of
+  // it that passes before anything is drawn.
   void Report(const char* what, std::int64_t count, double share) {
     ui::CompareScreen& screen = desktop_->compare();
     const ui::Extent extent = screen.model().all;
@@ -51,14 +51,14 @@ class FrameTimes : public testing::Test {
         static_cast<long long>(count), what, all[kFrames / 2], build[kFrames / 2], rectangles);
   }
 
-  // What another alignment or other rows take, which the desktop does on a thread.
+  // Time of another alignment or other rows, which the desktop computes on a thread.
   void ReportRebuilds(std::int64_t count) {
     const ui::DesktopState& state = desktop_->state();
     for (const ui::Alignment alignment : {ui::Alignment::kWallClock, ui::Alignment::kWarp}) {
       for (const ui::LaneRows rows : {ui::LaneRows::kMerged, ui::LaneRows::kQueues}) {
         const auto begin = Clock::now();
-        const ui::CompareModel model =
-            BuildCompareModel(*state.input, state.facts, {.alignment = alignment, .rows = rows});
+        const ui::CompareModel model = BuildCompareModel(
+            state.session.input(), state.session.facts(), {.alignment = alignment, .rows = rows});
         std::printf("%10lld spans, %zu pairs, %s, %s: %.0f ms to build\n",
                     static_cast<long long>(count), model.pairs.size(),
                     std::string(Name(alignment)).c_str(),

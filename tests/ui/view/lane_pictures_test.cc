@@ -1,4 +1,4 @@
-#include "ui/view/lane_pictures.h"
+#include "ui/view/lanes/lane_pictures.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Box kWindow{0, 0, 1000, 600};
 
-// One run of a forward span [0, 100) and a backward one [100, 200), from 0 to 400 ns on the screen.
+// One run with a forward span [0, 100) and a backward span [100, 200), shown from 0 to 400 ns.
 class LanePicturesOf : public testing::Test {
  protected:
   LanePicturesOf() {
@@ -28,7 +28,7 @@ class LanePicturesOf : public testing::Test {
     return MakeLanePictures(model_, layout_, {0.0, 400.0}, theme_, filter);
   }
 
-  // In the middle of the strip of the measured compute row.
+  // Pixel in the middle of the strip of the measured compute row.
   Colour At(const LanePictures& pictures, double time_ns) {
     const Box& strip = layout_.lane_boxes.at(0).strips.at(0).box;
     const auto y = static_cast<int>((strip.y0 + strip.y1) / 2 - layout_.lanes.y0);
@@ -87,7 +87,7 @@ TEST(Image, IsOpaqueUntilSomethingTransparentIsPainted) {
   EXPECT_FALSE(image.opaque);
 }
 
-// A program of its own draws opaque pictures, and the renderer's goes on after it.
+// A separate program draws opaque pictures, and the renderer's own program continues afterwards.
 class OpaquePicture : public HeadlessFrames {};
 
 TEST_F(OpaquePicture, KeepsItsColoursInEveryFrame) {
@@ -103,7 +103,7 @@ TEST_F(OpaquePicture, KeepsItsColoursInEveryFrame) {
       return image.pixels[row * static_cast<std::size_t>(image.width) + column];
     };
     EXPECT_EQ(at(x, y), DarkTheme().Of(Hue::kForward)) << "frame " << frame;
-    // The legend's panel is drawn after it, in the usual way.
+    // The legend's panel is drawn afterwards, in the usual way.
     const Box& legend = screen_->layout().legend;
     EXPECT_EQ(at(static_cast<std::size_t>(legend.x0) + 2, static_cast<std::size_t>(legend.y0) + 3),
               DarkTheme().panel)

@@ -1,4 +1,4 @@
-// The views of one rank's memory and of all ranks, clicked through without a display.
+// The views of one rank's memory and of all ranks, used without a display.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
@@ -10,9 +10,9 @@
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/sample_run.h"
-#include "ui/view/memory_screen.h"
-#include "ui/view/ranks_screen.h"
-#include "ui/view/view_table.h"
+#include "ui/view/screens/memory_screen.h"
+#include "ui/view/screens/ranks_screen.h"
+#include "ui/view/screens/view_table.h"
 
 namespace foretrain {
 namespace {
@@ -87,29 +87,29 @@ TEST_F(RunViews, RanksNamesStragglersAndGoesToCompare) {
   Click(x, y);
   Frame();
   EXPECT_EQ(whole_->view(), "compare");
-  EXPECT_EQ(whole_->state().model->Of(ui::Side::kMeasured).step, 3);
+  EXPECT_EQ(whole_->state().session.model().Of(ui::Side::kMeasured).step, 3);
   EXPECT_EQ(state().memory_lane, 1U);
 }
 
-// Warped to the measured run's starts the forecast has no memory of its own in Compare.
+// Aligned by warp, the forecast in Compare has no memory of its own; the memory view still shows
+// it.
 TEST_F(RunViews, MemoryShowsTheForecastHoweverCompareIsAligned) {
   Show(SampleInput({.layers = 4, .micro_batches = 4}), "compare");
   Type('x');
   Type('5');
   const auto& screen = dynamic_cast<const ui::MemoryScreen&>(whole_->screen());
-  EXPECT_EQ(whole_->state().model->options.alignment, ui::Alignment::kWarp);
+  EXPECT_EQ(whole_->state().session.model().options.alignment, ui::Alignment::kWarp);
   EXPECT_TRUE(screen.model().Has(ui::Side::kPredicted));
   EXPECT_TRUE(Shows(Frame(), "predicted peak"));
 }
 
 class LiveViews : public RunViews {
  protected:
-  // The memory view of a stored run whose program is found by `find`.
+  // The memory view of a stored run whose program `find` returns.
   void ShowLive(FindLive find) {
     Show(SampleInput({.layers = 4, .micro_batches = 4}), "memory");
-    whole_->state().store = "runs.db";
-    whole_->state().shown_run = 2;
-    whole_->state().find_live = std::move(find);
+    whole_->state().session.SetStore({.path = "runs.db", .run = 2}, {});
+    whole_->state().services.find_live = std::move(find);
     Frame();
     for (int i = 0; i < 1000 && whole_->IsMoving(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -126,10 +126,11 @@ TEST_F(LiveViews, MemoryListsTheLargestTensorsAtThePeak) {
     LiveAtPeak first{0, 1 << 21, "loss", {}};
     first.tensors = {{"logits of head", Category::kLogits, 4, 1 << 20, "head of forward", "loss"},
                      {"first moment", Category::kOptimizerState, 1, 1 << 18, "", ""}};
-    return LiveRanks{{first}, {0, 0}};  // rank 1 holds what rank 0 does
+    return LiveRanks{{first}, {0, 0}};  // rank 1 shares the tensors of rank 0
   });
-  for (const char* text : {"largest at the predicted peak", "logits of head", "1.00 MiB",
-                           "256 KiB x 4", "since head of forward until loss", "for the whole run"}) {
+  for (const char* text :
+       {"largest at the predicted peak", "logits of head", "1.00 MiB", "256 KiB x 4",
+        "since head of forward until loss", "for the whole run"}) {
     EXPECT_TRUE(Shows(Frame(), text)) << text;
   }
 }

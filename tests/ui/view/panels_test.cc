@@ -1,6 +1,6 @@
-// What opens over a view, with mouse and keys, without a display: details, search, critical path,
-// help, the panel of stores. With FORETRAIN_PICTURES=FOLDER each is also written there as a PNG, to
-// be looked at.
+// Parts that open over a view, with mouse and keys, without a display: details, search, critical
+// path, help, the panel of stores. With FORETRAIN_PICTURES=FOLDER each is also written there as a
+// PNG for review.
 #include <gtest/gtest.h>
 #include <imgui.h>
 
@@ -11,20 +11,20 @@
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/sample_run.h"
 #include "ui/render/png.h"
-#include "ui/view/fonts.h"
-#include "ui/view/input.h"
-#include "ui/view/view_table.h"
+#include "ui/view/desktop/input.h"
+#include "ui/view/screens/view_table.h"
+#include "ui/view/widgets/fonts.h"
 
 namespace foretrain {
 namespace {
 
 class Panels : public HeadlessFrames {
  protected:
-  // In colours, size and scale of their own where pictures are asked for.
+  // Uses separate colours, size and scale if pictures are requested.
   void SetUp() override {
     HeadlessFrames::SetUp();
     if (view_ == nullptr || std::getenv("FORETRAIN_PICTURES") == nullptr) return;
-    view_.reset();  // whose end takes the current context away
+    view_.reset();  // its destructor resets the current context
     auto view = ui::HeadlessView::Create({1280, 720, 1}, ui::FontFolders());
     ASSERT_TRUE(view.has_value()) << view.error().message;
     view_ = *std::move(view);
@@ -44,7 +44,7 @@ class Panels : public HeadlessFrames {
     EXPECT_TRUE(written.has_value());
   }
 
-  // The middle of the first measured span of the second lane.
+  // Clicks the middle of the first measured span of the second lane.
   void ClickASpan() {
     const float y = YOf(1, 2);
     for (float x = Compare().layout().plot_x0 + 60; x < Compare().layout().plot_x1; x += 37) {
@@ -64,7 +64,7 @@ TEST_F(Panels, DetailsTellOfASpanAndCloseByEscape) {
   Open();
   ClickASpan();
   EXPECT_TRUE(Shows(Frame(), "op id"));
-  EXPECT_TRUE(Shows(Frame(), "twin starts"));
+  EXPECT_TRUE(Shows(Frame(), "counterpart starts"));
   Keep("details");
   ImGui::GetIO().KeysDown[ui::kKeyEscape] = true;
   Frame();
@@ -119,8 +119,8 @@ TEST_F(Panels, HelpOfEachViewOpensByItsButton) {
 TEST_F(Panels, StoresListRunsAndAskForOne) {
   Open();
   ui::DesktopState& state = whole_->state();
-  state.store = "/runs/demo.db";
-  state.recent = {"/runs/demo.db", "/runs/old.db"};
+  state.stores.recent = {"/runs/demo.db", "/runs/old.db"};
+  std::vector<RunInfo> runs;
   for (const RunId id : {1, 2, 3}) {
     RunInfo run;
     run.id = id;
@@ -128,9 +128,9 @@ TEST_F(Panels, StoresListRunsAndAskForOne) {
     run.status = RunStatus::kFinished;
     run.label = "gpt-10m dp1 tp1 pp2 zb-h1 mb8 x2";
     run.figures = {{-1, -1, "step_time_s", 2.1}};
-    state.runs.push_back(run);
+    runs.push_back(run);
   }
-  state.shown_run = 2;
+  state.session.SetStore({.path = "/runs/demo.db", .run = 2}, runs);
   ClickOn("store");
   Frame();
   for (const char* text : {"Open a store", "Recent stores", "/runs/old.db", "shown", "2.10 s"}) {
@@ -138,16 +138,16 @@ TEST_F(Panels, StoresListRunsAndAskForOne) {
   }
   Keep("stores");
   ClickOn("show run 3");
-  ASSERT_TRUE(state.wanted_store.has_value());
-  EXPECT_EQ(state.wanted_store->run, 3);
-  state.wanted_store.reset();
+  ASSERT_TRUE(state.stores.wanted.has_value());
+  EXPECT_EQ(state.stores.wanted->run, 3);
+  state.stores.wanted.reset();
   ClickOn("against run 1");
-  ASSERT_TRUE(state.wanted_store.has_value());
-  EXPECT_EQ(state.wanted_store->against, 1);
-  state.wanted_store.reset();
+  ASSERT_TRUE(state.stores.wanted.has_value());
+  EXPECT_EQ(state.stores.wanted->against, 1);
+  state.stores.wanted.reset();
   ClickOn("/runs/old.db");
-  ASSERT_TRUE(state.wanted_store.has_value());
-  EXPECT_EQ(state.wanted_store->path, "/runs/old.db");
+  ASSERT_TRUE(state.stores.wanted.has_value());
+  EXPECT_EQ(state.stores.wanted->path, "/runs/old.db");
   EXPECT_FALSE(Shows(Type('o'), "Open a store"));
 }
 

@@ -1,4 +1,4 @@
-// The plan and what-if views, clicked and dragged through without a display.
+// The plan and what-if views, clicked and dragged without a display.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
@@ -11,8 +11,8 @@
 
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/planning_samples.h"
-#include "ui/view/plan_screen.h"
-#include "ui/view/what_if_screen.h"
+#include "ui/view/screens/plan_screen.h"
+#include "ui/view/screens/what_if_screen.h"
 
 namespace foretrain {
 namespace {
@@ -24,11 +24,11 @@ class PlanningScreens : public HeadlessFrames {
  protected:
   void OpenView(const std::string& name, const ui::PlanSetup& setup = SampleSetup()) {
     OpenDesktop({});
-    whole_->state().plan_setup = setup;
+    whole_->state().plan_start.setup = setup;
     ASSERT_TRUE(whole_->Show(name).has_value());
     Settle();
   }
-  // Frames until nothing is under way.
+  // Draws frames until nothing is in progress.
   const ui::FrameRecord& Settle() {
     Frame();
     Frame();
@@ -52,7 +52,8 @@ TEST_F(PlanningScreens, SearchFillsTableAndPlot) {
   EXPECT_TRUE(Shows(last_, "Choose a model"));
   Search();
   EXPECT_TRUE(Shows(last_, "gpt2-124m on 1x4xH100"));
-  // How many were compared: beside the title there is no room for all of it, and it says so.
+  // The number of compared plans: there is no room for all of the text next to the title, so it is
+  // shortened.
   EXPECT_THAT(last_.labels, Contains(testing::MatchesRegex("[0-9].*\\.\\.\\.")));
   EXPECT_TRUE(Shows(last_, "peak memory of a device"));
   EXPECT_TRUE(Shows(last_, "memory by stage"));
@@ -173,7 +174,7 @@ TEST_F(PlanningScreens, WhatIfShowsTheSentenceOfABrokenRule) {
   ui::Scenario broken = *WhatIf().scenario();
   broken.plan.vpp = 3;
   broken.plan.schedule = ScheduleKind::k1f1b;
-  whole_->state().Pin({"broken", broken.model, broken.cluster, broken.plan});
+  whole_->state().selection.Pin({"broken", broken.model, broken.cluster, broken.plan});
   Settle();
   EXPECT_TRUE(Shows(last_, "Not possible: "));
   EXPECT_TRUE(Shows(last_, "stage 0"));  // the last legal picture
@@ -204,7 +205,7 @@ TEST_F(PlanningScreens, LiveThroughTwoThousandFramesOfRandomInput) {
       if (upto(8) == 0) io.MouseWheel = static_cast<float>(upto(5) - 2);
       if (upto(6) == 0) io.AddInputCharacter(static_cast<unsigned>(32 + upto(90)));
       Frame();
-      // The view at hand stays: others are tested elsewhere.
+      // Stays in the current view: others have their own tests.
       if (whole_->view() != name) {
         ASSERT_TRUE(whole_->Show(name).has_value());
       }

@@ -1,5 +1,5 @@
-// Ten thousand frames of random mouse, keys, characters and sizes over all views. Slow: thousands
-// of frames of each view.
+// Ten thousand frames of random mouse input, keys, characters and sizes over all views. Slow:
+// thousands of frames of each view.
 #include <gtest/gtest.h>
 #include <imgui.h>
 
@@ -8,8 +8,8 @@
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/sample_run.h"
-#include "ui/view/input.h"
-#include "ui/view/view_table.h"
+#include "ui/view/desktop/input.h"
+#include "ui/view/screens/view_table.h"
 
 namespace foretrain {
 namespace {
@@ -18,12 +18,10 @@ constexpr int kFrames = 10'000;
 
 class RandomInput : public HeadlessFrames {
  protected:
-  // One frame of what a cat on the desk does. Numbers, not a time, decide what happens.
+  // One frame of random input. A seed, not the time, decides what happens.
   void Disturb(std::mt19937_64& engine) {
     ImGuiIO& io = ImGui::GetIO();
-    const auto draw = [&engine](std::uint64_t below) {
-      return static_cast<int>(engine() % below);
-    };
+    const auto draw = [&engine](std::uint64_t below) { return static_cast<int>(engine() % below); };
     if (draw(3) == 0) {
       io.MousePos = {static_cast<float>(draw(1100)) - 50.0F, static_cast<float>(draw(800)) - 50.0F};
     }
@@ -36,15 +34,16 @@ class RandomInput : public HeadlessFrames {
       io.AddInputCharacter(static_cast<unsigned char>(kKeys[engine() % kKeys.size()]));
     }
     if (draw(50) == 0) io.AddInputCharacter(static_cast<unsigned>(draw(0x2FFF)));
-    for (const int key : {ui::kKeyA, ui::kKeyD, ui::kKeyS, ui::kKeyW, ui::kKeyEscape,
-                          ui::kKeyEnter}) {
+    for (const int key :
+         {ui::kKeyA, ui::kKeyD, ui::kKeyS, ui::kKeyW, ui::kKeyEscape, ui::kKeyEnter}) {
       if (draw(25) == 0) io.KeysDown[key] = !io.KeysDown[key];
     }
     if (draw(20) == 0) io.KeyShift = !io.KeyShift;
     if (draw(20) == 0) io.KeyCtrl = !io.KeyCtrl;
-    io.KeyMods = (io.KeyShift ? ImGuiKeyModFlags_Shift : 0) |
-                 (io.KeyCtrl ? ImGuiKeyModFlags_Ctrl : 0);
-    if (draw(60) == 0) whole_->state().go_to = ui::ViewTable()[engine() % ui::ViewTable().size()].name;
+    io.KeyMods =
+        (io.KeyShift ? ImGuiKeyModFlags_Shift : 0) | (io.KeyCtrl ? ImGuiKeyModFlags_Ctrl : 0);
+    if (draw(60) == 0)
+      whole_->state().navigation.GoTo(ui::ViewTable()[engine() % ui::ViewTable().size()].name);
   }
 
   void ExpectSense() {
@@ -69,10 +68,11 @@ TEST_F(RandomInput, LeavesEveryViewStanding) {
     Disturb(engine);
     Frame();
     ASSERT_NO_FATAL_FAILURE(ExpectSense()) << "frame " << frame;
-    // Other runs come while a view is shown.
+    // Other runs arrive while a view is shown.
     if (engine() % 400 == 0) {
       const CompareInput& next = inputs[engine() % inputs.size()];
-      whole_->state().SetInput(std::make_unique<const CompareInput>(next), ui::FactsOf(next));
+      whole_->state().session.SetInput(std::make_unique<const CompareInput>(next),
+                                       ui::FactsOf(next));
     }
   }
 }

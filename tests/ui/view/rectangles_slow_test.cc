@@ -1,4 +1,5 @@
-// A million spans take over a second to make and to build a model of.
+// Bounds the rectangles of a frame. Slow: a million spans and their model take over a second to
+// create.
 #include <gtest/gtest.h>
 
 #include "tests/ui/headless_frames.h"
@@ -7,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kMostRectangles = 10'000;
+constexpr std::size_t kMaxRectangles = 10'000;
 
 class Rectangles : public HeadlessFrames {};
 
@@ -21,11 +22,11 @@ TEST_F(Rectangles, AreAtMostTenThousandForAMillionSpansAtAnyZoom) {
     std::size_t most = 0;
     for (int notch = 0; notch < 70; ++notch) {
       const ui::FrameRecord& record = Wheel(1.0F);
-      // Spans are painted into a picture, the rest are shapes handed to the renderer.
+      // Spans are painted into a picture; the rest are shapes handed to the renderer.
       const std::size_t painted = record.spans + record.rectangles;
       most = std::max(most, painted);
-      ASSERT_LE(painted, kMostRectangles) << "notch " << notch;
-      ASSERT_LE(record.spans, ui::kMostSpans);
+      ASSERT_LE(painted, kMaxRectangles) << "notch " << notch;
+      ASSERT_LE(record.spans, ui::kMaxSpans);
     }
     EXPECT_GT(most, 1000U);
     EXPECT_LT(state().viewport.LengthNs(), 1000.0);

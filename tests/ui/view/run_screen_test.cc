@@ -1,5 +1,5 @@
-// A training run in the desktop, with a process that only says what a test has it say.
-#include "ui/view/run_screen.h"
+// A training run in the desktop, with a scripted process.
+#include "ui/view/screens/run_screen.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@ namespace {
 
 using testing::Contains;
 
-// What the tests' process is told and says.
+// The input and output of the tests' process.
 struct Script {
   std::vector<std::string> arguments;
-  std::vector<TrainingNews> news;  // the next one last
+  std::vector<TrainingNews> news;  // the next one is last
   int stops = 0;
   bool ends_with_desktop = false;
 };
@@ -40,7 +40,7 @@ class RunView : public HeadlessFrames {
  protected:
   void Show() {
     OpenDesktop(TwoRanks());
-    whole_->state().start_training =
+    whole_->state().services.start_training =
         [this](
             const std::vector<std::string>& arguments) -> Result<std::unique_ptr<TrainingProcess>> {
       if (refuses_) return Fail(ErrorCode::kResourceExhausted, "no process can be made");
@@ -81,9 +81,9 @@ TEST_F(RunView, StartsWatchesAndComparesARun) {
   Say(end);
   EXPECT_TRUE(Shows(Frame(), "all steps are done"));
   ClickOn("Open in Compare");
-  ASSERT_TRUE(whole_->state().wanted_store.has_value());
-  EXPECT_EQ(whole_->state().wanted_store->path, "runs.db");
-  EXPECT_EQ(whole_->state().wanted_store->run, 7);
+  ASSERT_TRUE(whole_->state().stores.wanted.has_value());
+  EXPECT_EQ(whole_->state().stores.wanted->path, "runs.db");
+  EXPECT_EQ(whole_->state().stores.wanted->run, 7);
 }
 
 TEST_F(RunView, StopsARun) {
@@ -118,7 +118,7 @@ TEST_F(RunView, TakesTheModelOfThePinnedPlan) {
   ui::PinnedPlan pinned{.title = "dp 2"};
   pinned.model.name = "llama3-8b";
   pinned.plan.dp = 2;
-  whole_->state().Pin(pinned);
+  whole_->state().selection.Pin(pinned);
   Frame();
   EXPECT_EQ(Run().form().model, "llama3-8b");
   EXPECT_EQ(Run().form().ranks, "2");

@@ -9,7 +9,7 @@
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/sample_run.h"
-#include "ui/view/input.h"
+#include "ui/view/desktop/input.h"
 
 namespace foretrain {
 namespace {
@@ -85,7 +85,7 @@ TEST_F(Screen, MeasuresWithShiftAndShowsTheLength) {
   EXPECT_TRUE(Shows(Frame(), "200 ns"));
 }
 
-TEST_F(Screen, SelectsByClickAndGoesToTheTwinByKey) {
+TEST_F(Screen, SelectsByClickAndGoesToTheCounterpartByKey) {
   const CompareInput input = TwoRanks();
   Open(input);
   Click(XOf(170.0), YOf(0, 2));
@@ -100,8 +100,8 @@ TEST_F(Screen, TellsEverythingOfTheSelectedSpan) {
   Open(input);
   Click(XOf(170.0), YOf(0, 2));
   const ui::FrameRecord& record = MoveTo(5.0F, 5.0F);
-  for (const char* text : {"mlp", "+40.0 ns, +40.0 %", "100 ns into the step", "twin starts", "gemm",
-                           "op id"}) {
+  for (const char* text : {"mlp", "+40.0 ns, +40.0 %", "100 ns into the step", "counterpart starts",
+                           "gemm", "op id"}) {
     EXPECT_TRUE(Shows(record, text)) << text;
   }
 }
@@ -143,7 +143,7 @@ TEST_F(Screen, LetsOpsOutsideTheFilterStepBack) {
   input.measured = RunOfSpans(
       {ComputeSpan({}, 0, 100), ComputeSpan({.op = 1, .pass = Pass::kBackward}, 100, 200)});
   Open(input);
-  desktop_->op_filter = ui::OpFilter{.name = "backward", .pass = Pass::kBackward};
+  desktop_->selection.FilterOps(ui::OpFilter{.name = "backward", .pass = Pass::kBackward});
   const ui::Image image = Pixels();
   const ui::Box strip = screen_->layout().lane_boxes.at(0).strips.at(0).box;
   const auto pixel = [&](double time_ns) {
@@ -159,7 +159,7 @@ TEST_F(Screen, LetsOpsOutsideTheFilterStepBack) {
 TEST_F(Screen, GoesToARankAndStepAsAnotherViewAsks) {
   const CompareInput input = SampleInput({.layers = 2, .micro_batches = 2, .steps = 3});
   Open(input);
-  desktop_->go_to_place = ui::RankPlace{.rank = 1, .step = 2};
+  desktop_->navigation.GoTo(ui::RankPlace{.rank = 1, .step = 2});
   Frame();
   EXPECT_EQ(screen_->model().Of(ui::Side::kMeasured).step, 2);
   EXPECT_EQ(screen_->model().lanes[state().memory_lane].rank, 1);
@@ -196,7 +196,7 @@ TEST_F(Screen, ShowsNewerRunsInTheSamePlace) {
   const CompareInput after = SampleInput({.layers = 2, .micro_batches = 2, .steps = 2});
   Open(before);
   screen_->state().viewport = {1e6, 2e6};
-  desktop_->SetInput(std::make_unique<const CompareInput>(after), ui::FactsOf(after));
+  desktop_->session.SetInput(std::make_unique<const CompareInput>(after), ui::FactsOf(after));
   Frame();
   EXPECT_THAT(screen_->Chips(), Contains(HasSubstr("of 2")));
   EXPECT_EQ(state().viewport, (ui::Viewport{1e6, 2e6}));
@@ -266,7 +266,7 @@ TEST_F(Screen, DrawsTheSamePixelsEachTime) {
   const ui::Image first = Pixels();
   Open(input);
   EXPECT_EQ(Pixels().pixels, first.pixels);
-  // Also after having been elsewhere.
+  // Also after the view was elsewhere.
   Wheel(3.0F);
   Type('f');
   ImGui::GetIO().MousePos = {-std::numeric_limits<float>::max(),
@@ -286,7 +286,7 @@ TEST_F(Screen, ColoursAnOpThatTookLongerRed) {
     const auto y = static_cast<std::size_t>((error.y0 + error.y1) / 2);
     return image.pixels[y * static_cast<std::size_t>(image.width) + x];
   };
-  // 80 of 180 and of 100: beyond the error at which the colour is at full strength.
+  // 80 of 180 and of 100: beyond the error that is drawn at full strength.
   EXPECT_EQ(pixel(100.0), ui::DarkTheme().more);
   EXPECT_EQ(pixel(190.0), ui::DarkTheme().less);
 }

@@ -1,5 +1,5 @@
-// Runs of which little or nothing was stored, in every view: a sentence or a picture, and numbers
-// that are numbers.
+// Runs with little or no stored data, in every view: each shows a message or a picture, and no
+// label holds "nan" or "inf".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
@@ -10,12 +10,12 @@
 
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
-#include "ui/view/view_table.h"
+#include "ui/view/screens/view_table.h"
 
 namespace foretrain {
 namespace {
 
-// Two ranks with steps `first` to `last`, each 400 ns after the other.
+// Two ranks with steps `first` to `last`, each starting 400 ns after the previous one.
 RunView RunOfSteps(std::int32_t first, std::int32_t last) {
   std::vector<Span> spans;
   for (std::int32_t step = first; step <= last; ++step) {
@@ -35,15 +35,15 @@ RunView WithoutWindows(RunView run) {
 struct SparseCase {
   const char* name;
   CompareInput input;
-  const char* compare;  // what the compare view says of it
-  const char* time;     // and what the time view says; empty: shows it
+  const char* compare;  // message of the compare view
+  const char* time;     // message of the time view; empty if it shows the run
   const char* memory = "";
   const char* ranks = "";
 };
 
 class SparseRuns : public HeadlessFrames {
  protected:
-  // Draws all views with mouse and keys in them, and expects of each that it says something.
+  // Draws all views with mouse and key input, and expects that each shows something.
   void ExpectSenseEverywhere(const SparseCase& of) {
     OpenDesktop(of.input);
     for (const ui::ViewEntry& entry : ui::ViewTable()) {

@@ -1,4 +1,4 @@
-#include "ui/view/stroke.h"
+#include "ui/view/lanes/stroke.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Where the time goes, clicked through without a display.
-#include "ui/view/time_screen.h"
+// The time view, used without a display.
+#include "ui/view/screens/time_screen.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,17 +36,17 @@ TEST_F(TimeView, LeadsFromPredictedToMeasuredAndListsOps) {
 
 TEST_F(TimeView, FiltersByAnOpAndGoesToCompare) {
   Show(TwoRanks());
-  EXPECT_FALSE(whole_->state().op_filter.has_value());
+  EXPECT_FALSE(whole_->state().selection.op_filter().has_value());
   ClickOn("mlp  forward");
   Frame();
-  ASSERT_TRUE(whole_->state().op_filter.has_value());
-  EXPECT_EQ(whole_->state().op_filter->op, "mlp");
-  EXPECT_EQ(whole_->state().op_filter->pass, Pass::kForward);
-  EXPECT_EQ(whole_->state().op_filter->op_class, OpClass::kGemm);
+  ASSERT_TRUE(whole_->state().selection.op_filter().has_value());
+  EXPECT_EQ(whole_->state().selection.op_filter()->op, "mlp");
+  EXPECT_EQ(whole_->state().selection.op_filter()->pass, Pass::kForward);
+  EXPECT_EQ(whole_->state().selection.op_filter()->op_class, OpClass::kGemm);
   ClickOn("Show in Compare");
   Frame();
   EXPECT_EQ(whole_->view(), "compare");
-  EXPECT_TRUE(whole_->state().op_filter.has_value());
+  EXPECT_TRUE(whole_->state().selection.op_filter().has_value());
 }
 
 TEST_F(TimeView, SortsByAHeader) {
@@ -55,7 +55,7 @@ TEST_F(TimeView, SortsByAHeader) {
   ASSERT_EQ(screen.groups().groups.size(), 2U);
   const float send = MiddleOf("send  forward").y;
   EXPECT_LT(send, MiddleOf("mlp  forward").y);
-  ClickOn("op");  // by name, rising
+  ClickOn("op");  // by name, ascending
   Frame();
   EXPECT_GT(MiddleOf("send  forward").y, MiddleOf("mlp  forward").y);
 }
@@ -89,7 +89,7 @@ TEST_F(TimeView, SaysWhereThereIsNothing) {
 
 TEST_F(TimeView, ShowsCausesOnceTheyAreKnown) {
   Show(TwoRanks());
-  whole_->state().explain = [](const StoreRequest&, std::int32_t) -> Result<Explanation> {
+  whole_->state().services.explain = [](const StoreRequest&, std::int32_t) -> Result<Explanation> {
     Explanation explanation;
     explanation.attribution = Attribution{
         .predicted_s = 200e-9, .measured_s = 240e-9, .shares = {{GapClass::kGemm, 30e-9, 0.0}}};
@@ -108,7 +108,7 @@ TEST_F(TimeView, ShowsCausesOnceTheyAreKnown) {
 
 TEST_F(TimeView, SaysWhyThereAreNoCauses) {
   Show(TwoRanks());
-  whole_->state().explain = [](const StoreRequest&, std::int32_t) -> Result<Explanation> {
+  whole_->state().services.explain = [](const StoreRequest&, std::int32_t) -> Result<Explanation> {
     return Fail(ErrorCode::kUnsupported, "this plan cannot be compiled");
   };
   Frame();

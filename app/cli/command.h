@@ -1,0 +1,53 @@
+// The interface of a subcommand. Each has one small file in app/commands/.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/cli/arguments.h"
+#include "base/result.h"
+
+namespace foretrain {
+
+// How a command ends: 0 done, 1 the answer is no, 2 bad input, 3 a fault while running, 130 and 143
+// stopped by a signal.
+enum class Exit : int {
+  kDone = 0,
+  kNo = 1,
+  kBadInput = 2,
+  kFault = 3,
+  kInterrupted = 130,
+  kTerminated = 143
+};
+
+// The exit code that an error ends in.
+Exit ExitOf(ErrorCode code);
+
+// The exit code of work that the signal of StopSignal() has ended.
+Exit ExitOfSignal(int signal);
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string_view Name() const = 0;
+  virtual std::string_view Summary() const = 0;  // one line for `foretrain --help`
+  virtual void Declare(Arguments& arguments) = 0;
+  // Runs with the option values in the variables that Declare named. An Error is printed on stderr,
+  // and with --json also on stdout as {"schema":1,"error":...}.
+  virtual Result<Exit> Run() = 0;
+  bool json() const { return json_; }
+
+ protected:
+  // Every command takes --json.
+  void DeclareJson(Arguments& arguments);
+  bool json_ = false;
+};
+
+using CommandList = std::vector<std::unique_ptr<Command>>;
+
+// All commands in the order of the help text; app/commands.cc is the list.
+CommandList AllCommands();
+
+}  // namespace foretrain

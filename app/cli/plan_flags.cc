@@ -1,0 +1,224 @@
+#include "app/cli/plan_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/io/file_system.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "sim/config/plan/plan_fields.h"
+#include "sim/config/plan/plan_json.h"
+#include "sim/config/plan/plan_values.h"
+#include "sim/search/space/default_space.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMaxSpecBytes = 16 * kMiB;
+constexpr int kFillingMicroBatches = 4;  // micro-batches a stage that keep a pipeline busy
+
+// Sets the plan's fields to the options that were given.
+Result<void> LayGiven(const PlanFlags& flags, Plan& plan) {
+  for (const PlanField& field : PlanFields()) {
+    if (flags.Given(field.name)) FT_TRY(SetPlanField(field, flags.Text(field.name), plan));
+  }
+  return {};
+}
+
+// Bounded: a file above kMaxSpecBytes is refused before it is parsed.
+Result<Plan> ReadPlanFile(const std::string& file) {
+  PosixFileSystem files;
+  FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxSpecBytes));
+  return PlanFromJson(text, file);
+}
+
+// Leaves to the search the preset's degrees and the options that it offers several values for.
+void ChooseAsPreset(const Preset& preset, const PlanFlags& flags,
+                    const std::vector<std::int64_t>& degrees, SearchSpace& space) {
+  // A field that the preset does not name keeps its default.
+  std::erase_if(space.choices, [](const SearchChoice& choice) {
+    return choice.field->name != "micro_batch" && choice.field->name != "recompute";
+  });
+  for (const std::string_view axis : {"dp", "cp", "tp", "pp"}) {
+    space.Choose(axis, preset.Has(PlanFieldOf(axis)) ? degrees : std::vector<std::int64_t>{1});
+  }
+  const Plan standard;
+  for (const std::string_view field : {"schedule", "zero_stage"}) {
+    space.Choose(field, {PlanFieldOf(field).get(standard)});
+  }
+  for (const PresetOption& option : preset.options) {
+    const PlanField& field = *option.field;
+    if (field.get == nullptr) {
+      CopyField(field, preset.plan, space.base);
+      continue;
+    }
+    // The preset's own value comes first, then the values that the system also allows.
+    std::vector<std::int64_t> values = {field.get(preset.plan)};
+    values.insert(values.end(), option.also.begin(), option.also.end());
+    space.Choose(field.name, std::move(values));
+  }
+  space.complete = [preset, given = flags.GivenFields()](Plan& plan) {
+    DropUnmetOptions(preset, given, plan);
+    ApplyFormats(preset, given, plan);
+  };
+}
+
+// The smallest batch that keeps every stage busy with the largest micro-batch.
+std::int64_t FillingBatch(std::int64_t dp, std::int64_t pp, std::int64_t micro_batch) {
+  return dp * micro_batch * (pp > 1 ? kFillingMicroBatches * pp : 1);
+}
+
+}  // namespace
+
+PlanFlags::PlanFlags() : texts(PlanFields().size(), "auto") {}
+
+std::size_t PlanFlags::IndexOf(std::string_view field) {
+  return static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data());
+}
+
+std::vector<const PlanField*> PlanFlags::GivenFields() const {
+  std::vector<const PlanField*> given;
+  for (const PlanField& field : PlanFields()) {
+    if (Given(field.name)) given.push_back(&field);
+  }
+  return given;
+}
+
+// A plan file fixes every option, so a preset in addition could only contradict it.
+Result<std::optional<Preset>> PlanFlags::ResolvePreset() const {
+  if (preset.empty()) return std::nullopt;
+  if (!plan_file.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--preset " + Printable(preset) + " with --plan " + Printable(plan_file) +
+                    ": a plan file holds every option; give one of the two");
+  }
+  FT_ASSIGN(const std::vector<Preset> presets, BuiltInPresets());
+  FT_ASSIGN(Preset found, FindPreset(presets, preset));
+  // With --tp-tiles the program itself overlaps, so the preset's own overlap must not count twice.
+  if (Given("tp_tiles")) found.system.tp_overlap = 0;
+  return found;
+}
+
+// Generates an option for each plan field, so that a field cannot exist without one. "auto" stands
+// for "not given".
+void PlanFlags::Declare(Arguments& arguments) {
+  arguments.Section("Plan");
+  arguments.Option("--plan", plan_file, "FILE", "Plan file; other options override it");
+  arguments.Option("--preset", preset, "NAME",
+                   "Train as a known system does (`foretrain presets`); other options override it");
+  const auto fields = PlanFields();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string options(fields[i].options);
+    std::string help(fields[i].help);
+    if (fields[i].type == PlanFieldType::kFlag) {
+      arguments.Switch(options, texts[i], help);
+    } else {
+      arguments.Option(options, texts[i], std::string(fields[i].value_name), help);
+    }
+  }
+}
+
+// Starts from the default space, narrows it to the preset's options, then to the values that were
+// given. Fields that follow from others are set by `complete` at each plan of the search.
+Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
+                              const ClusterSpec& cluster) {
+  const int ranks = cluster.Devices();
+  std::vector<std::int64_t> divisors;
+  for (int d = 1; d <= ranks; ++d) {
+    if (ranks % d == 0) divisors.push_back(d);
+  }
+  Plan base;
+  if (!flags.plan_file.empty()) {
+    FT_ASSIGN(base, ReadPlanFile(flags.plan_file));
+  }
+  if (flags.plan_file.empty()) base.precision = DefaultPrecision(cluster);
+  base.sequence = DefaultSequence(model);
+  if (flags.Given("sequence")) {
+    FT_TRY(SetPlanField(PlanFieldOf("sequence"), flags.Text("sequence"), base));
+  }
+  // Every plan of the search trains the same batch.
+  base.global_batch = DefaultBatch(ranks, base.sequence);
+  SearchSpace out = DefaultSpace(model, cluster, ranks, base);
+  FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
+  if (preset) {
+    ChooseAsPreset(*preset, flags, divisors, out);
+    if (!cluster.is_cpu) {
+      out.complete = [complete = out.complete, preset = *preset,
+                      given = flags.GivenFields()](Plan& plan) {
+        complete(plan);
+        ApplyKernels(preset, given, plan);
+      };
+    }
+  }
+  for (const PlanField& field : PlanFields()) {
+    const std::string& text = flags.Text(field.name);
+    if (text == "auto") continue;
+    // Every plan of a search trains the same batch of the same samples.
+    const bool one = field.name == "sequence" || field.name == "global_batch";
+    if (one || field.number != nullptr || field.list != nullptr) {
+      FT_TRY(SetPlanField(field, text, out.base));
+    } else {
+      FT_ASSIGN(std::vector<std::int64_t> values, ParsePlanValues(field, text));
+      out.Choose(field.name, std::move(values));
+    }
+  }
+  return out;
+}
+
+// Later sources override earlier ones: defaults, plan file, options, preset. The preset leaves
+// given options alone. Open degrees come last, because they depend on all the others.
+Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
+  Plan plan;
+  const bool from_file = !flags.plan_file.empty();
+  if (from_file) {
+    FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
+  }
+  FT_TRY(LayGiven(flags, plan));
+  FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
+  if (preset) {
+    const std::vector<const PlanField*> given = flags.GivenFields();
+    SpreadRanks(*preset, model, ranks, given, plan);
+    ApplyPreset(*preset, given, plan);
+    ApplyFormats(*preset, given, plan);
+  }
+  if (!from_file) {
+    if (!preset && !flags.Given("dp")) {
+      const std::int64_t split = std::int64_t{plan.cp} * plan.tp * plan.pp;
+      // dp takes the ranks that cp, tp and pp leave. A product of 0 or above the ranks is left to
+      // ValidatePlan, which names the field.
+      plan.dp =
+          static_cast<int>(std::max<std::int64_t>(1, ranks / std::max<std::int64_t>(1, split)));
+    }
+    if (!flags.Given("sequence")) plan.sequence = DefaultSequence(model);
+    if (!flags.Given("micro_batch")) plan.micro_batch = 1;
+    if (!flags.Given("global_batch")) {
+      // ValidatePlan refuses a micro-batch of 0 and names it.
+      plan.global_batch =
+          FillingBatch(plan.dp, plan.pp, std::max<std::int64_t>(1, plan.micro_batch));
+    }
+  }
+  FT_TRY(ValidatePlan(plan, model));
+  return plan;
+}
+
+// The shortest command line that gives this plan again: fields at their default are left out.
+std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
+  std::string text = "--model " + model.model;
+  const auto add = [&](const char* option, std::int64_t value) {
+    if (value != 0) text += std::string(" ") + option + " " + std::to_string(value);
+  };
+  add("--layers", model.layers);
+  add("--hidden", model.hidden);
+  add("--heads", model.heads);
+  for (const PlanField& field : PlanFields()) {
+    // dp is always written: left out, it takes all remaining ranks.
+    if (HasDefault(field, plan) && field.name != "dp") continue;
+    text.append(" ").append(FirstOption(field));
+    if (field.type != PlanFieldType::kFlag) text += " " + TextOf(field, plan);
+  }
+  return text;
+}
+
+}  // namespace foretrain

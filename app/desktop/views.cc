@@ -1,0 +1,47 @@
+#include "app/desktop/views.h"
+
+#include <string>
+#include <utility>
+
+#include "sim/cost/network/communication_groups.h"
+#include "ui/stored_run.h"
+
+namespace foretrain {
+
+// Metrics use the rates and the plan that are stored with the run, not those of this machine.
+Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
+  if (run.info.kind == RunKind::kImported) return RunViewOf(std::move(run));  // without specs
+  FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
+  // A forecast shows its last, steady step; a measured run all but its first.
+  const bool forecast = run.info.kind == RunKind::kPredicted;
+  const int steps = run.info.last_step.value_or(0);
+  const RunId id = run.info.id;
+  const int warmup = forecast ? steps : WarmupSteps(run.timeline);
+  RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  view.groups = CommunicationGroupsOf(stored.plan);
+  view.model = stored.context.model.name;
+  view.label =
+      "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
+  return view;
+}
+
+// An imported trace has no plan of its own, so its metrics use the forecast's options where there
+// is one.
+Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
+  CompareInput input;
+  if (pair.predicted) {
+    FT_ASSIGN(input.predicted, ViewOf(reader, *std::move(pair.predicted)));
+  }
+  if (pair.measured && pair.measured->info.kind == RunKind::kImported) {
+    // A trace that is compared with a forecast counts as a run of the forecast's plan.
+    std::optional<MetricOptions> options;
+    if (input.predicted) options = input.predicted->metrics;
+    if (options) options->warmup_steps = 0;
+    input.measured = RunViewOf(*std::move(pair.measured), options);
+  } else if (pair.measured) {
+    FT_ASSIGN(input.measured, ViewOf(reader, *std::move(pair.measured)));
+  }
+  return input;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,313 @@
+#include "app/report/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "app/report/report.h"
+#include "base/json/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kDay = 86400;
+constexpr std::size_t kShown = 10;  // plans of the table, apart from the Pareto front
+constexpr int kMaxTiedShown = 3;
+
+double TokensOfStep(const PlanReport& report) {
+  return static_cast<double>(report.space->base.global_batch * report.space->base.sequence);
+}
+double TokensPerSecond(const PlanReport& report, double step_s) {
+  return TokensOfStep(report) / step_s;
+}
+// Model FLOPs of a step over the peak of all devices.
+double MfuOf(const PlanReport& report, const RankedPlan& plan) {
+  const MetricOptions options = MetricOptionsFor(*report.context, plan.plan, 0);
+  return options.model_flops_per_step / plan.step_s / options.peak_flop_per_s;
+}
+
+// "tied": its interval reaches down to the best plan's step. The best plan itself has no such mark.
+std::string MarksOf(const RankedPlan& plan, bool best) {
+  std::string marks = plan.pareto ? "pareto" : "";
+  if (plan.tied && !best) marks += marks.empty() ? "tied" : ", tied";
+  return marks;
+}
+
+// Shows the fastest plans and the Pareto front, and counts the others.
+std::string PlansText(const PlanReport& report) {
+  Table table({{"plan"},
+               {"step", Align::kRight},
+               {"low", Align::kRight},
+               {"high", Align::kRight},
+               {"tokens/s", Align::kRight},
+               {"MFU", Align::kRight},
+               {"device memory", Align::kRight},
+               {""}});
+  const std::vector<RankedPlan>& plans = report.result.plans;
+  std::size_t left_out = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const RankedPlan& plan = plans[i];
+    // A plan of the front is always shown: it is the smallest for its speed.
+    if (i >= kShown && !plan.pareto) {
+      ++left_out;
+      continue;
+    }
+    table.AddRow({Describe(plan.plan), FormatSeconds(plan.step_s), FormatSeconds(plan.low_s),
+                  FormatSeconds(plan.high_s), FormatSi(TokensPerSecond(report, plan.step_s), ""),
+                  fmt::format("{:.1f} %", 100 * MfuOf(report, plan)),
+                  FormatBytes(plan.device.Total()), MarksOf(plan, i == 0)});
+  }
+  std::string text = table.Text();
+  if (left_out > 0) {
+    text +=
+        fmt::format("{} slower ones that are no smaller are left out; --json has all\n", left_out);
+  }
+  return text;
+}
+
+// Why plans were dropped, the most frequent reason first.
+std::string DroppedText(const SearchResult& result) {
+  if (result.rejected.empty()) return "";
+  std::vector<Rejection> sorted = result.rejected;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Rejection& a, const Rejection& b) { return a.count > b.count; });
+  Table table({{"dropped", Align::kRight}, {"because a plan"}});
+  std::string examples;
+  for (const Rejection& rejection : sorted) {
+    table.AddRow({FormatCount(rejection.count), rejection.reason});
+    if (!rejection.example.empty()) examples += "  e.g. " + rejection.example + "\n";
+  }
+  return "\n" + table.Text(2) + examples;
+}
+
+// The plans whose intervals overlap, with the part of the step that each depends on most.
+std::string BetsText(const PlanReport& report) {
+  std::string text;
+  int shown = 0;
+  for (const RankedPlan& plan : report.result.plans) {
+    if (plan.depends_most_on.empty() || ++shown > kMaxTiedShown) continue;
+    text += "  " + Describe(plan.plan) + "\n    depends most on " + plan.depends_most_on + "\n";
+  }
+  // One plan alone is no choice.
+  if (shown < 2) return "";
+  return "\nThe forecast cannot tell these plans apart. Try them; each depends most on another "
+         "part:\n" +
+         text;
+}
+
+// Uses the closed form alone: it compares counts of devices, where errors of all counts go the same
+// way.
+std::string CountsText(const PlanReport& report) {
+  if (report.counts.empty()) return "";
+  const TrainingGoal& goal = report.goal;
+  Table table({{"devices", Align::kRight},
+               {"best plan"},
+               {"step", Align::kRight},
+               {"tokens/s", Align::kRight},
+               {"memory", Align::kRight},
+               {"days", Align::kRight},
+               {"cost", Align::kRight},
+               {""}});
+  for (const DeviceCount& count : report.counts) {
+    if (!count.best) {
+      table.AddRow({std::to_string(count.devices), "nothing fits"});
+      continue;
+    }
+    const double rate = TokensPerSecond(report, count.best->estimate.step_s);
+    const TrainingCost cost = CostOfTraining(goal.tokens, rate, count.devices, goal.price);
+    const bool late = goal.deadline_s > 0 && cost.seconds > goal.deadline_s;
+    table.AddRow({std::to_string(count.devices), Describe(count.best->plan),
+                  FormatSeconds(count.best->estimate.step_s), FormatSi(rate, ""),
+                  FormatBytes(count.best->estimate.memory_bytes),
+                  goal.tokens > 0 ? fmt::format("{:.1f}", cost.seconds / kDay) : "",
+                  goal.tokens > 0 && goal.price > 0 ? FormatSi(cost.money, "") : "",
+                  late           ? "too late"
+                  : count.pareto ? "pareto"
+                                 : ""});
+  }
+  return "\nOther numbers of devices, by closed form:\n" + table.Text();
+}
+
+// Days and cost with the best plan. With a deadline also the first number of devices of the list
+// that meets it.
+std::string GoalText(const PlanReport& report) {
+  const TrainingGoal& goal = report.goal;
+  if (goal.tokens <= 0) return "";
+  const RankedPlan& best = report.result.plans.front();
+  const int devices = best.plan.World();
+  const TrainingCost cost =
+      CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s), devices, goal.price);
+  std::string text = fmt::format("\n{} tokens on {} devices: {:.1f} days",
+                                 FormatSi(goal.tokens, ""), devices, cost.seconds / kDay);
+  if (goal.price > 0) {
+    text += fmt::format(", {} at {} a device and hour", FormatSi(cost.money, ""), goal.price);
+  }
+  text += "\n";
+  if (goal.deadline_s <= 0) return text;
+  for (const DeviceCount& count : report.counts) {
+    if (!count.best) continue;
+    const TrainingCost other =
+        CostOfTraining(goal.tokens, TokensPerSecond(report, count.best->estimate.step_s),
+                       count.devices, goal.price);
+    if (other.seconds > goal.deadline_s) continue;
+    return text + fmt::format("within {:.1f} days: {} devices do ({:.1f} days)\n",
+                              goal.deadline_s / kDay, count.devices, other.seconds / kDay);
+  }
+  return text + fmt::format("within {:.1f} days: none of these numbers of devices does\n",
+                            goal.deadline_s / kDay);
+}
+
+// Changes each rate of the machine by itself and shows how the step time follows.
+std::string SensitivityText(const PlanReport& report) {
+  if (report.sensitivity.empty()) return "";
+  Table table({{"rate"},
+               {"10 % more", Align::kRight},
+               {"10 % less", Align::kRight},
+               {"twice", Align::kRight}});
+  for (const Sensitivity& one : report.sensitivity) {
+    table.AddRow({std::string(Name(one.resource)), fmt::format("{:+.1f} %", 100 * one.faster),
+                  fmt::format("{:+.1f} %", 100 * one.slower),
+                  fmt::format("{:+.1f} %", 100 * one.twice)});
+  }
+  return "\nStep time of the best plan with other rates, by closed form:\n" + table.Text();
+}
+
+// Both estimates of the step: simulated and closed form.
+void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json) {
+  const StepParts& parts = plan.estimate.parts;
+  json.BeginObject().Field("plan", Describe(plan.plan));
+  json.Field("dp", plan.plan.dp).Field("cp", plan.plan.cp).Field("tp", plan.plan.tp);
+  json.Field("pp", plan.plan.pp).Field("ep", plan.plan.ep).Field("vpp", plan.plan.vpp);
+  json.Field("micro_batch", plan.plan.micro_batch);
+  json.Field("schedule", Name(plan.plan.schedule)).Field("zero", plan.plan.zero_stage);
+  json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
+  json.Field("low", plan.low_s).Field("high", plan.high_s);
+  json.Field("closed_form_s", plan.estimate.step_s);
+  json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s))
+      .Field("mfu", MfuOf(report, plan));
+  json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
+  json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
+  json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
+  json.Field("pareto", plan.pareto).Field("tied", plan.tied).Field("bet", plan.depends_most_on);
+  json.Name("parts_s").BeginObject().Field("compute", parts.compute_s);
+  json.Field("communication", parts.communication_s).Field("bubble", parts.bubble_s);
+  json.Field("gradient_sums", parts.sums_s).Field("update", parts.update_s).EndObject();
+  json.EndObject();
+}
+
+// Cost and time of the training need --tokens.
+void CountsJson(const PlanReport& report, JsonWriter& json) {
+  const TrainingGoal& goal = report.goal;
+  json.Name("device_counts").BeginArray();
+  for (const DeviceCount& count : report.counts) {
+    json.BeginObject().Field("devices", count.devices).Field("fits", count.best.has_value());
+    if (count.best) {
+      const double rate = TokensPerSecond(report, count.best->estimate.step_s);
+      const TrainingCost cost = CostOfTraining(goal.tokens, rate, count.devices, goal.price);
+      json.Field("plan", Describe(count.best->plan));
+      json.Field("step_time_s", count.best->estimate.step_s).Field("tokens_per_s", rate);
+      json.Field("device_memory_gib", GibFromBytes(count.best->estimate.memory_bytes));
+      json.Field("pareto", count.pareto);
+      if (goal.tokens > 0) json.Field("training_s", cost.seconds).Field("cost", cost.money);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+// A number and the suffix after it.
+Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option,
+                                                       const std::string& text) {
+  const std::size_t end = text.find_first_not_of("0123456789.eE+");
+  FT_ASSIGN(const double number,
+            ParseNumber(option, end == 0 ? text : text.substr(0, end), 0, 1e30));
+  return std::pair{number, end == std::string::npos ? std::string() : text.substr(end)};
+}
+
+}  // namespace
+
+// From the answer to its reasons: plans, bound on the optimum, dropped plans, other device counts.
+// Ends in the command to run.
+std::string PlanReportText(const PlanReport& report, const std::string& command) {
+  const ForecastContext& context = *report.context;
+  const SearchResult& result = report.result;
+  std::string text =
+      fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n", context.model.name,
+                  context.cluster.name, report.space->base.global_batch,
+                  report.space->base.sequence, context.profile_origin);
+  text += PlansText(report) + BetsText(report);
+  text += fmt::format(
+      "\n{} plans compared, {} dropped, in {}\nno plan takes less than {}: the best is within "
+      "{:.1f} % of that\n",
+      FormatCount(result.evaluated), FormatCount(result.pruned), FormatSeconds(report.seconds),
+      FormatSeconds(result.bound_s), 100 * result.gap);
+  text += DroppedText(result) + GoalText(report) + CountsText(report) + SensitivityText(report);
+  if (!context.cluster.assumptions.empty()) {
+    text += "assumed: " + context.cluster.assumptions + "\n";
+  }
+  return text + "\n" + command + "\n";
+}
+
+// All plans that were found, also those that the table leaves out.
+std::string PlanReportJson(const PlanReport& report, const std::string& command) {
+  const SearchResult& result = report.result;
+  JsonWriter json;
+  json.BeginObject().Field("schema", 1).Field("evaluated", result.evaluated);
+  json.Field("pruned", result.pruned).Field("seconds", report.seconds);
+  json.Field("bound_s", result.bound_s).Field("optimality_gap", result.gap);
+  json.Field("command", command);
+  json.Name("plans").BeginArray();
+  for (const RankedPlan& plan : result.plans) PlanJson(report, plan, json);
+  json.EndArray().Name("rejected").BeginObject();
+  for (const Rejection& rejection : result.rejected) json.Field(rejection.reason, rejection.count);
+  json.EndObject();
+  if (!report.counts.empty()) CountsJson(report, json);
+  if (report.goal.tokens > 0) {
+    const RankedPlan& best = result.plans.front();
+    const TrainingCost cost =
+        CostOfTraining(report.goal.tokens, TokensPerSecond(report, best.step_s), best.plan.World(),
+                       report.goal.price);
+    json.Name("training").BeginObject().Field("seconds", cost.seconds);
+    json.Field("cost", cost.money).EndObject();
+  }
+  if (!report.sensitivity.empty()) {
+    json.Name("sensitivity").BeginObject();
+    for (const Sensitivity& one : report.sensitivity) {
+      json.Name(Name(one.resource)).BeginObject().Field("faster_10", one.faster);
+      json.Field("slower_10", one.slower).Field("twice", one.twice).EndObject();
+    }
+    json.EndObject();
+  }
+  return json.EndObject().Take();
+}
+
+// Errors: kInvalidArgument for 0 or an unknown suffix.
+Result<double> ParseTokens(const std::string& option, const std::string& text) {
+  FT_ASSIGN(const auto parsed, ParseWithSuffix(option, text));
+  const auto& [number, suffix] = parsed;
+  for (const auto& [name, factor] :
+       {std::pair{"", 1.0}, std::pair{"k", 1e3}, std::pair{"M", 1e6}, std::pair{"B", 1e9},
+        std::pair{"G", 1e9}, std::pair{"T", 1e12}}) {
+    if (suffix == name && number > 0) return number * factor;
+  }
+  return Fail(ErrorCode::kInvalidArgument, option + ": \"" + Printable(text) +
+                                               "\" is no number of tokens; write e.g. 300B or 15T");
+}
+
+// Days and hours alone: a training takes no minutes.
+Result<double> ParseDuration(const std::string& option, const std::string& text) {
+  FT_ASSIGN(const auto parsed, ParseWithSuffix(option, text));
+  const auto& [number, suffix] = parsed;
+  for (const auto& [name, factor] : {std::pair{"d", kDay}, std::pair{"h", 3600.0}}) {
+    if (suffix == name && number > 0) return number * factor;
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              option + ": \"" + Printable(text) + "\" is no time; write e.g. 60d or 36h");
+}
+
+}  // namespace foretrain

@@ -1,0 +1,303 @@
+#include "app/report/validation_report.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr Align kRight = Align::kRight;
+
+// An empty cell, if no row counts towards the score.
+std::string Percent(const Score& score) {
+  return score.count > 0 ? FormatPercent(score.value) : "";
+}
+
+std::string Number(const Score& score) {
+  return score.count > 0 ? fmt::format("{:.3f}", score.value) : "";
+}
+
+// null if no row counts towards the score.
+void WriteScore(JsonWriter& json, std::string_view name, const Score& score) {
+  json.Name(name);
+  score.count > 0 ? json.Number(score.value) : json.Null();
+}
+
+// Counts first, so that a score can be weighed.
+void WriteFamily(JsonWriter& json, const FamilyScore& family) {
+  json.Field("rows", family.rows).Field("predicted", family.predicted);
+  json.Field("refused", family.refused).Field("searched", family.open);
+  json.Field("barred", family.barred);
+  WriteScore(json, "time_mape", family.time_mape);
+  WriteScore(json, "time_max", family.time_max);
+  WriteScore(json, "time_median_abs_log", family.time_median_abs_log);
+  WriteScore(json, "time_bias", family.time_bias);
+  WriteScore(json, "interval_coverage", family.interval_coverage);
+  WriteScore(json, "kendall_tau", family.kendall_tau);
+  WriteScore(json, "memory_mape", family.memory_mape);
+  WriteScore(json, "memory_median", family.memory_median);
+  WriteScore(json, "fits_balanced_accuracy", family.fits_balanced_accuracy);
+}
+
+// A cell of CSV (RFC 4180).
+std::string Cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+void AddFamily(Table& table, const FamilyScore& family, const std::string& name) {
+  table.AddRow({name, std::to_string(family.rows), std::to_string(family.refused),
+                std::to_string(family.open), Number(family.time_median_abs_log),
+                Percent(family.time_mape), Percent(family.time_max), Number(family.time_bias),
+                Percent(family.interval_coverage), Number(family.kendall_tau),
+                Percent(family.memory_mape), Percent(family.memory_median),
+                Percent(family.fits_balanced_accuracy)});
+}
+
+}  // namespace
+
+// "known to": standard deviation of the constant's prior, in units of ln.
+std::string FitText(const ProfileFit& fit) {
+  std::string out = fmt::format(
+      "fitted to {} rows: root of the mean square of ln(forecast / measured) {:.3f}, "
+      "before {:.3f}\n",
+      fit.rows, fit.error_after, fit.error_before);
+  for (std::size_t c = 0; c < kFitConstants; ++c) {
+    out += fmt::format("  {:<20} {:+.3f}, known to {:.2f}\n", FitConstants()[c].name, fit.by[c],
+                       FitConstants()[c].known_to);
+  }
+  return out;
+}
+
+// Computes every score once; the tables and JSON only format them.
+ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
+                                   std::span<const RunPrediction> predictions, std::size_t worst)
+    : runs_(runs),
+      predictions_(predictions),
+      families_(ScoreFamilies(runs, predictions)),
+      all_(ScoreAll(families_)),
+      choices_(ScorePlanChoice(runs, predictions)),
+      fitting_(ScoreFittingChoice(runs, predictions)),
+      repeats_(FindRepeats(runs, predictions)),
+      worst_(WorstRows(runs, predictions, worst)) {}
+
+// One line a family. The last line weighs families equally, so that a family with many rows does
+// not decide it. A family whose plan fields were mostly searched is left out of it.
+std::string ValidationReport::FamilyTable() const {
+  Table table({{"family"},
+               {"rows", kRight},
+               {"refused", kRight},
+               {"searched", kRight},
+               {"time median |ln|", kRight},
+               {"mean", kRight},
+               {"max", kRight},
+               {"bias ln", kRight},
+               {"in interval", kRight},
+               {"tau", kRight},
+               {"memory mean", kRight},
+               {"median", kRight},
+               {"fits", kRight}});
+  for (const FamilyScore& family : families_) {
+    AddFamily(table, family, family.family + (family.barred ? "" : " (searched)"));
+  }
+  table.AddLine();
+  AddFamily(table, all_, "all, each family once");
+  return table.Text() +
+         "\nsearched: rows with a plan field that the source does not state; a family where they "
+         "are most is not in the last line.\n";
+}
+
+// Shows how often the forecast picks the fastest measured plan, and how much slower its pick is.
+std::string ValidationReport::ChoiceTable() const {
+  if (choices_.empty()) return {};
+  Table table({{"choice of plan"},
+               {"groups", kRight},
+               {"fastest found", kRight},
+               {"mean regret", kRight},
+               {"worst", kRight}});
+  for (const PlanChoice& choice : choices_) {
+    table.AddRow({choice.family, std::to_string(choice.groups),
+                  FormatPercent(static_cast<double>(choice.hits) / choice.groups),
+                  FormatPercent(choice.mean_regret), FormatPercent(choice.worst_regret)});
+  }
+  return "\n" + table.Text();
+}
+
+// Shows whether the plans that the forecast calls fastest really fit in memory.
+std::string ValidationReport::FittingTable() const {
+  if (fitting_.empty()) return {};
+  Table table({{"fastest that are said to fit"},
+               {"plans", kRight},
+               {"out of memory", kRight},
+               {"chosen"},
+               {"out of memory", kRight}});
+  for (const FittingChoice& choice : fitting_) {
+    std::vector<std::string> ids;
+    for (const std::size_t row : choice.chosen) ids.push_back(runs_[row].id);
+    table.AddRow({choice.family + " " + choice.model, std::to_string(choice.plans),
+                  std::to_string(choice.out_of_memory), Join(ids, " "),
+                  std::to_string(choice.chosen_out_of_memory)});
+  }
+  return "\n" + table.Text();
+}
+
+// Published plans that were measured more than once: their spread is a floor for any forecast's
+// error.
+std::string ValidationReport::RepeatTable() const {
+  if (repeats_.empty()) return {};
+  Table table({{"plans stated more than once"}, {"spread", kRight}, {"error", kRight}});
+  for (const Repeats& repeats : repeats_) {
+    std::vector<std::string> ids;
+    for (const std::size_t row : repeats.rows) ids.push_back(runs_[row].id);
+    table.AddRow({Join(ids, " "), FormatPercent(repeats.spread), FormatPercent(repeats.error)});
+  }
+  return "\n" + table.Text();
+}
+
+// The rows with the largest errors of the step time, with the forecast's interval.
+std::string ValidationReport::WorstTable() const {
+  if (worst_.empty()) return {};
+  Table table({{"largest errors"},
+               {"plan"},
+               {"forecast", kRight},
+               {"low", kRight},
+               {"high", kRight},
+               {"measured", kRight},
+               {"error", kRight}});
+  for (const std::size_t row : worst_) {
+    const RunPrediction& prediction = predictions_[row];
+    table.AddRow({runs_[row].id, runs_[row].model + " " + foretrain::Describe(prediction.plan),
+                  FormatSeconds(prediction.step_s), FormatSeconds(prediction.interval.low_s),
+                  FormatSeconds(prediction.interval.high_s), FormatSeconds(runs_[row].step_s),
+                  FormatPercent(prediction.step_s / runs_[row].step_s - 1)});
+  }
+  return "\n" + table.Text();
+}
+
+std::string ValidationReport::Refusals() const {
+  std::string out;
+  for (std::size_t row = 0; row < runs_.size(); ++row) {
+    if (predictions_[row].refused.empty()) continue;
+    out += fmt::format("refused {}: {}\n", runs_[row].id, predictions_[row].refused);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
+// Lists the plan fields that a source leaves open and how they were filled, so that no score hides
+// a guess.
+std::string ValidationReport::OpenFields() const {
+  std::string out;
+  std::map<std::string, int> filled;
+  for (std::size_t row = 0; row < runs_.size(); ++row) {
+    const RunPrediction& prediction = predictions_[row];
+    for (const std::string& what : prediction.filled) {
+      ++filled[runs_[row].family + ": " + what];
+    }
+    if (prediction.open.empty() || !prediction.refused.empty()) continue;
+    out +=
+        fmt::format("searched {}: {} chosen among plans that {}: {}\n", runs_[row].id,
+                    Join(prediction.open, ", "), prediction.fits ? "fit" : "all need more memory",
+                    foretrain::Describe(prediction.plan));
+  }
+  // Assumptions are counted by family, because they repeat in most of its rows.
+  for (const auto& [what, count] : filled) {
+    out += fmt::format("filled in {} ({} rows)\n", what, count);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
+std::string ValidationReport::Text() const {
+  return FamilyTable() + ChoiceTable() + FittingTable() + RepeatTable() + WorstTable() +
+         OpenFields() + Refusals();
+}
+
+// Rows with large errors, and rows that needed guesses.
+void ValidationReport::WriteRows(JsonWriter& json) const {
+  json.Name("worst").BeginArray();
+  for (const std::size_t row : worst_) {
+    json.BeginObject().Field("id", runs_[row].id).Field("measured_s", runs_[row].step_s);
+    json.Field("predicted_s", predictions_[row].step_s);
+    json.Field("low_s", predictions_[row].interval.low_s);
+    json.Field("high_s", predictions_[row].interval.high_s).EndObject();
+  }
+  json.EndArray().Name("filled").BeginArray();
+  for (std::size_t row = 0; row < runs_.size(); ++row) {
+    const RunPrediction& prediction = predictions_[row];
+    if (prediction.open.empty() && prediction.filled.empty()) continue;
+    json.BeginObject().Field("id", runs_[row].id).Name("searched").BeginArray();
+    for (const std::string& field : prediction.open) json.String(field);
+    json.EndArray().Name("assumed").BeginArray();
+    for (const std::string& what : prediction.filled) json.String(what);
+    json.EndArray().Field("plan", foretrain::Describe(prediction.plan)).EndObject();
+  }
+  json.EndArray();
+}
+
+// The same scores as the text. A score without rows is null.
+std::string ValidationReport::Json() const {
+  JsonWriter json;
+  json.BeginObject().Field("schema", 1).Field("rows", all_.rows);
+  json.Field("predicted", all_.predicted).Field("refused", all_.refused);
+  json.Name("summary").BeginObject();
+  WriteFamily(json, all_);
+  json.EndObject().Name("families").BeginObject();
+  for (const FamilyScore& family : families_) {
+    json.Name(family.family).BeginObject();
+    WriteFamily(json, family);
+    json.EndObject();
+  }
+  json.EndObject().Name("plan_choice").BeginObject();
+  for (const PlanChoice& choice : choices_) {
+    json.Name(choice.family).BeginObject().Field("groups", choice.groups);
+    json.Field("top1", static_cast<double>(choice.hits) / choice.groups);
+    json.Field("mean_regret", choice.mean_regret).Field("worst_regret", choice.worst_regret);
+    json.EndObject();
+  }
+  json.EndObject().Name("fitting_choice").BeginArray();
+  for (const FittingChoice& choice : fitting_) {
+    json.BeginObject().Field("family", choice.family).Field("model", choice.model);
+    json.Field("plans", choice.plans).Field("out_of_memory", choice.out_of_memory);
+    json.Name("chosen").BeginArray();
+    for (const std::size_t row : choice.chosen) json.String(runs_[row].id);
+    json.EndArray().Field("chosen_out_of_memory", choice.chosen_out_of_memory).EndObject();
+  }
+  json.EndArray().Name("repeats").BeginArray();
+  for (const Repeats& repeats : repeats_) {
+    json.BeginObject().Name("ids").BeginArray();
+    for (const std::size_t row : repeats.rows) json.String(runs_[row].id);
+    json.EndArray().Field("spread", repeats.spread).Field("error", repeats.error).EndObject();
+  }
+  json.EndArray();
+  WriteRows(json);
+  return json.EndObject().Take();
+}
+
+// One line a row in the order of `runs`. A refused row has its reason and no numbers.
+std::string PredictionsCsv(std::span<const PublishedRun> runs,
+                           std::span<const RunPrediction> predictions) {
+  std::string out = "id,predicted_time_s,predicted_memory_gib,fits,refused_reason,low_s,high_s\n";
+  for (std::size_t row = 0; row < runs.size(); ++row) {
+    const RunPrediction& prediction = predictions[row];
+    // No numbers for a refused row: 0 would count as a forecast.
+    if (!prediction.refused.empty()) {
+      out += fmt::format("{},,,,{},,\n", Cell(runs[row].id), Cell(prediction.refused));
+      continue;
+    }
+    out += fmt::format("{},{:.6g},{:.4f},{},,{:.6g},{:.6g}\n", Cell(runs[row].id),
+                       prediction.step_s, prediction.peak_gib, prediction.fits ? 1 : 0,
+                       prediction.interval.low_s, prediction.interval.high_s);
+  }
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,192 @@
+#include "app/runs/compared_runs.h"
+
+#include <algorithm>
+#include <set>
+
+#include "app/runs/recording_notes.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+int LastStep(const Timeline& timeline) {
+  int last = 0;
+  for (const StepWindow& window : timeline.steps) last = std::max(last, window.step);
+  return last;
+}
+
+int FirstStep(const Timeline& timeline) {
+  int first = timeline.steps.empty() ? 0 : timeline.steps.front().step;
+  for (const StepWindow& window : timeline.steps) first = std::min(first, window.step);
+  return first;
+}
+
+// Ranks with step windows. A rank without any was not recorded.
+std::set<int> RecordedRanks(const Timeline& timeline) {
+  std::set<int> ranks;
+  for (const StepWindow& window : timeline.steps) ranks.insert(window.rank);
+  return ranks;
+}
+
+// Removes the forecast of ranks that were not recorded.
+void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
+  const auto other = [&ranks](const auto& of) { return !ranks.contains(of.rank); };
+  std::erase_if(timeline.spans, other);
+  std::erase_if(timeline.memory, other);
+  std::erase_if(timeline.steps, other);
+}
+
+tl::unexpected<Error> NotAttributed(const std::string& why) {
+  return Fail(ErrorCode::kUnsupported, "gap not attributed: " + why);
+}
+
+// The steps that are held against each other, and how many first steps the metrics leave out.
+struct ComparedSteps {
+  int predicted = 0;
+  int measured = 0;
+  int predicted_left_out = 0;
+  int measured_left_out = 0;
+};
+
+// A forecast stands for its last, steady step; a trace in its place for its median step. A measured
+// run without a `chosen` step stands for its median step after the warm-up.
+Result<ComparedSteps> StepsOf(const ComparedRuns& runs, std::optional<int> chosen) {
+  const Timeline& forecast = runs.predicted.timeline;
+  const Timeline& measured = runs.measured.timeline;
+  ComparedSteps steps;
+  const bool trace = runs.measured.info.kind == RunKind::kImported;
+  steps.measured_left_out = trace ? 0 : WarmupSteps(measured);
+  const auto step =
+      chosen ? chosen : MedianStep(measured, FirstStep(measured) + steps.measured_left_out);
+  if (!step || forecast.steps.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "run " + std::to_string(runs.measured.info.id) +
+                    " has fewer than two complete steps; train for more");
+  }
+  steps.measured = *step;
+  if (runs.predicted.info.kind == RunKind::kImported) {
+    steps.predicted = MedianStep(forecast, FirstStep(forecast)).value();
+  } else {
+    steps.predicted = LastStep(forecast);
+    steps.predicted_left_out = LastStep(forecast) - FirstStep(forecast);
+  }
+  return steps;
+}
+
+// Fills in names, layers, drift and the note on assumed rates.
+void Describe(const std::optional<StoredContext>& stored, ComparedRuns& runs) {
+  ComparisonView& view = runs.view;
+  const bool trace = runs.measured.info.kind == RunKind::kImported;
+  view.title = "run " + std::to_string(runs.measured.info.id) + ": " +
+               (trace || !stored ? runs.measured.info.label : foretrain::Describe(stored->plan));
+  if (runs.predicted.info.kind != RunKind::kPredicted) {
+    view.predicted_name = "run " + std::to_string(runs.predicted.info.id);
+    view.measured_name = "run " + std::to_string(runs.measured.info.id);
+  }
+  if (stored) view.layers = static_cast<int>(stored->context.model.layers);
+  for (const Counter& counter : runs.measured.counters) {
+    if (counter.name == "machine_drift") view.machine_drift = counter.value;
+  }
+  if (stored && stored->context.costs.profile().date.empty()) {
+    view.notes.push_back(
+        "the forecast's rates were assumed, not measured: `foretrain calibrate` measures this "
+        "machine");
+  }
+}
+
+// Adds why the step took another time than its forecast. A failure becomes a note.
+void AddAttribution(const StoreReader& reader, ComparedRuns& runs) {
+  if (runs.HasTrace()) {
+    runs.view.notes.push_back(
+        "a trace has no program: its ops are paired where the other run has the same names, "
+        "classes are of all ops, tokens/s and MFU those of the other's plan, and the gap is not "
+        "attributed");
+    return;
+  }
+  auto gap = AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
+  if (!gap.has_value()) {
+    runs.view.notes.push_back(gap.error().message);
+    return;
+  }
+  runs.attribution = std::make_unique<Attribution>(*std::move(gap));
+  runs.view.attribution = runs.attribution.get();
+}
+
+}  // namespace
+
+// Attribution replays the program with measured work, so it needs the same program, all ranks and
+// all their ops. Each missing condition is told by its own sentence.
+Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& predicted,
+                                  const StoredRun& measured, int step) {
+  if (const auto recorded = RecordedRanks(measured.timeline);
+      static_cast<int>(recorded.size()) < measured.info.world) {
+    return NotAttributed(std::to_string(recorded.size()) + " of " +
+                         std::to_string(measured.info.world) +
+                         " ranks were recorded (--profile-ranks), and these are compared");
+  }
+  if (measured.timeline.spans.empty()) {
+    return NotAttributed("no ops were recorded (--capture off)");
+  }
+  const auto stored = ContextOf(reader, predicted);
+  if (!stored.has_value()) return NotAttributed(stored.error().message);
+  if (predicted.info.program_hash != measured.info.program_hash) {
+    return Fail(ErrorCode::kUnsupported,
+                "the runs have different programs: ops are matched by what they are, and the gap "
+                "is not attributed");
+  }
+  const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
+                                     {.simulate = {.timeline = false}});
+  if (!forecast.has_value()) return NotAttributed(forecast.error().message);
+  if (forecast->program.hash != measured.info.program_hash) {
+    return NotAttributed("this foretrain compiles the plan to another program");
+  }
+  auto gap = AttributeGap(forecast->program, forecast->costs, measured.timeline, step);
+  if (!gap.has_value()) return NotAttributed(gap.error().message);
+  return *std::move(gap);
+}
+
+// The order matters: the forecast is cut to the recorded ranks before ops are joined, or missing
+// ranks would count as errors. Metrics then use the same plan on both sides.
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
+                                 std::optional<int> chosen) {
+  FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
+  if (!pair.predicted || !pair.measured) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "a comparison takes a measured run and its forecast; `foretrain runs` lists the runs, "
+        "--run and --against name two");
+  }
+  ComparedRuns out;
+  out.predicted = *std::move(pair.predicted);
+  out.measured = *std::move(pair.measured);
+  Timeline& forecast = out.predicted.timeline;
+  const Timeline& measured = out.measured.timeline;
+  if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
+  FT_ASSIGN(const ComparedSteps steps, StepsOf(out, chosen));
+  std::optional<StoredContext> stored;  // none: another trace, of no known plan
+  if (out.predicted.info.kind != RunKind::kImported) {
+    FT_ASSIGN(stored, ContextOf(reader, out.predicted));
+  }
+  out.view.join = JoinRuns(forecast, steps.predicted, measured, steps.measured);
+  // Ops of a trace pair only in part, so its classes are summed over all ops.
+  if (out.HasTrace()) {
+    out.view.join.classes = ClassesOfAll(forecast, steps.predicted, measured, steps.measured);
+  }
+  const auto metrics_of = [&](const Timeline& timeline, int left_out) {
+    return ComputeMetrics(timeline, stored
+                                        ? MetricOptionsFor(stored->context, stored->plan, left_out)
+                                        : MetricOptions{.warmup_steps = left_out});
+  };
+  const Metrics predicted_metrics = metrics_of(forecast, steps.predicted_left_out);
+  const Metrics measured_metrics = metrics_of(measured, steps.measured_left_out);
+  out.view.predicted = *predicted_metrics.overall;
+  out.view.measured = *measured_metrics.overall;
+  out.view.predicted_peaks = PeaksOf(predicted_metrics);
+  out.view.measured_peaks = PeaksOf(measured_metrics);
+  out.view.notes = RecordingNotes(out.measured, measured_metrics.coverage);
+  Describe(stored, out);
+  AddAttribution(reader, out);
+  return out;
+}
+
+}  // namespace foretrain

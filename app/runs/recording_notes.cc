@@ -1,0 +1,53 @@
+#include "app/runs/recording_notes.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/units.h"
+#include "traces/metrics/throttling.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kMinShare = 0.01;
+constexpr double kFullCoverage = 0.9995;  // shows as 100.0 %
+
+// "rank 3's GPU was power-capped 41.0 % of the window, at 1.41 GHz instead of 1.98 GHz"
+std::string NoteOf(const Throttling& held) {
+  std::string note = "rank " + std::to_string(held.rank) + "'s GPU was " +
+                     std::string(Describe(held.reason)) + " " + FormatPercent(held.share) +
+                     " of the window";
+  if (held.clock_hz) note += ", at " + FormatSi(*held.clock_hz, "Hz");
+  if (held.clock_hz && held.other_clock_hz) {
+    note += " instead of " + FormatSi(*held.other_clock_hz, "Hz");
+  }
+  return note;
+}
+
+}  // namespace
+
+// Order: lost spans first, then unmatched device time, then throttling, then notes of the run.
+// Throttling counts within the recorded steps only; below kMinShare of them it is left out.
+std::vector<std::string> RecordingNotes(const StoredRun& run, double coverage) {
+  std::vector<std::string> notes;
+  const RecordingTotals& totals = run.info.totals;
+  if (totals.dropped > 0) notes.push_back(std::to_string(totals.dropped) + " spans were dropped");
+  if (totals.invalid > 0) {
+    notes.push_back(std::to_string(totals.invalid) + " spans have no time and are left out");
+  }
+  if (coverage < kFullCoverage) {
+    notes.push_back(FormatPercent(1 - coverage) + " of the device's time is of no known op");
+  }
+  std::int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
+  for (const StepWindow& window : run.timeline.steps) {
+    start_ns = std::min(start_ns, window.start_ns);
+    end_ns = std::max(end_ns, window.end_ns);
+  }
+  for (const Throttling& held : ThrottledRanks(run.counters, start_ns, end_ns)) {
+    if (held.share >= kMinShare) notes.push_back(NoteOf(held));
+  }
+  for (const Note& note : run.notes) notes.push_back(note.text);
+  return notes;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,136 @@
+#include "app/training/run_capture.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "app/runs/stored_runs.h"
+#include "base/json/json.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+// Joins equal problems of several ranks into one note. A problem of all ranks needs no list of
+// ranks.
+Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
+  std::map<std::string, std::vector<int>> who;
+  for (const auto& [rank, report] : reports) {
+    if (!report.problem.empty()) who[report.problem].push_back(rank);
+  }
+  for (const auto& [problem, ranks] : who) {
+    std::string note;
+    for (const int rank : ranks) {
+      note +=
+          (note.empty() ? (ranks.size() > 1 ? "ranks " : "rank ") : ", ") + std::to_string(rank);
+    }
+    FT_TRY(recorder.AddNote(ranks.size() == reports.size() ? problem : note + ": " + problem));
+  }
+  return {};
+}
+
+}  // namespace
+
+// Without `local`, all ranks are in this process. Trouble is printed and not an error: the run is
+// worth more than its recording.
+std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
+                                            const std::vector<LocalRank>& local,
+                                            const RunClock& clock, CaptureLevel level,
+                                            const CaptureWindow& window) {
+  CaptureOptions options;
+  options.level = level;
+  options.window = window;
+  options.ranks.clear();
+  for (const LocalRank& at : local) options.ranks.push_back(at.rank);
+  for (int rank = 0; local.empty() && rank < program.plan.World(); ++rank) {
+    options.ranks.push_back(rank);
+  }
+  options.now = [&clock] { return clock.Now(); };
+  options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
+    const auto name = names.find(NameKey(op));
+    const std::string instruction =
+        Describe(InstructionOf(op), static_cast<int>(program.model.layers));
+    return name == names.end() ? instruction : instruction + ", " + name->second;
+  };
+  auto session = CaptureSession::Open(device, std::move(options));
+  if (session != nullptr && !session->Trouble().empty()) {
+    std::fprintf(stderr, "foretrain: %s\n", session->Trouble().c_str());
+  }
+  return session;
+}
+
+// Monitors each GPU once, for the first rank on it. `nullptr` on the CPU or without NVML.
+std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
+                                         const std::vector<LocalRank>& local, const RunClock& clock,
+                                         std::function<void(std::vector<Counter>)> take) {
+  if (std::string_view(device.name) != "cuda") return nullptr;
+  std::map<int, int> first;  // rank, by device
+  for (const LocalRank& at : local) first.emplace(at.device, at.rank);
+  if (local.empty()) first.emplace(0, 0);
+  std::vector<MonitoredRank> gpus;
+  for (const auto& [number, rank] : first) gpus.push_back({.rank = rank, .device = number});
+  auto monitor = GpuMonitor::Open({}, gpus);
+  if (!monitor.has_value()) {
+    std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
+                 monitor.error().message.c_str());
+    return nullptr;
+  }
+  (*monitor)->Start([&clock] { return clock.Now(); }, std::move(take));
+  return *std::move(monitor);
+}
+
+// Longest kernel first. Ties keep the order of names, so the file does not depend on the order of
+// ranks.
+std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels) {
+  std::vector<std::pair<std::string, KernelTotal>> sorted(kernels.begin(), kernels.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.total_ns > b.second.total_ns;
+  });
+  JsonWriter json;
+  json.BeginObject().Field("schema", 1).Name("kernels").BeginArray();
+  for (const auto& [name, total] : sorted) {
+    json.BeginObject().Field("name", name).Field("calls", total.calls);
+    json.Field("total_s", SecondsFromNs(total.total_ns)).EndObject();
+  }
+  return json.EndArray().EndObject().Take();
+}
+
+// Stores what each rank lost, how well its clock was known, and the kernels of all ranks together.
+// Without records of the device there are no metrics of it.
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) {
+  FT_TRY(AddProblems(recorder, reports));
+  ActivityCounts counts;
+  std::map<std::string, KernelTotal> kernels;
+  bool records = false;
+  for (const auto& [rank, report] : reports) {
+    FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
+                               .invalid = report.counts.invalid,
+                               .overhead_ns = report.counts.overhead_ns,
+                               .clock_error_ns = report.clock_error_ns}));
+    for (const ClockSample& sample : report.clocks) {
+      FT_TRY(recorder.AddClock({rank, sample.host_ns, sample.device_ns, sample.width_ns}));
+    }
+    records = records || report.records;
+    counts.Add(report.counts);
+    for (const auto& [name, total] : report.kernels) {
+      kernels[name].calls += total.calls;
+      kernels[name].total_ns += total.total_ns;
+    }
+  }
+  if (!records) return {};
+  const std::vector<MetricValue> figures = {
+      {.name = "device_records", .value = static_cast<double>(counts.records)},
+      {.name = "device_records_without_op", .value = static_cast<double>(counts.unknown)},
+      {.name = "device_s", .value = SecondsFromNs(counts.device_ns)},
+      {.name = "launches", .value = static_cast<double>(counts.launches)},
+      {.name = "launch_s", .value = SecondsFromNs(counts.launch_ns)},
+      {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
+      {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
+  FT_TRY(recorder.AddMetrics(figures));
+  return recorder.Attach("kernels", KernelsJson(kernels));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,181 @@
+#include "app/training/run_recording.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "base/json/json.h"
+#include "base/stop_point.h"
+#include "base/units.h"
+#include "traces/metrics/statistics.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
+
+// Without spans, keeps the metrics that step windows alone give: how long steps took, not what
+// filled them.
+std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
+  constexpr std::array<std::string_view, 6> kFromWindows{
+      "step_time_s", "tokens_per_s", "mfu", "hfu", "step_time_spread", "steps"};
+  if (spans) return metrics;
+  std::erase_if(metrics, [&](const MetricValue& metric) {
+    return std::find(kFromWindows.begin(), kFromWindows.end(), metric.name) == kFromWindows.end();
+  });
+  return metrics;
+}
+
+}  // namespace
+
+TrainingProgress::TrainingProgress(const TrainingOptions& options)
+    : options_(options), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+// On a terminal one line is redrawn at each step. In a log file about twenty lines appear, so that
+// long runs stay readable.
+void TrainingProgress::OnStep(const StepReport& report) {
+  // The first step warms up, so the time left is estimated from the others.
+  if (report.step > 0) elapsed_s_ += report.seconds;
+  const std::int64_t done = report.step + 1;
+  if (options_.json_lines) return PrintLine(report);
+  if (!options_.progress) return;
+  const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
+  if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
+  std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
+               Bar(done).c_str(), static_cast<long long>(done),
+               static_cast<long long>(options_.job.steps), report.loss,
+               FormatSi(report.tokens_per_s, "").c_str(), Left(done).c_str(),
+               terminal_ ? "\033[K" : "\n");
+  drawn_ = true;
+}
+
+void TrainingProgress::End() const {
+  if (terminal_ && drawn_) std::fputc('\n', stderr);
+}
+
+void TrainingProgress::PrintLine(const StepReport& report) const {
+  JsonWriter json;
+  json.BeginObject().Field("step", report.step).Field("loss", report.loss);
+  json.Field("seconds", report.seconds).Field("tokens_per_s", report.tokens_per_s);
+  if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
+  std::puts(json.EndObject().Take().c_str());
+  std::fflush(stdout);
+}
+
+std::string TrainingProgress::Left(std::int64_t done) const {
+  if (done < 2 || done == options_.job.steps) return "";
+  const double step_s = elapsed_s_ / static_cast<double>(done - 1);
+  return "  " + FormatSeconds(step_s * static_cast<double>(options_.job.steps - done)) + " left";
+}
+
+std::string TrainingProgress::Bar(std::int64_t done) const {
+  constexpr std::int64_t kWidth = 24;
+  const auto full =
+      static_cast<std::size_t>(kWidth * done / std::max<std::int64_t>(1, options_.job.steps));
+  return "[" + std::string(full, '#') + std::string(kWidth - full, ' ') + "]";
+}
+
+RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+                             std::string known_trouble)
+    : options_(options),
+      recorder_(recorder),
+      known_trouble_(std::move(known_trouble)),
+      progress_(options) {}
+
+// The sink's methods never fail the caller: Keep() remembers the first error, and the run stops at
+// the next step.
+void RecordingSink::OnSpans(std::span<const Span> spans) {
+  spans_.assign(spans.begin(), spans.end());
+  Keep(recorder_.Add(spans_));
+}
+
+void RecordingSink::OnMemory(std::span<const MemorySample> samples) {
+  samples_.assign(samples.begin(), samples.end());
+  Keep(recorder_.Add(samples_));
+}
+
+void RecordingSink::OnStepWindow(const StepWindow& window) {
+  Keep(recorder_.AddSteps(std::span(&window, 1)));
+}
+
+// Counters of a step are stored at once, so that a run that is killed keeps every step before.
+void RecordingSink::OnStep(const StepReport& report) {
+  const auto step = static_cast<std::int32_t>(report.step);
+  std::vector<Counter> counters = {
+      {"loss", -1, step, 0, report.loss},
+      {"tokens_per_s", -1, step, 0, report.tokens_per_s},
+      {"learning_rate", -1, step, 0, report.learning_rate},
+      {"resident_bytes", -1, step, 0, static_cast<double>(report.resident_bytes)}};
+  if (report.gradient_norm)
+    counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
+  Keep(recorder_.AddCounters(counters));
+  if (report.step == 0) first_loss_ = report.loss;
+  if (report.step > 0) {
+    (options_.job.executor.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
+        .push_back(report.seconds);
+  }
+  last_loss_ = report.loss;
+  progress_.OnStep(report);
+  StopPoint("train.step");
+}
+
+void RecordingSink::OnCounters(std::span<const Counter> counters) {
+  Keep(recorder_.AddCounters(counters));
+}
+
+int RecordingSink::FirstRankHere() const {
+  return options_.ranks.local.empty() ? 0 : options_.ranks.local.front().rank;
+}
+
+void RecordingSink::End() {
+  progress_.End();
+  Keep(StoreCapture(recorder_, reports_));
+  // Other processes report the problems of their own recording.
+  const auto own = reports_.find(FirstRankHere());
+  if (own != reports_.end() && own->second.problem != known_trouble_) {
+    std::fprintf(stderr, "foretrain: %s\n", own->second.problem.c_str());
+  }
+}
+
+// The medians are given only with three steps of each kind: fewer tell nothing.
+CaptureCost RecordingSink::Cost(const RecordingCost& recording) const {
+  CaptureCost cost{.share = recording.Share()};
+  if (std::min(recorded_s_.size(), unrecorded_s_.size()) < 3) return cost;
+  cost.recorded_step_s = StatisticsOf(recorded_s_).median;
+  cost.unrecorded_step_s = StatisticsOf(unrecorded_s_).median;
+  return cost;
+}
+
+// Parts of whole steps, each with its two neighbours, because an op of a neighbouring step may run
+// inside the window. Each part has about kMaxSpansOfAPart spans.
+Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
+                                   const MetricOptions& options) {
+  FT_TRY(recorder.Flush());
+  // The file was written a moment ago: only the checksums of what is read are verified.
+  FT_ASSIGN(const StoreReader reader, StoreReader::Open(path, {.max_checked_bytes = 0}));
+  FT_ASSIGN(const RunInfo info, reader.FindRun(recorder.id()));
+  MetricsInParts metrics(options);
+  const std::int32_t last = info.last_step.value_or(-1);
+  const std::int64_t spans_a_step = info.spans / std::max(last + 1, 1) + 1;
+  const auto steps = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(kMaxSpansOfAPart / spans_a_step, 1, std::int64_t{last} + 1));
+  for (std::int32_t first = 0; first <= last; first += steps) {
+    const std::int32_t end = first + std::min(steps, last - first + 1);
+    LoadOptions part;
+    part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
+    FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
+    std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
+      return window.step < first || window.step >= end;
+    });
+    FT_TRY(recorder.AddMetrics(Known(metrics.Add(run.timeline), info.spans > 0)));
+  }
+  Metrics all = metrics.Take();
+  FT_TRY(recorder.AddMetrics(Known(Flatten(all, /*steps=*/false), info.spans > 0)));
+  return all;
+}
+
+}  // namespace foretrain

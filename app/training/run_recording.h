@@ -1,0 +1,92 @@
+// The recording of a training run: its spans, steps and counters go to the store, its progress to
+// the terminal. Leaves out running it: app/training/training.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/training/run_capture.h"
+#include "app/training/training_options.h"
+#include "base/result.h"
+#include "runtime/run/run_sink.h"
+#include "traces/metrics/metrics.h"
+#include "traces/store.h"
+
+namespace foretrain {
+
+// Shows each step: as a JSON line, as a bar that redraws itself on a terminal, or as a line for
+// about every twentieth step.
+class TrainingProgress {
+ public:
+  explicit TrainingProgress(const TrainingOptions& options);
+  void OnStep(const StepReport& report);
+  void End() const;
+
+ private:
+  void PrintLine(const StepReport& report) const;
+  // "  12.3 s left"; empty before the second step and after the last.
+  std::string Left(std::int64_t done) const;
+  std::string Bar(std::int64_t done) const;
+
+  const TrainingOptions& options_;
+  bool terminal_;
+  bool drawn_ = false;
+  double elapsed_s_ = 0;
+};
+
+// The cost of recording. A run whose window leaves steps out measures it itself. The first step
+// warms up and counts in neither median.
+struct CaptureCost {
+  double share = 0;                           // of the recording threads' CPU time
+  std::optional<double> recorded_step_s{};    // median of the window's steps
+  std::optional<double> unrecorded_step_s{};  // of the others; neither with fewer than 3 of each
+};
+
+// Hands everything on to the store. If the store cannot be written, failed() is true from then on,
+// and the run ends at the next step with the store's Error.
+class RecordingSink final : public RunSink {
+ public:
+  // `known_trouble`: the problem of this process's recording that was reported before the run.
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::string known_trouble);
+
+  void OnSpans(std::span<const Span> spans) override;
+  void OnMemory(std::span<const MemorySample> samples) override;
+  void OnStepWindow(const StepWindow& window) override;
+  void OnStep(const StepReport& report) override;
+  void OnCounters(std::span<const Counter> counters) override;
+  void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
+
+  // Ends the progress line and stores how each process's recording went. Called once no rank runs.
+  void End();
+  bool failed() const { return error_.has_value(); }
+  const std::optional<Error>& error() const { return error_; }
+  double first_loss() const { return first_loss_; }
+  double last_loss() const { return last_loss_; }
+  CaptureCost Cost(const RecordingCost& recording) const;
+
+ private:
+  int FirstRankHere() const;
+  void Keep(const Result<void>& result) {
+    if (!result.has_value() && !error_) error_ = result.error();
+  }
+
+  const TrainingOptions& options_;
+  RunRecorder& recorder_;
+  const std::string known_trouble_;
+  CaptureReports reports_;
+  TrainingProgress progress_;
+  std::vector<Span> spans_;  // swapped with the recorder, which returns an empty vector
+  std::vector<MemorySample> samples_;
+  std::optional<Error> error_;
+  double first_loss_ = 0, last_loss_ = 0;
+  std::vector<double> recorded_s_, unrecorded_s_;  // seconds of steps
+};
+
+// Computes the metrics of a recorded run and adds them to it. The spans are read back from the
+// store at `path` in parts, so that memory does not grow with the number of steps.
+Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
+                                   const MetricOptions& options);
+
+}  // namespace foretrain

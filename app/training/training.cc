@@ -1,0 +1,378 @@
+#include "app/training/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "app/build_info.h"
+#include "app/cli/stop_signal.h"
+#include "base/hash.h"
+#include "base/units.h"
+#include "kernels/cpu/cpu_device.h"
+#include "runtime/calibrate/reference_gemm.h"
+#include "runtime/data/token_data.h"
+#include "runtime/device/attention_kernels.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/gemm_algorithms.h"
+#include "runtime/parameters/safetensors.h"
+#include "sim/compare/emulate.h"
+#include "sim/cost/profile/profile_json.h"
+#include "sim/memory/host_memory.h"
+#include "sim/search/advice/advice.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kMaxAdvice = 2;
+
+// The CPU, unless the options name a device.
+const FtDeviceApi& DeviceOf(const TrainingOptions& options) {
+  return options.device != nullptr ? *options.device : CpuDeviceApi();
+}
+
+// Reads the file, or takes the text of the options if no file is given.
+Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, const ModelSpec& model,
+                                            const Plan& plan) {
+  if (options.data.empty()) {
+    return TokenData::FromText(options.text, options.data_name, model.vocab, plan);
+  }
+  PosixFileSystem files;
+  return TokenData::Open(files, options.data, model.vocab, plan);
+}
+
+// The job that the options ask for, with everything that they leave to the machine and the profile.
+Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& options) {
+  TrainJob job = options.job;
+  job.processes = options.ranks.processes.get();
+  ExecutorOptions& executor = job.executor;
+  executor.local = options.ranks.local;
+  executor.world = options.ranks.world;
+  executor.gemm_algorithms = context.costs.profile().gemm_algorithms;
+  executor.attention_times = context.costs.profile().attention_times;
+  executor.record_spans = options.capture != CaptureLevel::kOff;
+  executor.record_memory = options.capture == CaptureLevel::kFull;
+  executor.faults = AskedFaults();
+  if (options.pattern_weights) job.weights = PatternWeights(context.model, job.seed);
+  if (!options.init.empty()) {
+    PosixFileSystem files;
+    FT_ASSIGN(job.weights, WeightsFromSafetensors(files, options.init, context.model, job.seed));
+  }
+  return job;
+}
+
+// Compares build, program, data and settings with those of rank 0's process: processes that differ
+// would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
+// those of ProcessGroup::Agree. O(tokens).
+Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel capture,
+                        const TokenData& data) {
+  FT_TRY(
+      group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
+  FT_TRY(group.Agree("program", HexText(job.program->hash)));
+  FT_TRY(group.Agree("data file",
+                     fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
+  const LearningRate& rate = job.learning_rate;
+  const CaptureWindow& window = job.executor.window;
+  return group.Agree(
+      "command", fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
+                             "attention {}, capture {} of "
+                             "steps {} to {} of ranks {}",
+                             job.steps, job.seed, rate.peak, rate.warmup,
+                             rate.cosine ? ", cosine" : "", job.executor.graphs ? "on" : "off",
+                             static_cast<int>(job.executor.attention), static_cast<int>(capture),
+                             window.first_step, window.end_step, fmt::join(window.ranks, " ")));
+}
+
+// Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
+// and cost the least time by the forecast. Returns other errors unchanged, and every error if
+// nothing fits or memory_bytes <= 0. Takes up to some seconds for large models.
+Error WithAdvice(Error error, const ForecastContext& context, const Plan& plan,
+                 std::int64_t memory_bytes) {
+  const bool of_memory =
+      error.code == ErrorCode::kInfeasible || error.code == ErrorCode::kResourceExhausted;
+  if (!of_memory || memory_bytes <= 0) return error;
+  SearchSpace space;
+  space.base = plan;
+  const std::vector<Advice> advice =
+      AdviseToFit(context.model, context.costs, space, plan.World(), memory_bytes,
+                  HostShareOf(context.cluster, context.costs.profile().system), /*threads=*/1);
+  int told = 0;
+  for (const Advice& one : advice) {
+    if (told == kMaxAdvice) break;
+    error.message += (told++ == 0 ? ". What would fit: " : ", or ") + one.change + " (" +
+                     FormatBytes(one.bytes) + " a rank, step " + FormatSeconds(one.step_s) +
+                     " by closed form)";
+  }
+  return error;
+}
+
+// Plays `program` with the compute times of the measured run, each rank on a device of its own, and
+// stores the timeline as a resimulated run. Errors: the store's, and those of EmulateRanks.
+Result<EmulatedRun> StoreEmulated(Store& store, const ForecastContext& context,
+                                  const Program& program, RunId measured) {
+  FT_ASSIGN(const StoreReader reader, StoreReader::Open(store.path(), {.max_checked_bytes = 0}));
+  FT_ASSIGN(const StoredRun run, reader.LoadRun(measured));
+  FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
+  // The first step warms up, unless it is the only one.
+  const int first_step = run.info.last_step.value_or(0) > 0 ? 1 : 0;
+  SimulateOptions options;
+  options.last_step = true;
+  FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, first_step, options));
+  EmulatedRun emulated;
+  emulated.step_s = emulation.simulation.step_s;
+  emulated.covered = emulation.covered;
+  FT_ASSIGN(const auto recorder,
+            store.BeginRun(SetupFor(RunKind::kResimulated, context, program,
+                                    "emulated on one device: " + Describe(program.plan))));
+  Timeline timeline = std::move(emulation.simulation.timeline);
+  timeline.op_names = OpNamesOf(program);
+  const Metrics metrics =
+      ComputeMetrics(timeline, MetricOptionsFor(context, program.plan, /*warmup_steps=*/0));
+  FT_TRY(recorder->AddTimeline(std::move(timeline)));
+  FT_TRY(recorder->AddMetrics(Flatten(metrics)));
+  FT_TRY(recorder->Finish(RunStatus::kFinished));
+  emulated.run = recorder->id();
+  return emulated;
+}
+
+// The names are those that docs/store.md lists.
+std::vector<MetricValue> MetricsOf(const CaptureCost& cost) {
+  std::vector<MetricValue> metrics{{.name = "recording_share", .value = cost.share}};
+  if (cost.recorded_step_s) {
+    metrics.push_back({.name = "recorded_step_s", .value = *cost.recorded_step_s});
+    metrics.push_back({.name = "unrecorded_step_s", .value = *cost.unrecorded_step_s});
+  }
+  return metrics;
+}
+
+// Says on stderr which of the device's libraries the profile measured and this run cannot use. If
+// the options ask for such a library by name, the run fails instead.
+void WarnOfUnusedLibraries(const FtDeviceApi& device, const DeviceProfile& profile,
+                           AttentionChoice attention, const Plan& plan) {
+  const std::string of_attention =
+      attention == AttentionChoice::kAuto
+          ? WhyLibraryNotUsed(device, attention, profile.attention_times)
+          : "";
+  std::string of_blocks;
+  if (plan.precision == Precision::kFp8Block) {
+    const auto driver = AskCudaDriver();
+    const bool has_gpu = driver.has_value() && !driver->gpus.empty();
+    const GpuFacts gpu = has_gpu ? driver->gpus.front() : GpuFacts{};
+    of_blocks = WhyNoLibraryBlocks(device, gpu.capability_major * 10 + gpu.capability_minor);
+  }
+  for (const std::string& why :
+       {WhyNotUsed(device, profile.gemm_algorithms), of_attention, of_blocks}) {
+    if (!why.empty()) std::fprintf(stderr, "foretrain: %s\n", why.c_str());
+  }
+}
+
+// The speed of the machine around a run, relative to its profile. Known only on the CPU, which has
+// a reference in the profile, and only if all ranks are in this process.
+class Drift {
+ public:
+  Drift(const DeviceProfile& profile, const TrainingOptions& options, int ranks)
+      : profile_(profile),
+        ranks_(ranks),
+        known_(&DeviceOf(options) == &CpuDeviceApi() && options.ranks.processes == nullptr &&
+               ReferenceSeconds(profile, ranks) > 0) {}
+
+  bool known() const { return known_; }
+  Result<void> MeasureBefore(RunClock& clock) {
+    if (!known_) return {};
+    FT_ASSIGN(before_, MeasureDrift(CpuDeviceApi(), 0, clock, profile_, ranks_));
+    return {};
+  }
+  // The mean of before and now.
+  Result<double> MeasureAfter(RunClock& clock) const {
+    FT_ASSIGN(const double after, MeasureDrift(CpuDeviceApi(), 0, clock, profile_, ranks_));
+    return (before_ + after) / 2;
+  }
+
+ private:
+  const DeviceProfile& profile_;
+  int ranks_;
+  bool known_;
+  double before_ = 1.0;
+};
+
+// The result of a run that ended well, without its metrics. Peaks are the maximum over ranks.
+TrainingResult ResultOf(const Program& program, const RunSummary& summary,
+                        const RecordingSink& sink) {
+  TrainingResult result;
+  result.summary = summary;
+  result.offload.moved = OffloadStatsOf(program).moved;
+  for (const auto& peaks : summary.peak_by_space) {
+    for (std::size_t space = 0; space < peaks.size(); ++space) {
+      std::int64_t& max = result.offload.peak_bytes[space];
+      max = std::max(max, peaks[space]);
+    }
+  }
+  result.first_loss = sink.first_loss();
+  result.last_loss = sink.last_loss();
+  result.capture_cost = sink.Cost(summary.recording);
+  return result;
+}
+
+Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
+  const Counter counter{name, -1, -1, 0, value};
+  return recorder.AddCounters(std::span(&counter, 1));
+}
+
+// Trains and records everything but how the run ended. The order keeps a run useful if it stops
+// early: names and profile are stored before the first step, metrics are computed from the store
+// after the last.
+Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
+                                      TrainJob job, TokenData& data, const TrainingOptions& options,
+                                      RunRecorder& recorder) {
+  const Plan& plan = job.program->plan;
+  const DeviceProfile& profile = context.costs.profile();
+  const FtDeviceApi& device = DeviceOf(options);
+  const bool records = options.capture != CaptureLevel::kOff;
+  FT_TRY(recorder.AddOpNames(OpNamesOf(*job.program)));
+  FT_TRY(recorder.Attach("device_profile", ProfileToJson(profile)));
+  RealClock clock;
+  Drift drift(profile, options, plan.World());
+  FT_TRY(drift.MeasureBefore(clock));
+  const CaptureWindow& window = job.executor.window;
+  job.capture =
+      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window);
+  if (device.asynchronous != 0) {
+    WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
+  }
+  RecordingSink sink(recorder, options, job.capture == nullptr ? "" : job.capture->Trouble());
+  // A store that fails ends the run through the sink, so errors of the readings are dropped.
+  const auto monitor = !records ? nullptr
+                                : StartMonitor(device, options.ranks.local, clock,
+                                               [&](std::vector<Counter> readings) {
+                                                 (void)recorder.AddCounters(readings);
+                                               });
+  const auto summary =
+      Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
+  if (monitor != nullptr) monitor->Stop();
+  sink.End();
+  // If the store failed, the ranks stopped because of it: its error is the cause.
+  if (sink.failed()) return tl::unexpected<Error>(*sink.error());
+  if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
+  TrainingResult result = ResultOf(*job.program, *summary, sink);
+  if (drift.known() && !summary->stopped) {
+    FT_ASSIGN(result.machine_drift, drift.MeasureAfter(clock));
+    FT_TRY(AddCounter(recorder, "machine_drift", result.machine_drift));
+  }
+  FT_ASSIGN(result.metrics,
+            MetricsOfRecording(store, recorder,
+                               MetricOptionsFor(context, plan, window.first_step == 0 ? 1 : 0)));
+  if (records) FT_TRY(recorder.AddMetrics(MetricsOf(result.capture_cost)));
+  if (const std::int64_t growth = summary->resident_growth_bytes; growth > 0) {
+    FT_TRY(AddCounter(recorder, "resident_growth_bytes", static_cast<double>(growth)));
+  }
+  FT_TRY(recorder.AddTotals({.overhead_ns = summary->recording.recording_ns}));
+  return result;
+}
+
+// Bytes of all ranks' arenas in this machine's memory, with the gaps between their buffers.
+std::int64_t ArenaBytes(const Program& program) {
+  std::int64_t all = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const Space space : {Space::kDevice, Space::kPinned, Space::kHost})
+      all += rank.arena_bytes[static_cast<std::size_t>(space)];
+  }
+  return all;
+}
+
+// Device memory that one rank may use: its budget, or its share of the device's free bytes; 0 if
+// unknown.
+std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
+  const std::int64_t budget_bytes = options.job.executor.budget_bytes;
+  if (budget_bytes > 0) return budget_bytes;
+  const FtDeviceApi& device = DeviceOf(options);
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const int number = local.empty() ? 0 : local.front().device;
+  FtMemory memory{};
+  std::array<char, 256> why{};
+  if (device.memory(number, &memory, why.data(), why.size()) != FT_OK) return 0;
+  const auto on_it = std::count_if(local.begin(), local.end(),
+                                   [&](const LocalRank& at) { return at.device == number; });
+  return memory.free_bytes / (local.empty() ? ranks : on_it);
+}
+
+// A stopped run keeps its steps and says how many there are.
+Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
+                       const RunSummary& summary) {
+  if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
+  return recorder.Finish(
+      RunStatus::kInterrupted,
+      std::string("stopped by ") + (StopSignal() == SIGTERM ? "SIGTERM" : "Ctrl-C") + " after " +
+          std::to_string(summary.steps) + " of " + std::to_string(options.job.steps) + " steps");
+}
+
+}  // namespace
+
+// A rank in another process than rank 0's. It compiles the program itself, and AgreeOnJob compares
+// its hash with rank 0's before any step. Nothing is stored here: the recording goes to rank 0.
+Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+                           const TrainingOptions& options) {
+  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  job.program = std::make_shared<const Program>(std::move(forecast.program));
+  FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  const StopSignals signals;
+  RealClock clock;
+  RunSink nobody;  // the recording goes to rank 0
+  const FtDeviceApi& device = DeviceOf(options);
+  const std::vector<LocalRank>& local = options.ranks.local;
+  job.capture =
+      OpenCapture(device, *job.program, local, clock, options.capture, job.executor.window);
+  const auto monitor =
+      options.capture == CaptureLevel::kOff
+          ? nullptr
+          : StartMonitor(device, local, clock, [&job](std::vector<Counter> readings) {
+              job.processes->Sender().OnCounters(readings);
+            });
+  const auto trouble = [&] { return job.capture == nullptr ? "" : job.capture->Trouble(); };
+  const std::string known = trouble();
+  const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
+  if (trouble() != known) std::fprintf(stderr, "foretrain: %s\n", trouble().c_str());
+  if (!end.has_value()) return tl::unexpected<Error>(end.error());
+  return {};
+}
+
+// Data, weights, forecast and the agreement of all processes come before BeginRun, so that a
+// refused job leaves no measured run. From then on the run has a row, and any end, also a failure,
+// is written into it.
+Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
+                                   const TrainingOptions& options) {
+  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  FT_ASSIGN(const RunId forecast_run,
+            StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
+  job.program = std::make_shared<const Program>(std::move(forecast.program));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
+  setup.forecast = forecast_run;
+  FT_ASSIGN(const auto recorder, store.BeginRun(setup));
+
+  const StopSignals signals;
+  auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
+  if (!result.has_value()) {
+    result = tl::unexpected<Error>(
+        WithAdvice(result.error(), context, plan, MemoryOfRank(options, plan.World())));
+    // If the store fails here, closing it tries once more to write this.
+    (void)recorder->Finish(RunStatus::kFailed, result.error().message);
+    return result;
+  }
+  result->run = recorder->id();
+  result->forecast = forecast_run;
+  result->predicted_bytes = ArenaBytes(*job.program);
+  FT_TRY(FinishRun(*recorder, options, result->summary));
+  if (job.executor.take_turns && !result->summary.stopped) {
+    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
+  }
+  return result;
+}
+
+}  // namespace foretrain

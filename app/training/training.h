@@ -1,0 +1,51 @@
+// Trains a plan and stores its forecast and its measurement: for `train`, `demo` and `bench`.
+#pragma once
+
+#include <cstdint>
+
+#include "app/forecast/forecasting.h"
+#include "app/report/report.h"
+#include "app/runs/stored_runs.h"
+#include "app/training/run_recording.h"
+#include "app/training/training_options.h"
+#include "base/result.h"
+
+namespace foretrain {
+
+// A run of `train --virtual-time` played again as if each rank had a device of its own.
+struct EmulatedRun {
+  RunId run = 0;  // 0: none
+  double step_s = 0;
+  double covered = 0;  // share of the compute ops that were measured
+};
+
+struct TrainingResult {
+  RunId run = 0;  // measured
+  RunId forecast = 0;
+  RunSummary summary;
+  Metrics metrics;                   // of the measured timeline, without the first step
+  std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
+  OffloadStats offload;              // peaks as measured
+  double first_loss = 0;
+  double last_loss = 0;
+  EmulatedRun emulated;      // with virtual time only
+  double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
+  CaptureCost capture_cost;
+};
+
+// Stores the forecast, commits the run's row, trains, and stores measurements as they come. SIGINT
+// or SIGTERM ends the run at a step boundary: the summary says `stopped`, and the run is stored as
+// interrupted. A fault ends it as failed, with the error's text.
+//
+// Errors: those of data, weights, training and the store. An error about memory names up to two
+// changes of the plan that fit. Everything stored before the error stays.
+Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
+                                   const TrainingOptions& options);
+
+// RunTraining for a process other than rank 0's. Its recording goes to rank 0's store.
+//
+// Errors: those of data, weights and training, of any process.
+Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+                           const TrainingOptions& options);
+
+}  // namespace foretrain

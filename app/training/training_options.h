@@ -1,0 +1,30 @@
+// The settings of one training run, as commands fill them in. Leaves out reading them from a
+// command line: app/commands/train.cc.
+#pragma once
+
+#include <string>
+
+#include "app/training/rank_devices.h"
+#include "base/device_api.h"
+#include "profiler/capture.h"
+#include "runtime/run/trainer.h"
+
+namespace foretrain {
+
+struct TrainingOptions {
+  // Steps, learning rate, seed and the executor's settings. RunTraining adds the program, weights,
+  // ranks, the profile's algorithms and the device's own recording.
+  TrainJob job;
+  std::string data;  // file; empty: `text`
+  std::string text;  // bytes to train on, called `data_name`
+  std::string data_name;
+  std::string init;              // safetensors file; empty: fresh weights
+  bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
+  bool json_lines = false;       // one line a step on stdout
+  bool progress = true;          // progress on stderr, unless json_lines
+  CaptureLevel capture = CaptureLevel::kFull;
+  const FtDeviceApi* device = nullptr;  // null: the CPU
+  RankDevices ranks;                    // the device of each rank
+};
+
+}  // namespace foretrain

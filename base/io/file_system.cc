@@ -1,0 +1,97 @@
+#include "base/io/file_system.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+tl::unexpected<Error> TooLarge(const std::string& path, std::int64_t size_bytes,
+                               std::int64_t max_bytes) {
+  return Fail(ErrorCode::kInvalidArgument, Printable(path, 512) + ": is " +
+                                               FormatBytes(size_bytes) + " or more; at most " +
+                                               FormatBytes(max_bytes) + " are read");
+}
+
+// Sync comes before the rename of WriteFileAtomically: otherwise a loss of power could leave the
+// new name with empty contents.
+Result<void> WriteAndSync(FileSystem& files, const std::string& path, std::string_view text) {
+  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(path));
+  FT_TRY(file->Append(std::as_bytes(std::span(text))));
+  FT_TRY(file->Sync());
+  return file->Close();
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(FileSystem& files, const std::string& path, std::int64_t max_bytes) {
+  constexpr std::int64_t kPiece = kMiB;
+  FT_CHECK(max_bytes >= 0);
+  FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  if (file->size_bytes() > max_bytes) return TooLarge(path, file->size_bytes(), max_bytes);
+  // Reads piece by piece up to the end of the file: the size may be reported as 0 (in /proc) or
+  // grow while the file is read. The first piece is one byte larger than the file, so that one read
+  // normally ends it.
+  std::string text;
+  std::int64_t got = 0;
+  for (std::int64_t piece = std::max(kPiece, file->size_bytes() + 1);; piece = kPiece) {
+    text.resize(static_cast<std::size_t>(got + piece));
+    FT_ASSIGN(
+        const std::int64_t more,
+        file->ReadAt(
+            got, std::as_writable_bytes(std::span(text)).subspan(static_cast<std::size_t>(got))));
+    got += more;
+    if (got > max_bytes) return TooLarge(path, got, max_bytes);
+    if (more < piece) break;
+  }
+  text.resize(static_cast<std::size_t>(got));
+  return text;
+}
+
+// The folder is synced last: rename alone makes the new name visible, but not durable.
+Result<void> WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  Result<void> written = WriteAndSync(files, temporary, text);
+  if (written.has_value()) written = files.Rename(temporary, path);
+  if (!written.has_value()) {
+    // The first error is reported. A temporary file that cannot be removed is replaced by the next
+    // write.
+    [[maybe_unused]] const Result<void> removed = files.Remove(temporary);
+    return written;
+  }
+  return files.SyncDirectory(ParentFolder(path));
+}
+
+// Rejects every name that could leave `folder`: absolute paths, "..", and bytes that another system
+// reads as separators or ends. Only the text is checked, so a link inside `folder` is still
+// followed.
+Result<std::string> PathInside(const std::string& folder, std::string_view name) {
+  const auto refuse = [&](const char* why) {
+    return Fail(ErrorCode::kInvalidArgument, "file name \"" + Printable(name) + "\" " + why +
+                                                 ": it must name a file below " +
+                                                 Printable(folder, 512));
+  };
+  if (name.empty() || name.front() == '/') return refuse("is empty or absolute");
+  for (const char c : name) {
+    if (c == '\0' || c == '\\') return refuse("holds a NUL or a backslash");
+  }
+  for (const std::string_view part : Split(name, '/')) {
+    if (part == ".." || part == "." || part.empty()) return refuse("holds \"..\", \".\" or \"//\"");
+  }
+  return folder + "/" + std::string(name);
+}
+
+// Trailing slashes do not count: the parent of "a/b/" is "a".
+std::string ParentFolder(const std::string& path) {
+  const std::size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path.empty() ? "." : "/";
+  const std::size_t slash = path.find_last_of('/', end);
+  if (slash == std::string::npos) return ".";
+  const std::size_t last = path.find_last_not_of('/', slash);
+  return last == std::string::npos ? "/" : path.substr(0, last + 1);
+}
+
+}  // namespace foretrain

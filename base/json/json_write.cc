@@ -1,0 +1,195 @@
+// The writer of JSON.
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/json/json.h"
+
+namespace foretrain {
+namespace {
+
+// Bytes of the well-formed UTF-8 character at the start of `text`, or 0.
+std::size_t Utf8Bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Rejects overlong forms, surrogates and codes above U+10FFFF.
+  const unsigned char second = byte(1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
+  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
+  return size;
+}
+
+}  // namespace
+
+// A new line with the indent of the current nesting; nothing in one-line form.
+void JsonWriter::Line() {
+  if (indent_ == 0) return;
+  text_.push_back('\n');
+  text_.append(static_cast<std::size_t>(indent_) * levels_.size(), ' ');
+}
+
+// Before a member's value, Name has already written comma and line; a value in an array writes its
+// own. A second value at the top level is a bug.
+void JsonWriter::Start() {
+  if (levels_.empty()) {
+    FT_CHECK(text_.empty());
+    return;
+  }
+  Level& level = levels_.back();
+  FT_CHECK(!level.is_object || named_);
+  if (named_) {
+    named_ = false;
+    return;
+  }
+  if (!level.empty) text_.push_back(',');
+  level.empty = false;
+  Line();
+}
+
+// Escapes the characters that RFC 8259 requires and copies all other UTF-8 unchanged, so that names
+// in any script stay readable.
+void JsonWriter::Quote(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  text_.push_back('"');
+  while (!text.empty()) {
+    const std::size_t size = Utf8Bytes(text);
+    const char c = text[0];
+    if (size == 0) {
+      text_.append("\xef\xbf\xbd");
+    } else if (c == '"' || c == '\\') {
+      text_.append(1, '\\').append(1, c);
+    } else if (c == '\n') {
+      text_.append("\\n");
+    } else if (c == '\t') {
+      text_.append("\\t");
+    } else if (size == 1 && static_cast<unsigned char>(c) < 0x20) {
+      text_.append("\\u00").append(1, kHex[c >> 4]).append(1, kHex[c & 15]);
+    } else {
+      text_.append(text.substr(0, size));
+    }
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  text_.push_back('"');
+}
+
+JsonWriter& JsonWriter::BeginObject() {
+  Start();
+  text_.push_back('{');
+  levels_.push_back({true});
+  return *this;
+}
+
+// An empty object stays on one line: "{}".
+JsonWriter& JsonWriter::EndObject() {
+  FT_CHECK(!levels_.empty() && levels_.back().is_object && !named_);
+  const bool empty = levels_.back().empty;
+  levels_.pop_back();
+  if (!empty) Line();
+  text_.push_back('}');
+  return *this;
+}
+
+JsonWriter& JsonWriter::BeginArray() {
+  Start();
+  text_.push_back('[');
+  levels_.push_back({false});
+  return *this;
+}
+
+JsonWriter& JsonWriter::EndArray() {
+  FT_CHECK(!levels_.empty() && !levels_.back().is_object);
+  const bool empty = levels_.back().empty;
+  levels_.pop_back();
+  if (!empty) Line();
+  text_.push_back(']');
+  return *this;
+}
+
+JsonWriter& JsonWriter::Name(std::string_view name) {
+  FT_CHECK(!levels_.empty() && levels_.back().is_object && !named_);
+  if (!levels_.back().empty) text_.push_back(',');
+  levels_.back().empty = false;
+  Line();
+  Quote(name);
+  text_.append(indent_ == 0 ? ":" : ": ");
+  named_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Null() {
+  Start();
+  text_.append("null");
+  return *this;
+}
+
+JsonWriter& JsonWriter::Bool(bool value) {
+  Start();
+  text_.append(value ? "true" : "false");
+  return *this;
+}
+
+JsonWriter& JsonWriter::Integer(std::int64_t value) {
+  Start();
+  text_.append(std::to_string(value));
+  return *this;
+}
+
+JsonWriter& JsonWriter::Number(double value) {
+  if (!std::isfinite(value)) return Null();
+  Start();
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  const std::string_view shortest(buffer, static_cast<std::size_t>(end - buffer));
+  text_.append(shortest);
+  // A double with an integer value gets ".0", so that it is read back as kNumber and not as
+  // kInteger.
+  if (shortest.find_first_of(".e") == std::string_view::npos) text_.append(".0");
+  return *this;
+}
+
+JsonWriter& JsonWriter::String(std::string_view value) {
+  Start();
+  Quote(value);
+  return *this;
+}
+
+// Copies a parsed value recursively; the parser's max_depth bounds the recursion.
+JsonWriter& JsonWriter::Value(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::kNull:
+      return Null();
+    case JsonValue::Kind::kBool:
+      return Bool(value.AsBool());
+    case JsonValue::Kind::kInteger:
+      return Integer(value.AsInteger());
+    case JsonValue::Kind::kNumber:
+      return Number(value.AsNumber());
+    case JsonValue::Kind::kString:
+      return String(value.AsString());
+    case JsonValue::Kind::kArray:
+      BeginArray();
+      for (const JsonValue& item : value.items()) Value(item);
+      return EndArray();
+    case JsonValue::Kind::kObject:
+      BeginObject();
+      for (std::size_t i = 0; i < value.names().size(); ++i) {
+        Name(value.names()[i]).Value(value.items()[i]);
+      }
+      return EndObject();
+  }
+  return *this;
+}
+
+// The text must be complete: every object and array closed.
+std::string JsonWriter::Take() {
+  FT_CHECK(levels_.empty() && !text_.empty());
+  return std::exchange(text_, {});
+}
+
+}  // namespace foretrain

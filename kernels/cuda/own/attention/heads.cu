@@ -1,0 +1,381 @@
+// Operations on heads around attention: rotary embedding, head norms, latent attention's heads,
+// attention sinks. Kernels test dtypes at run time, because these tensors are small.
+#include "kernels/cuda/device/entries.h"
+#include "kernels/cuda/own/columns.cuh"
+#include "kernels/cuda/own/positions.cuh"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMostHeadDim = 512;
+
+// ---- rotary embedding
+
+constexpr double kPi = 3.14159265358979323846;
+
+// Frequency of pair i, rescaled as in FtRopeStretch.
+FT_DEVICE double FrequencyOf(const FtRope& g, std::int64_t i) {
+  const double frequency =
+      pow(static_cast<double>(g.theta), -2.0 * static_cast<double>(i) / g.head_dim);
+  const double low = static_cast<double>(g.low), high = static_cast<double>(g.high);
+  const double factor = g.stretch == FT_ROPE_PLAIN ? 1.0 : static_cast<double>(g.factor);
+  double kept = 0.0;  // share of the frequency that is not divided by factor
+  if (g.stretch == FT_ROPE_YARN) {
+    kept = 1.0 - (static_cast<double>(i) - low) / (high - low);
+  } else if (g.stretch == FT_ROPE_LLAMA3) {
+    kept = (static_cast<double>(g.original) * frequency / (2.0 * kPi) - low) / (high - low);
+  }
+  kept = kept < 0.0 ? 0.0 : kept > 1.0 ? 1.0 : kept;
+  return frequency / factor * (1.0 - kept) + frequency * kept;
+}
+
+// One block per row index within a sample. Its threads compute sine and cosine of each pair once,
+// then rotate all heads of all samples. The angle is in fp64: in fp32 it has no fractional digits
+// left at position 2^20.
+__global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
+  FT_DYN_SHARED(float, turns);  // [2][pairs]
+  const std::int64_t place = blockIdx.x, pairs = g.head_dim / 2;
+  if (has_runs != 0) {
+    // Rows that no run contains stay unchanged.
+    bool held = false;
+    for (std::int32_t r = 0; r < runs.count; ++r) {
+      held = held || (place >= runs.at[r].row && place < runs.at[r].row + runs.at[r].rows);
+    }
+    if (!held) return;
+  }
+  const auto position = static_cast<double>(runs.PositionOf(place));
+  const double magnitude = g.magnitude > 0.0F ? static_cast<double>(g.magnitude) : 1.0;
+  for (std::int64_t i = threadIdx.x; i < pairs; i += blockDim.x) {
+    const double angle = position * FrequencyOf(g, i);
+    const double sine = sin(angle);
+    turns[i] = static_cast<float>(cos(angle) * magnitude);
+    turns[pairs + i] = static_cast<float>((g.inverse != 0 ? -sine : sine) * magnitude);
+  }
+  __syncthreads();
+  const std::int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
+  for (std::int64_t row = place; row < g.rows; row += g.sequence) {
+    for (std::int64_t n = threadIdx.x; n < g.heads * pairs; n += blockDim.x) {
+      const std::int64_t i = n % pairs;
+      const std::int64_t at = row * g.row_stride + n / pairs * head_stride + i;
+      const float x = LoadAny(g.data, g.dtype, at), y = LoadAny(g.data, g.dtype, at + pairs);
+      const float c = turns[i], s = turns[pairs + i];
+      StoreAny(g.data, g.dtype, at, x * c - y * s);
+      StoreAny(g.data, g.dtype, at + pairs, y * c + x * s);
+    }
+  }
+}
+
+FtStatus Rope(FtQueue* queue, const FtRope* g) {
+  CudaCheck check(queue, "rope");
+  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
+  check.Size("heads", g->heads).AtLeast("head_dim", g->head_dim, 1);
+  check.AtMost("head_dim", g->head_dim, kMostHeadDim);
+  const std::int64_t head_stride = g->head_stride > 0 ? g->head_stride : g->head_dim;
+  check.AtLeast("head_stride", head_stride, g->head_dim);
+  check.AtLeast("row_stride", g->row_stride, std::int64_t{g->heads} * head_stride);
+  check.Tensor("data", g->data, g->rows, g->row_stride);
+  if (check.ok() && (g->stretch < FT_ROPE_PLAIN || g->stretch > FT_ROPE_LLAMA3)) {
+    check.Refuse(FT_UNSUPPORTED, "stretch %d of frequencies", static_cast<int>(g->stretch));
+  }
+  if (check.ok() && g->stretch >= FT_ROPE_YARN && !(g->high > g->low)) {
+    check.Refuse(FT_FAILED, "high %g of stretched frequencies must be above low %g",
+                 static_cast<double>(g->high), static_cast<double>(g->low));
+  }
+  if (check.ok() && g->head_dim % 2 != 0) {
+    check.Refuse(FT_FAILED, "head_dim %d: rotary positions need pairs", g->head_dim);
+  }
+  const Runs runs = RunsOf(check, g->runs, g->run_count);
+  if (!check.ok() || g->rows == 0 || g->heads == 0) return check.status();
+  const std::int64_t places = g->sequence < g->rows ? g->sequence : g->rows;
+  FT_LAUNCH(RopeKernel, dim3(Blocks(places, 1)), dim3(kBlock),
+            static_cast<std::size_t>(g->head_dim) * sizeof(float), StreamOf(queue), *g, runs,
+            g->runs != nullptr ? 1 : 0);
+  return check.Launched();
+}
+
+// ---- RMSNorm of each head: one warp per head
+
+// Number of the head that this warp works on, over all rows.
+FT_DEVICE std::int64_t ItemOfWarp() {
+  return (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
+}
+FT_DEVICE std::int64_t LaneOfWarp() { return threadIdx.x % kWarp; }
+
+// The sum of squares is a warp reduction in a fixed order; the input is kept for the backward.
+__global__ void HeadNormForwardKernel(FtHeadNormForward g) {
+  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads, item = ItemOfWarp();
+  if (item >= g.rows * all) return;
+  const std::int64_t head = item % all, at = item / all * g.row_stride + head * g.head_dim;
+  const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
+  float square = 0.0F;
+  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+    const float x = LoadAny(g.data, g.dtype, at + c);
+    StoreAny(g.kept, g.dtype, item * g.head_dim + c, x);
+    square += x * x;
+  }
+  square = JoinWarp(square, Sum{});
+  const float rstd = 1.0F / sqrtf(square / static_cast<float>(g.head_dim) + g.epsilon);
+  if (LaneOfWarp() == 0) g.rstd[item] = rstd;
+  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+    const float x = LoadAny(g.data, g.dtype, at + c);
+    StoreAny(g.data, g.dtype, at + c, x * rstd * LoadAny(weight, g.dtype, c));
+  }
+}
+
+// dx = rstd (a - xhat mean(a xhat)) with a = dy * weight and xhat = x rstd.
+__global__ void HeadNormBackwardInputKernel(FtHeadNormBackwardInput g) {
+  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads, item = ItemOfWarp();
+  if (item >= g.rows * all) return;
+  const std::int64_t head = item % all, at = item / all * g.row_stride + head * g.head_dim;
+  const std::int64_t dense = item * g.head_dim;
+  const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
+  float sum = 0.0F;
+  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+    const float d = LoadAny(g.grad, g.dtype, at + c);
+    if (g.kept_grad != nullptr) StoreAny(g.kept_grad, g.dtype, dense + c, d);
+    sum += d * LoadAny(weight, g.dtype, c) * LoadAny(g.x, g.dtype, dense + c);
+  }
+  const float rstd = g.rstd[item];
+  const float slope = JoinWarp(sum, Sum{}) / static_cast<float>(g.head_dim) * rstd * rstd;
+  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+    const float a = LoadAny(g.grad, g.dtype, at + c) * LoadAny(weight, g.dtype, c);
+    StoreAny(g.grad, g.dtype, at + c, (a - LoadAny(g.x, g.dtype, dense + c) * slope) * rstd);
+  }
+}
+
+// Checks that all head norm entries share. Returns the number of heads over all rows.
+template <class Arguments>
+std::int64_t CheckHeads(CudaCheck& check, const Arguments& g, const void* x) {
+  check.Float("dtype", g.dtype).Size("rows", g.rows);
+  check.Size("heads", g.heads).Size("kv_heads", g.kv_heads);
+  check.AtLeast("head_dim", g.head_dim, 1).AtMost("head_dim", g.head_dim, kMostHeadDim);
+  const std::int64_t items = g.rows * (std::int64_t{g.heads} + g.kv_heads);
+  check.Tensor("x", x, items, g.head_dim).Tensor("rstd", g.rstd, items);
+  return items;
+}
+// Checks the packed rows in which q and k lie.
+template <class Arguments>
+void CheckRows(CudaCheck& check, const Arguments& g, const void* data) {
+  check.AtLeast("row_stride", g.row_stride,
+                (std::int64_t{g.heads} + g.kv_heads) * std::int64_t{g.head_dim});
+  check.Tensor("data", data, g.rows, g.row_stride);
+  check.Tensor("q_weight", g.q_weight, g.head_dim).Tensor("k_weight", g.k_weight, g.head_dim);
+}
+
+FtStatus HeadNormForward(FtQueue* queue, const FtHeadNormForward* g) {
+  CudaCheck check(queue, "head_norm_forward");
+  const std::int64_t items = CheckHeads(check, *g, g->kept);
+  CheckRows(check, *g, g->data);
+  if (!check.ok() || items == 0) return check.status();
+  FT_LAUNCH(HeadNormForwardKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+FtStatus HeadNormBackwardInput(FtQueue* queue, const FtHeadNormBackwardInput* g) {
+  CudaCheck check(queue, "head_norm_backward_input");
+  const std::int64_t items = CheckHeads(check, *g, g->x);
+  CheckRows(check, *g, g->grad);
+  if (!check.ok() || items == 0) return check.status();
+  FT_LAUNCH(HeadNormBackwardInputKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+// Terms of the query or key weight's gradient: "row" counts the heads of one kind over all rows.
+struct HeadTerm {
+  const void* dy;
+  const void* x;
+  const float* rstd;
+  FtDtype dtype;
+  std::int64_t all, first, count, dim;
+
+  FT_DEVICE void Add(std::int64_t row, std::int64_t col, std::int64_t left, float (&a)[kOctet],
+                     float (&)[kOctet]) const {
+    const std::int64_t item = row / count * all + first + row % count;
+    float of_dy[kOctet], of_x[kOctet];
+    LoadAnyOctet(dy, dtype, item * dim + col, left, of_dy);
+    LoadAnyOctet(x, dtype, item * dim + col, left, of_x);
+    const float of_rstd = rstd[item];
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) a[i] += of_dy[i] * (of_x[i] * of_rstd);
+  }
+};
+
+FtStatus HeadNormBackwardWeight(FtQueue* queue, const FtHeadNormBackwardWeight* g) {
+  CudaCheck check(queue, "head_norm_backward_weight");
+  const std::int64_t items = CheckHeads(check, *g, g->x);
+  check.Tensor("dy", g->dy, items, g->head_dim);
+  check.Tensor("q_weight_grad", g->q_weight_grad, g->head_dim);
+  check.Tensor("k_weight_grad", g->k_weight_grad, g->head_dim);
+  if (!check.ok()) return check.status();
+  // Query and key heads have separate weights, so there are two sums over columns.
+  const std::int64_t all = std::int64_t{g->heads} + g->kv_heads;
+  HeadTerm term{g->dy, g->x, g->rstd, g->dtype, all, 0, g->heads, g->head_dim};
+  SumColumns(queue, check, term, g->rows * g->heads, g->head_dim, g->q_weight_grad, nullptr,
+             g->dtype, g->accumulate);
+  term.first = g->heads;
+  term.count = g->kv_heads;
+  SumColumns(queue, check, term, g->rows * g->kv_heads, g->head_dim, g->k_weight_grad, nullptr,
+             g->dtype, g->accumulate);
+  return check.Launched();
+}
+
+// ---- heads of latent attention: one block per row
+
+// Sizes and offsets of a row's parts, in elements.
+struct LatentSizes {
+  std::int64_t plain, query, of_kv, of_qkv, keys, values;
+
+  FT_DEVICE explicit LatentSizes(const FtLatentHeads& g)
+      : plain(g.head_dim - g.rotary),
+        query(std::int64_t{g.heads} * g.head_dim),
+        of_kv(g.heads * (plain + g.value_dim)),
+        of_qkv(std::int64_t{g.heads} * (2 * g.head_dim + g.value_dim)),
+        keys(query),
+        values(2 * query) {}
+};
+
+// One output element per thread and step. The source follows from its position: query, key without
+// rotary embedding, shared rotary key, or value.
+__global__ void LatentJoinKernel(FtLatentHeads g) {
+  const LatentSizes n(g);
+  const std::int64_t row = blockIdx.x;
+  for (std::int64_t i = threadIdx.x; i < n.of_qkv; i += blockDim.x) {
+    float x;
+    if (i < n.keys) {
+      x = LoadAny(g.q, g.dtype, row * n.query + i);
+    } else if (i < n.values) {
+      const std::int64_t head = (i - n.keys) / g.head_dim, c = (i - n.keys) % g.head_dim;
+      x = c < n.plain ? LoadAny(g.kv, g.dtype, row * n.of_kv + head * (n.plain + g.value_dim) + c)
+                      : LoadAny(g.turned_key, g.dtype, row * g.rotary + c - n.plain);
+    } else {
+      const std::int64_t head = (i - n.values) / g.value_dim, c = (i - n.values) % g.value_dim;
+      x = LoadAny(g.kv, g.dtype, row * n.of_kv + head * (n.plain + g.value_dim) + n.plain + c);
+    }
+    StoreAny(g.qkv, g.dtype, row * n.of_qkv + i, x);
+  }
+}
+
+// The rotary key's gradient is summed over the heads in order by one thread per element.
+__global__ void LatentSplitKernel(FtLatentHeads g) {
+  const LatentSizes n(g);
+  const std::int64_t row = blockIdx.x, from = row * n.of_qkv, wide = n.plain + g.value_dim;
+  for (std::int64_t i = threadIdx.x; i < n.query; i += blockDim.x) {
+    StoreAny(g.q, g.dtype, row * n.query + i, LoadAny(g.qkv, g.dtype, from + i));
+  }
+  for (std::int64_t i = threadIdx.x; i < n.of_kv; i += blockDim.x) {
+    const std::int64_t head = i / wide, c = i % wide;
+    const std::int64_t at =
+        c < n.plain ? n.keys + head * g.head_dim + c : n.values + head * g.value_dim + c - n.plain;
+    StoreAny(g.kv, g.dtype, row * n.of_kv + i, LoadAny(g.qkv, g.dtype, from + at));
+  }
+  for (std::int64_t i = threadIdx.x; i < g.rotary; i += blockDim.x) {
+    float sum = 0.0F;
+    for (std::int64_t head = 0; head < g.heads; ++head) {
+      sum += LoadAny(g.qkv, g.dtype, from + n.keys + head * g.head_dim + n.plain + i);
+    }
+    StoreAny(g.turned_key, g.dtype, row * g.rotary + i, sum);
+  }
+}
+
+FtStatus LatentHeads(FtQueue* queue, const FtLatentHeads* g) {
+  CudaCheck check(queue, "latent_heads");
+  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("heads", g->heads, 1);
+  check.AtLeast("head_dim", g->head_dim, 1).AtLeast("value_dim", g->value_dim, 1);
+  check.AtMost("head_dim", g->head_dim, kMostHeadDim);
+  check.AtMost("value_dim", g->value_dim, kMostHeadDim);
+  check.Size("rotary", g->rotary).AtLeast("head_dim", g->head_dim, g->rotary);
+  check.Tensor("q", g->q, g->rows, g->heads).Tensor("kv", g->kv, g->rows, g->heads);
+  check.Tensor("turned_key", g->turned_key, g->rows, g->rotary);
+  check.Tensor("qkv", g->qkv, g->rows, g->heads);
+  if (!check.ok() || g->rows == 0) return check.status();
+  const dim3 grid(Blocks(g->rows, 1)), block(kBlock);
+  if (g->inverse != 0) {
+    FT_LAUNCH(LatentSplitKernel, grid, block, 0, StreamOf(queue), *g);
+  } else {
+    FT_LAUNCH(LatentJoinKernel, grid, block, 0, StreamOf(queue), *g);
+  }
+  return check.Launched();
+}
+
+// ---- attention sinks
+
+// A sink adds e^sink to the softmax's denominator, so out shrinks by e^(lse - new lse). One warp
+// per head and row.
+__global__ void SinkForwardKernel(FtSinkForward g) {
+  const std::int64_t item = ItemOfWarp();
+  if (item >= g.rows * g.heads) return;
+  const float sink = LoadAny(g.sinks, g.sinks_dtype, item % g.heads), before = g.lse[item];
+  const float most = sink > before ? sink : before;
+  const float after = most + logf(expf(before - most) + expf(sink - most));
+  const float share = expf(before - after);
+  __syncwarp();  // all lanes have read the old lse
+  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+    const std::int64_t at = item * g.head_dim + c;
+    StoreAny(g.out, g.dtype, at, LoadAny(g.out, g.dtype, at) * share);
+  }
+  if (LaneOfWarp() == 0) g.lse[item] = after;
+}
+
+// One block per head; its threads split the rows, and the sum is joined in fp64.
+__global__ void SinkBackwardKernel(FtSinkBackward g) {
+  const std::int64_t head = blockIdx.x;
+  const float sink = LoadAny(g.sinks, g.sinks_dtype, head);
+  double sum = 0.0;
+  for (std::int64_t row = threadIdx.x; row < g.rows; row += blockDim.x) {
+    const std::int64_t item = row * g.heads + head;
+    float dot = 0.0F;
+    for (std::int64_t i = 0; i < g.head_dim; ++i) {
+      dot += LoadAny(g.out, g.dtype, item * g.head_dim + i) *
+             LoadAny(g.dout, g.dtype, item * g.head_dim + i);
+    }
+    sum -= static_cast<double>(expf(sink - g.lse[item]) * dot);
+  }
+  sum = JoinBlock(sum, 0.0, Sum{});
+  if (threadIdx.x != 0) return;
+  const float before = g.accumulate != 0 ? LoadAny(g.sinks_grad, g.grad_dtype, head) : 0.0F;
+  StoreAny(g.sinks_grad, g.grad_dtype, head, static_cast<float>(static_cast<double>(before) + sum));
+}
+
+template <class Arguments>
+void CheckSinks(CudaCheck& check, const Arguments& g) {
+  check.Float("dtype", g.dtype).Float("sinks_dtype", g.sinks_dtype).Size("rows", g.rows);
+  check.AtLeast("heads", g.heads, 1).AtLeast("head_dim", g.head_dim, 1);
+  check.Tensor("out", g.out, g.rows, g.heads).Tensor("lse", g.lse, g.rows, g.heads);
+  check.Tensor("sinks", g.sinks, g.heads);
+}
+
+FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
+  CudaCheck check(queue, "sink_forward");
+  CheckSinks(check, *g);
+  if (!check.ok() || g->rows == 0) return check.status();
+  FT_LAUNCH(SinkForwardKernel, dim3(Blocks(g->rows * g->heads * kWarp, kBlock)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+FtStatus SinkBackward(FtQueue* queue, const FtSinkBackward* g) {
+  CudaCheck check(queue, "sink_backward");
+  CheckSinks(check, *g);
+  check.Float("grad_dtype", g->grad_dtype);
+  check.Tensor("dout", g->dout, g->rows, g->heads).Tensor("sinks_grad", g->sinks_grad, g->heads);
+  if (!check.ok()) return check.status();
+  FT_LAUNCH(SinkBackwardKernel, dim3(static_cast<unsigned>(g->heads)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+}  // namespace
+
+void SetCudaHeadEntries(FtDeviceApi& api) {
+  api.rope = &Rope;
+  api.head_norm_forward = &HeadNormForward;
+  api.head_norm_backward_input = &HeadNormBackwardInput;
+  api.head_norm_backward_weight = &HeadNormBackwardWeight;
+  api.latent_heads = &LatentHeads;
+  api.sink_forward = &SinkForward;
+  api.sink_backward = &SinkBackward;
+}
+
+}  // namespace foretrain

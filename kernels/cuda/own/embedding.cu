@@ -1,0 +1,223 @@
+// Embedding tables: lookup by id, and gradient sums by id in the order of the rows. Floating-point
+// atomics are avoided, because their order varies from run to run.
+#include "kernels/cuda/device/entries.h"
+#include "kernels/cuda/own/positions.cuh"
+
+namespace foretrain {
+namespace {
+
+// One octet of columns per thread. A row whose id lies in another rank's part of the table becomes
+// 0.
+template <class T>
+__global__ void EmbeddingForwardKernel(FtEmbeddingForward g, Runs runs) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  const std::int64_t row = thread / octets, col = thread % octets * kOctet;
+  if (row >= g.rows) return;
+  const std::int64_t left = g.cols - col, id = g.ids[row] - g.first_id;
+  float x[kOctet] = {}, position[kOctet] = {};
+  if (id >= 0 && id < g.vocab) {
+    LoadAnyOctet(g.table, g.table_dtype, id * g.cols + col, left, x);
+    if (g.positions != nullptr) {
+      const std::int64_t place = runs.PositionOf((g.first_row + row) % g.sequence);
+      LoadAnyOctet(g.positions, g.table_dtype, place * g.cols + col, left, position);
+    }
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) x[i] = x[i] * g.scale + position[i];
+  }
+  StoreOctet(static_cast<T*>(g.out) + row * g.cols + col, left, x);
+}
+
+FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
+  CudaCheck check(queue, "embedding_forward");
+  check.Float("dtype", g->dtype).Float("table_dtype", g->table_dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
+  check.AtLeast("sequence", g->sequence, g->positions == nullptr ? 0 : 1);
+  check.Size("first_row", g->first_row).Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.Tensor("table", g->table, g->vocab, g->cols).Tensor("out", g->out, g->rows, g->cols);
+  check.Tensor("ids", g->ids, g->rows);
+  const Runs runs = RunsOf(check, g->runs, g->run_count);
+  if (!check.ok() || g->rows * g->cols == 0) return check.status();
+  FtEmbeddingForward scaled = *g;
+  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
+  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
+  WithType(g->dtype, [&](auto type) {
+    FT_LAUNCH(EmbeddingForwardKernel<decltype(type)>, dim3(Blocks(g->rows * octets, kBlock)),
+              dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+  });
+  return check.Launched();
+}
+
+// ---- backward: a counting sort of the rows by id
+// Rows are counted with integer atomics, whose result does not depend on order. They are then dealt
+// to their id's range in any order, and sorted there by row number.
+
+struct Buckets {
+  std::int32_t* begins;  // [vocab + 1]: first place of each id
+  std::int32_t* next;    // [vocab]: counts, then the next free place of each id
+  std::int32_t* dealt;   // [rows]: grouped by id, in any order within an id
+  std::int32_t* sorted;  // [rows]: the same, in ascending order within an id
+};
+
+// Row of this rank's table; -1 for an id of another rank or without a row.
+FT_DEVICE std::int64_t IdOf(const FtEmbeddingBackward& g, std::int64_t row) {
+  const std::int64_t id = g.ids[row] - g.first_id;
+  return id >= 0 && id < g.vocab ? id : -1;
+}
+
+__global__ void CountIdsKernel(FtEmbeddingBackward g, std::int32_t* counts) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t id = row < g.rows ? IdOf(g, row) : -1;
+  if (id >= 0) atomicAdd(counts + id, 1);
+}
+
+__global__ void ClearCountsKernel(std::int32_t* counts, std::int64_t vocab) {
+  const std::int64_t id = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  if (id < vocab) counts[id] = 0;
+}
+
+constexpr int kScanBlock = 1024;
+
+// Exclusive prefix sum of the counts into `begins` and `next`. One block; each thread scans one
+// stretch of ids, then the stretches are combined in shared memory by doubling distances.
+__global__ void __launch_bounds__(kScanBlock) ScanKernel(Buckets b, std::int64_t vocab) {
+  __shared__ std::int32_t of_threads[kScanBlock];
+  const int me = static_cast<int>(threadIdx.x);
+  const std::int64_t stretch = (vocab + kScanBlock - 1) / kScanBlock;
+  const std::int64_t begin = me * stretch < vocab ? me * stretch : vocab;
+  const std::int64_t end = begin + stretch < vocab ? begin + stretch : vocab;
+  std::int32_t sum = 0;
+  for (std::int64_t id = begin; id < end; ++id) sum += b.next[id];
+  of_threads[me] = sum;
+  __syncthreads();
+  for (int reach = 1; reach < kScanBlock; reach *= 2) {
+    const std::int32_t before = me >= reach ? of_threads[me - reach] : 0;
+    __syncthreads();
+    of_threads[me] += before;
+    __syncthreads();
+  }
+  std::int32_t at = of_threads[me] - sum;
+  for (std::int64_t id = begin; id < end; ++id) {
+    const std::int32_t count = b.next[id];
+    b.begins[id] = at;
+    b.next[id] = at;
+    at += count;
+  }
+  if (me == kScanBlock - 1) b.begins[vocab] = of_threads[me];
+}
+
+// The atomic hands out places in an order that varies; SortRowsKernel removes that.
+__global__ void DealRowsKernel(FtEmbeddingBackward g, Buckets b) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t id = row < g.rows ? IdOf(g, row) : -1;
+  if (id >= 0) b.dealt[atomicAdd(b.next + id, 1)] = static_cast<std::int32_t>(row);
+}
+
+// Places each row after the rows of its id with a lower number. Quadratic in the rows of one id,
+// which are few.
+__global__ void SortRowsKernel(FtEmbeddingBackward g, Buckets b) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t id = row < g.rows ? IdOf(g, row) : -1;
+  if (id < 0) return;
+  std::int32_t before = 0;
+  for (std::int32_t i = b.begins[id]; i < b.begins[id + 1]; ++i) before += b.dealt[i] < row ? 1 : 0;
+  b.sorted[b.begins[id] + before] = static_cast<std::int32_t>(row);
+}
+
+// One octet of columns of one id per thread: adds the id's rows in order, so equal inputs give
+// equal bits.
+template <class T>
+__global__ void SumRowsOfIdsKernel(FtEmbeddingBackward g, Buckets b) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  const std::int64_t id = thread / octets, col = thread % octets * kOctet;
+  if (id >= g.vocab) return;
+  const std::int32_t begin = b.begins[id], end = b.begins[id + 1];
+  if (begin == end && g.accumulate_table != 0) return;
+  const std::int64_t left = g.cols - col, at = id * g.cols + col;
+  float sum[kOctet] = {}, dy[kOctet];
+  if (g.accumulate_table != 0) LoadAnyOctet(g.table_grad, g.grad_dtype, at, left, sum);
+  for (std::int32_t i = begin; i < end; ++i) {
+    LoadOctet(static_cast<const T*>(g.dy) + b.sorted[i] * g.cols + col, left, dy);
+#pragma unroll
+    for (int j = 0; j < kOctet; ++j) sum[j] += dy[j] * g.scale;
+  }
+  StoreAnyOctet(g.table_grad, g.grad_dtype, at, left, sum);
+}
+
+// One octet of columns of one position per thread; adds the samples in order.
+template <class T>
+__global__ void PositionsKernel(FtEmbeddingBackward g, Runs runs) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  const std::int64_t place = thread / octets, col = thread % octets * kOctet;
+  if (place >= g.sequence) return;
+  const std::int64_t left = g.cols - col, at = runs.PositionOf(place) * g.cols + col;
+  float sum[kOctet] = {}, dy[kOctet];
+  if (g.accumulate_positions != 0) LoadAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
+  for (std::int64_t row = place; row < g.rows; row += g.sequence) {
+    LoadOctet(static_cast<const T*>(g.dy) + row * g.cols + col, left, dy);
+#pragma unroll
+    for (int j = 0; j < kOctet; ++j) sum[j] += dy[j];
+  }
+  StoreAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
+}
+
+// Cuts the queue's workspace into the four arrays.
+Buckets BucketsOf(CudaCheck& check, const FtEmbeddingBackward& g) {
+  const std::int64_t ints = 2 * g.vocab + 1 + 2 * g.rows;
+  auto* const at =
+      reinterpret_cast<std::int32_t*>(check.Workspace(ints * std::int64_t{sizeof(std::int32_t)}));
+  if (at == nullptr) return {};
+  return {at, at + g.vocab + 1, at + 2 * g.vocab + 1, at + 2 * g.vocab + 1 + g.rows};
+}
+
+void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b) {
+  const dim3 block(kBlock), of_rows(Blocks(g.rows, kBlock));
+  void* const stream = StreamOf(queue);
+  FT_LAUNCH(ClearCountsKernel, dim3(Blocks(g.vocab, kBlock)), block, 0, stream, b.next, g.vocab);
+  if (g.rows > 0) FT_LAUNCH(CountIdsKernel, of_rows, block, 0, stream, g, b.next);
+  FT_LAUNCH(ScanKernel, dim3(1), dim3(kScanBlock), 0, stream, b, g.vocab);
+  if (g.rows > 0) FT_LAUNCH(DealRowsKernel, of_rows, block, 0, stream, g, b);
+  if (g.rows > 0) FT_LAUNCH(SortRowsKernel, of_rows, block, 0, stream, g, b);
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(SumRowsOfIdsKernel<decltype(type)>, dim3(Blocks(g.vocab * octets, kBlock)), block, 0,
+              stream, g, b);
+  });
+}
+
+FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
+  CudaCheck check(queue, "embedding_backward");
+  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
+  check.AtLeast("sequence", g->sequence, g->positions_grad == nullptr ? 0 : 1);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.AtMost("rows", g->rows, 0x7fffffff).AtMost("vocab", g->vocab, 0x7fffffff);
+  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("ids", g->ids, g->rows);
+  check.Tensor("table_grad", g->table_grad, g->vocab, g->cols);
+  const Runs runs = RunsOf(check, g->runs, g->run_count);
+  if (!check.ok() || g->cols == 0 || g->vocab == 0) return check.status();
+  const Buckets buckets = BucketsOf(check, *g);
+  if (!check.ok()) return check.status();
+  FtEmbeddingBackward scaled = *g;
+  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
+  LaunchTable(queue, scaled, buckets);
+  if (g->positions_grad != nullptr) {
+    const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
+    WithType(g->dtype, [&](auto type) {
+      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g->sequence * octets, kBlock)),
+                dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+    });
+  }
+  return check.Launched();
+}
+
+}  // namespace
+
+void SetCudaEmbeddingEntries(FtDeviceApi& api) {
+  api.embedding_forward = &EmbeddingForward;
+  api.embedding_backward = &EmbeddingBackward;
+}
+
+}  // namespace foretrain

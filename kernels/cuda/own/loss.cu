@@ -1,0 +1,356 @@
+// Cross entropy over whole rows of logits, or over one rank's columns of them. One block per row.
+// Sums of exponentials carry their maximum, so that a row is read once.
+#include "kernels/cuda/device/entries.h"
+#include "kernels/cuda/own/kernel.cuh"
+
+namespace foretrain {
+namespace {
+
+constexpr float kNone = -INFINITY;
+
+// State of a row read so far: its maximum and the sum of e^(x - maximum). The sum is in fp64,
+// because a vocabulary has many terms.
+struct Exponentials {
+  float largest;
+  double sum;
+};
+// Rescales both sums to the common maximum. An empty state has maximum -infinity and sum 0.
+FT_DEVICE Exponentials JoinExponentials(const Exponentials& a, const Exponentials& b) {
+  const float largest = Most{}(a.largest, b.largest);
+  if (largest == kNone) return {largest, 0.0};
+  return {largest, a.sum * static_cast<double>(expf(a.largest - largest)) +
+                       b.sum * static_cast<double>(expf(b.largest - largest))};
+}
+
+// Exponentials of `cols` columns of `row`; every thread of the block receives the result.
+template <class T>
+FT_DEVICE Exponentials ReadRow(const T* row, std::int64_t cols) {
+  Exponentials mine{kNone, 0.0};
+  const std::int64_t step = std::int64_t{blockDim.x} * kOctet;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < cols; c += step) {
+    const std::int64_t left = cols - c;
+    float x[kOctet];
+    LoadOctet(row + c, left, x);
+    Exponentials octet{kNone, 0.0};
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if (i < left) octet.largest = Most{}(octet.largest, x[i]);
+    }
+    float sum = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if (i < left && octet.largest != kNone) sum += expf(x[i] - octet.largest);
+    }
+    octet.sum = static_cast<double>(sum);
+    mine = JoinExponentials(mine, octet);
+  }
+  // The maximum is reduced first; each thread then rescales its sum once, and the sums are reduced.
+  const float largest = JoinBlock(mine.largest, kNone, Most{});
+  const double scaled =
+      largest == kNone ? 0.0 : mine.sum * static_cast<double>(expf(mine.largest - largest));
+  return {largest, JoinBlock(scaled, 0.0, Sum{})};
+}
+
+// lse = maximum + log(sum), in fp64 until the end.
+template <class T>
+__global__ void __launch_bounds__(1024) LogSumExpKernel(FtCrossEntropyForward g) {
+  const std::int64_t row = blockIdx.x;
+  const Exponentials all = ReadRow(static_cast<const T*>(g.logits) + row * g.vocab, g.vocab);
+  if (threadIdx.x == 0) {
+    g.lse[row] = static_cast<float>(static_cast<double>(all.largest) + log(all.sum));
+  }
+}
+
+// Loss terms lse - picked of one row, 0 if its target does not count.
+struct PickLogit {
+  FtCrossEntropyForward g;
+  FT_DEVICE float Term(std::int64_t row) const {
+    const std::int64_t target = g.targets[row];
+    if (target < 0 || target >= g.vocab) return 0.0F;
+    return g.lse[row] - LoadAny(g.logits, g.dtype, row * g.vocab + target);
+  }
+};
+// Same, with maximum, sum and picked logit already combined over ranks. Stores lse on the way,
+// because the backward needs it.
+struct PickOfRanks {
+  FtVocabLoss g;
+  FT_DEVICE float Term(std::int64_t row) const {
+    const double lse = static_cast<double>(g.max[row]) + log(static_cast<double>(g.sum[row]));
+    g.lse[row] = static_cast<float>(lse);
+    const std::int64_t target = g.targets[row];
+    if (target < 0 || target >= g.all_ids) return 0.0F;
+    return static_cast<float>(lse - static_cast<double>(g.picked[row]));
+  }
+};
+
+// partials[block] is the sum of the block's terms in fp64.
+template <class Pick>
+__global__ void LossKernel(Pick pick, std::int64_t rows, double* partials) {
+  double sum = 0.0;
+  const std::int64_t step = std::int64_t{gridDim.x} * kBlock;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; row < rows;
+       row += step) {
+    sum += static_cast<double>(pick.Term(row));
+  }
+  const double total = JoinBlock(sum, 0.0, Sum{});
+  if (threadIdx.x == 0) partials[blockIdx.x] = total;
+}
+
+// One block adds the partials in order: the loss has the same bits in every run.
+__global__ void JoinLossKernel(const double* partials, int count, float scale, int accumulate,
+                               float* loss) {
+  double sum = 0.0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlock) sum += partials[i];
+  const double total = JoinBlock(sum, 0.0, Sum{}) * static_cast<double>(scale);
+  if (threadIdx.x != 0) return;
+  *loss = static_cast<float>(accumulate != 0 ? static_cast<double>(*loss) + total : total);
+}
+
+// Two launches: at most 256 blocks write partial sums, then one block adds them. Atomics would add
+// them in a different order in each run.
+template <class Pick>
+void SumLoss(FtQueue* queue, CudaCheck& check, const Pick& pick, std::int64_t rows, float scale,
+             int accumulate, float* loss) {
+  constexpr std::int64_t kMaxBlocks = 256;
+  const std::int64_t wanted = (rows + kBlock - 1) / kBlock;
+  const auto blocks = static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
+  auto* const partials =
+      reinterpret_cast<double*>(check.Workspace(kMaxBlocks * std::int64_t{sizeof(double)}));
+  if (blocks > 0) {
+    FT_LAUNCH(LossKernel<Pick>, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), pick, rows,
+              partials);
+  }
+  FT_LAUNCH(JoinLossKernel, dim3(1), dim3(kBlock), 0, StreamOf(queue), partials,
+            static_cast<int>(blocks), scale, accumulate, loss);
+}
+
+FtStatus CrossEntropyForward(FtQueue* queue, const FtCrossEntropyForward* g) {
+  CudaCheck check(queue, "cross_entropy_forward");
+  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
+  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
+  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  if (!check.ok()) return check.status();
+  if (g->rows > 0) {
+    WithType(g->dtype, [&](auto type) {
+      FT_LAUNCH(LogSumExpKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
+                dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g);
+    });
+  }
+  SumLoss(queue, check, PickLogit{*g}, g->rows, g->scale, g->accumulate, g->loss);
+  return check.Launched();
+}
+
+// Number of columns of a rank that stand for an id; all columns if all_ids is 0 (no split).
+std::int64_t UsedColumns(std::int64_t vocab, std::int64_t first_id, std::int64_t all_ids) {
+  if (all_ids == 0) return vocab;
+  const std::int64_t rest = first_id >= all_ids ? 0 : all_ids - first_id;
+  return rest < vocab ? rest : vocab;
+}
+
+// Gradient in place over the logits. A row whose target adds nothing to the loss gets 0. With a
+// soft cap the logits are y = cap tanh(x / cap), and dy/dx = 1 - (y / cap)^2.
+template <class T>
+__global__ void __launch_bounds__(1024)
+    CrossEntropyBackwardKernel(FtCrossEntropyBackward g, std::int64_t used, std::int64_t ids) {
+  const std::int64_t row = blockIdx.x, step = std::int64_t{blockDim.x} * kOctet;
+  const std::int64_t target = g.targets[row], column = target - g.first_id;
+  const bool counts = target >= 0 && target < ids;
+  const float lse = counts ? g.lse[row] : 0.0F;
+  const float scale = ScaledBy(g.scale, g.loss_scale);
+  const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
+  T* const logits = static_cast<T*>(g.logits) + row * g.vocab;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < g.vocab; c += step) {
+    float x[kOctet];
+    LoadOctet(logits + c, g.vocab - c, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float tanh = inverse > 0.0F ? x[i] * inverse : 0.0F;
+      const float share = expf(x[i] - lse) - (c + i == column ? 1.0F : 0.0F);
+      const bool is_id = counts && c + i < used;
+      x[i] = is_id ? scale * share * (1.0F - tanh * tanh) : 0.0F;
+    }
+    StoreOctet(logits + c, g.vocab - c, x);
+  }
+}
+
+FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
+  CudaCheck check(queue, "cross_entropy_backward");
+  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
+  check.Tensor("lse", g->lse, g->rows);
+  if (!check.ok() || g->rows == 0) return check.status();
+  WithType(g->dtype, [&](auto type) {
+    FT_LAUNCH(CrossEntropyBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
+              dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g,
+              UsedColumns(g->vocab, g->first_id, g->all_ids),
+              g->all_ids == 0 ? g->vocab : g->all_ids);
+  });
+  return check.Launched();
+}
+
+// ---- with the vocabulary split over ranks
+
+// As in ReadRow, but only the maximum: the other ranks' maxima come before the exponentials.
+template <class T>
+__global__ void __launch_bounds__(1024) VocabMaxKernel(FtVocabMax g, std::int64_t used) {
+  const std::int64_t row = blockIdx.x, step = std::int64_t{blockDim.x} * kOctet;
+  const T* const logits = static_cast<const T*>(g.logits) + row * g.vocab;
+  float largest = kNone;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < used; c += step) {
+    float x[kOctet];
+    LoadOctet(logits + c, used - c, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if (c + i < used) largest = Most{}(largest, x[i]);
+    }
+  }
+  largest = JoinBlock(largest, kNone, Most{});
+  if (threadIdx.x == 0) g.max[row] = largest;
+}
+
+// `max` is that of all ranks by now, so the ranks' sums can be added.
+template <class T>
+__global__ void __launch_bounds__(1024) VocabSumsKernel(FtVocabSums g, std::int64_t used) {
+  const std::int64_t row = blockIdx.x, step = std::int64_t{blockDim.x} * kOctet;
+  const T* const logits = static_cast<const T*>(g.logits) + row * g.vocab;
+  const float largest = g.max[row];
+  double sum = 0.0;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < used; c += step) {
+    float x[kOctet], part = 0.0F;
+    LoadOctet(logits + c, used - c, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) part += c + i < used ? expf(x[i] - largest) : 0.0F;
+    sum += static_cast<double>(part);
+  }
+  sum = JoinBlock(sum, 0.0, Sum{});
+  if (threadIdx.x != 0) return;
+  const std::int64_t column = g.targets[row] - g.first_id;
+  g.sum[row] = static_cast<float>(sum);
+  g.picked[row] = column >= 0 && column < used ? Widen(logits[column]) : 0.0F;
+}
+
+// Checks that the kernels on one rank's columns share.
+template <class Arguments>
+bool CheckShare(CudaCheck& check, const Arguments& g) {
+  check.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
+  check.AtLeast("all_ids", g.all_ids, 1).Size("first_id", g.first_id);
+  check.Tensor("logits", g.logits, g.rows, g.vocab).Tensor("max", g.max, g.rows);
+  return check.ok() && g.rows > 0;
+}
+
+FtStatus VocabMax(FtQueue* queue, const FtVocabMax* g) {
+  CudaCheck check(queue, "vocab_max");
+  if (!CheckShare(check, *g)) return check.status();
+  WithType(g->dtype, [&](auto type) {
+    FT_LAUNCH(VocabMaxKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
+              0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
+  });
+  return check.Launched();
+}
+
+FtStatus VocabSums(FtQueue* queue, const FtVocabSums* g) {
+  CudaCheck check(queue, "vocab_sums");
+  const bool works = CheckShare(check, *g);
+  check.Tensor("targets", g->targets, g->rows).Tensor("sum", g->sum, g->rows);
+  check.Tensor("picked", g->picked, g->rows);
+  if (!check.ok() || !works) return check.status();
+  WithType(g->dtype, [&](auto type) {
+    FT_LAUNCH(VocabSumsKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
+              0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
+  });
+  return check.Launched();
+}
+
+FtStatus VocabLoss(FtQueue* queue, const FtVocabLoss* g) {
+  CudaCheck check(queue, "vocab_loss");
+  check.Size("rows", g->rows).AtLeast("all_ids", g->all_ids, 1);
+  check.Tensor("targets", g->targets, g->rows).Tensor("max", g->max, g->rows);
+  check.Tensor("sum", g->sum, g->rows).Tensor("picked", g->picked, g->rows);
+  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  if (!check.ok()) return check.status();
+  SumLoss(queue, check, PickOfRanks{*g}, g->rows, g->scale, g->accumulate, g->loss);
+  return check.Launched();
+}
+
+struct SquareOfLse {
+  FtZLoss g;
+  FT_DEVICE float Term(std::int64_t row) const {
+    const std::int64_t target = g.targets[row];
+    return target < 0 || target >= g.ids ? 0.0F : g.lse[row] * g.lse[row];
+  }
+};
+
+FtStatus ZLoss(FtQueue* queue, const FtZLoss* g) {
+  CudaCheck check(queue, "z_loss");
+  check.Size("rows", g->rows).Size("ids", g->ids).Tensor("targets", g->targets, g->rows);
+  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  if (!check.ok()) return check.status();
+  SumLoss(queue, check, SquareOfLse{*g}, g->rows, g->scale * g->weight, /*accumulate=*/1, g->loss);
+  return check.Launched();
+}
+
+// A gradient d = scale * (softmax - onehot) gains 2 weight lse * scale * softmax, that is 2 weight
+// lse * (d + scale * onehot).
+template <class T>
+__global__ void __launch_bounds__(1024) ZLossBackwardKernel(FtZLossBackward g, std::int64_t ids) {
+  const std::int64_t row = blockIdx.x, step = std::int64_t{blockDim.x} * kOctet;
+  const std::int64_t target = g.targets[row], column = target - g.first_id;
+  if (target < 0 || target >= ids) return;
+  const float slope = 2.0F * g.weight * g.lse[row], scale = ScaledBy(g.scale, g.loss_scale);
+  T* const d = static_cast<T*>(g.d_logits) + row * g.vocab;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < g.vocab; c += step) {
+    float x[kOctet];
+    LoadOctet(d + c, g.vocab - c, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) x[i] += slope * (x[i] + (c + i == column ? scale : 0.0F));
+    StoreOctet(d + c, g.vocab - c, x);
+  }
+}
+
+FtStatus ZLossBackward(FtQueue* queue, const FtZLossBackward* g) {
+  CudaCheck check(queue, "z_loss_backward");
+  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.Tensor("d_logits", g->d_logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
+  check.Tensor("lse", g->lse, g->rows);
+  if (!check.ok() || g->rows == 0) return check.status();
+  WithType(g->dtype, [&](auto type) {
+    FT_LAUNCH(ZLossBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
+              dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g,
+              g->all_ids == 0 ? g->vocab : g->all_ids);
+  });
+  return check.Launched();
+}
+
+// One thread per row; the last token of a sequence has no target.
+__global__ void ShiftTargetsKernel(FtShiftTargets g) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  if (row >= g.rows) return;
+  g.out[row] = (row + 1) % g.sequence == 0 ? -1 : g.targets[row + 1];
+}
+
+FtStatus ShiftTargets(FtQueue* queue, const FtShiftTargets* g) {
+  CudaCheck check(queue, "shift_targets");
+  check.Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
+  check.Tensor("targets", g->targets, g->rows).Tensor("out", g->out, g->rows);
+  if (!check.ok() || g->rows == 0) return check.status();
+  FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g->rows, kBlock)), dim3(kBlock), 0, StreamOf(queue),
+            *g);
+  return check.Launched();
+}
+
+}  // namespace
+
+void SetCudaLossEntries(FtDeviceApi& api) {
+  api.cross_entropy_forward = &CrossEntropyForward;
+  api.cross_entropy_backward = &CrossEntropyBackward;
+  api.vocab_max = &VocabMax;
+  api.vocab_sums = &VocabSums;
+  api.vocab_loss = &VocabLoss;
+  api.shift_targets = &ShiftTargets;
+  api.z_loss = &ZLoss;
+  api.z_loss_backward = &ZLossBackward;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,402 @@
+// Optimizer updates. Compiled without fused multiply-add contraction, so that results equal the
+// CPU's bit for bit. Speed is limited by memory anyway.
+#include "kernels/cuda/device/entries.h"
+#include "kernels/cuda/own/kernel.cuh"
+
+namespace foretrain {
+namespace {
+
+// True if found_inf is set; the step must then change nothing.
+FT_DEVICE bool Skips(const float* not_finite) {
+  return not_finite != nullptr && not_finite[0] != 0.0F;
+}
+
+// One thread: it updates one number.
+__global__ void CountSkippedKernel(FtCountSkipped g) {
+  g.skipped[0] += Skips(g.not_finite) ? 1.0F : 0.0F;
+}
+
+FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
+  CudaCheck check(queue, "count_skipped");
+  check.Tensor("not_finite", g->not_finite, 1).Tensor("skipped", g->skipped, 1);
+  if (!check.ok()) return check.status();
+  FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
+  return check.Launched();
+}
+
+// One thread: it updates two numbers.
+__global__ void ScaleLossKernel(FtScaleLoss g) {
+  if (Skips(g.not_finite)) {
+    const float half = ldexpf(g.initial, static_cast<int>(g.doublings[0]) - 1);
+    if (half >= 1.0F) g.doublings[0] -= 1.0F;
+    g.since[0] = 0.0F;
+    return;
+  }
+  g.since[0] += 1.0F;
+  if (g.since[0] < static_cast<float>(g.window)) return;
+  g.doublings[0] += 1.0F;
+  g.since[0] = 0.0F;
+}
+
+FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
+  CudaCheck check(queue, "scale_loss");
+  check.Tensor("not_finite", g->not_finite, 1).Tensor("doublings", g->doublings, 1);
+  check.Tensor("since", g->since, 1).AtLeast("window", g->window, 1);
+  if (!check.ok()) return check.status();
+  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
+  return check.Launched();
+}
+
+// ---- updates
+
+// Factor of the gradients: clipping times the inverse of the loss scale. NaN stays NaN.
+FT_DEVICE float GradientFactor(const float* squared_norm, float max_norm, float loss_scale) {
+  const float undo = loss_scale == 0.0F ? 1.0F : 1.0F / loss_scale;
+  if (squared_norm == nullptr) return undo;
+  const float clip = max_norm / (sqrtf(squared_norm[0]) * undo + 1e-6F);
+  return clip >= 1.0F ? undo : clip * undo;
+}
+
+// The gradient factor with the current dynamic loss scale.
+template <class Update>
+FT_DEVICE float FactorOf(const Update& g, const float* squared_norm) {
+  const float initial = g.loss_scale == 0.0F ? 1.0F : g.loss_scale;
+  return GradientFactor(squared_norm, g.max_norm, ScaledBy(initial, g.loss_scale_state));
+}
+
+struct AdamFactors {
+  float step;  // lr / (1 - beta1^t)
+  float root;  // 1 / sqrt(1 - beta2^t)
+};
+
+// Computed by one thread per block: fp64 powers are slow on a GPU.
+FT_DEVICE AdamFactors FactorsOf(const FtAdamW& g) {
+  __shared__ AdamFactors shared;
+  if (threadIdx.x == 0) {
+    const double skipped = g.skipped == nullptr ? 0.0 : static_cast<double>(g.skipped[0]);
+    const double step = static_cast<double>(g.step) - skipped;
+    shared.step = static_cast<float>(static_cast<double>(g.lr) /
+                                     (1.0 - pow(static_cast<double>(g.beta1), step)));
+    shared.root = static_cast<float>(1.0 / sqrt(1.0 - pow(static_cast<double>(g.beta2), step)));
+  }
+  __syncthreads();
+  return shared;
+}
+
+struct Moments {
+  float m[kOctet], v[kOctet];
+};
+
+// One AdamW step of eight elements; those before `decayed` decay.
+FT_DEVICE void AdamWOctet(const FtAdamW& g, const AdamFactors& f, float factor, std::int64_t at,
+                          float (&p)[kOctet], const float (&grad)[kOctet], Moments& moments) {
+  const float decay = g.lr * g.weight_decay;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float gradient = grad[i] * factor;
+    const float m = moments.m[i] * g.beta1 + gradient * (1.0F - g.beta1);
+    const float v = moments.v[i] * g.beta2 + gradient * gradient * (1.0F - g.beta2);
+    const float of_decay = at + i < g.decayed ? decay : 0.0F;
+    p[i] = (p[i] - p[i] * of_decay) - f.step * m / (sqrtf(v) * f.root + g.epsilon);
+    moments.m[i] = m;
+    moments.v[i] = v;
+  }
+}
+
+// Rounds stochastically if asked, then writes param and its copy in weights_dtype.
+template <class Update>
+FT_DEVICE void StoreParameters(const Update& g, std::int64_t at, float (&p)[kOctet]) {
+  if (g.noise != 0) {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) p[i] = StochasticBf16(p[i], g.noise);
+  }
+  StoreAnyOctet(g.param, g.dtype, at, g.elements - at, p);
+  if (g.weights != nullptr) StoreAnyOctet(g.weights, g.weights_dtype, at, g.elements - at, p);
+}
+
+// Updates with moments in fp32 or bf16. A grid-stride loop limits the blocks, each of which
+// computes fp64 powers once.
+__global__ void AdamWKernel(FtAdamW g) {
+  if (Skips(g.not_finite)) return;
+  const AdamFactors f = FactorsOf(g);
+  const float factor = FactorOf(g, g.squared_norm);
+  const std::int64_t step = std::int64_t{gridDim.x} * kBlock * kOctet;
+  for (std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+       at < g.elements; at += step) {
+    const std::int64_t left = g.elements - at;
+    float p[kOctet], grad[kOctet];
+    Moments moments;
+    LoadAnyOctet(g.param, g.dtype, at, left, p);
+    LoadAnyOctet(g.grad, g.grad_dtype, at, left, grad);
+    LoadAnyOctet(g.moment1, g.moments, at, left, moments.m);
+    LoadAnyOctet(g.moment2, g.moments, at, left, moments.v);
+    AdamWOctet(g, f, factor, at, p, grad, moments);
+    StoreAnyOctet(g.moment1, g.moments, at, left, moments.m);
+    StoreAnyOctet(g.moment2, g.moments, at, left, moments.v);
+    StoreParameters(g, at, p);
+  }
+}
+
+// Tables of 8-bit codes, computed at compile time by the host compiler.
+__device__ const DynamicTables kSignedCodes(0, 128);
+__device__ const DynamicTables kUnsignedCodes(1, 255);
+
+// top / x, or 0 if x is at most 1e-35 or NaN.
+FT_DEVICE float InverseOf(float x, float top) { return x > 1e-35F ? top / x : 0.0F; }
+
+// Maximum of |x| over the warp. Compares bit patterns, in which NaN is above infinity.
+FT_DEVICE float LargestOfWarp(const float (&x)[kOctet], std::int64_t left) {
+  std::uint32_t most = 0;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const std::uint32_t size = i < left ? BitsOfFloat(x[i]) & 0x7fffffffU : 0U;
+    most = size > most ? size : most;
+  }
+#pragma unroll
+  for (int bits = kWarp / 2; bits > 0; bits /= 2) {
+    const std::uint32_t other = __shfl_xor_sync(kAllLanes, most, bits);
+    most = other > most ? other : most;
+  }
+  return FloatOfBits(most);
+}
+
+static_assert(FT_SCALE_BLOCK == kWarp * kOctet);
+
+// One warp per block of moments that share a scale: it dequantizes, updates and quantizes in
+// registers.
+__global__ void AdamWCodesKernel(FtAdamW g) {
+  if (Skips(g.not_finite)) return;
+  const AdamFactors f = FactorsOf(g);
+  const float factor = FactorOf(g, g.squared_norm);
+  const std::int64_t block = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
+  if (block * FT_SCALE_BLOCK >= g.elements) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t at = block * FT_SCALE_BLOCK + lane * kOctet, left = g.elements - at;
+  auto* const code1 = static_cast<std::uint8_t*>(g.moment1);
+  auto* const code2 = static_cast<std::uint8_t*>(g.moment2);
+  const float scale1 = g.absmax1[block], scale2 = g.absmax2[block];
+  float p[kOctet], grad[kOctet];
+  Moments moments;
+  LoadAnyOctet(g.param, g.dtype, at, left, p);
+  LoadAnyOctet(g.grad, g.grad_dtype, at, left, grad);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    moments.m[i] = i < left ? kSignedCodes.value[code1[at + i]] * scale1 : 0.0F;
+    const float root = i < left ? kUnsignedCodes.value[code2[at + i]] * scale2 : 0.0F;
+    moments.v[i] = root * root;
+  }
+  AdamWOctet(g, f, factor, at, p, grad, moments);
+  const float largest1 = LargestOfWarp(moments.m, left);
+  const float largest2 = sqrtf(LargestOfWarp(moments.v, left));
+  __syncwarp();  // all lanes have read the old scales
+  if (lane == 0) g.absmax1[block] = largest1, g.absmax2[block] = largest2;
+  const float inverse1 = InverseOf(largest1, 1.0F), inverse2 = InverseOf(largest2, 1.0F);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    if (i >= left) continue;
+    code1[at + i] = static_cast<std::uint8_t>(kSignedCodes.SignedCodeOf(moments.m[i] * inverse1));
+    code2[at + i] =
+        static_cast<std::uint8_t>(kUnsignedCodes.CodeOf(sqrtf(moments.v[i]) * inverse2));
+  }
+  StoreParameters(g, at, p);
+}
+
+// One octet per thread; no fp64 powers, so no grid-stride loop.
+__global__ void SgdKernel(FtSgd g) {
+  if (Skips(g.not_finite)) return;
+  const float factor = g.lr * FactorOf(g, g.squared_norm);
+  const float decay = g.lr * g.weight_decay;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  if (at >= g.elements) return;
+  float p[kOctet], grad[kOctet];
+  LoadAnyOctet(g.param, g.dtype, at, g.elements - at, p);
+  LoadAnyOctet(g.grad, g.grad_dtype, at, g.elements - at, grad);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    p[i] = (p[i] - p[i] * (at + i < g.decayed ? decay : 0.0F)) - grad[i] * factor;
+  }
+  StoreParameters(g, at, p);
+}
+
+// ---- amendments: gradient factors of an early update, then (as used) and now (as they should be)
+
+struct AmendFactors {
+  bool skips_then, skips_now;
+  float then, now;
+
+  FT_DEVICE bool Alike() const { return skips_then == skips_now && (skips_now || then == now); }
+};
+// Both factors use the same loss scale, so only the norm and the skip differ.
+template <class Amend>
+FT_DEVICE AmendFactors AmendFactorsOf(const Amend& g) {
+  return {Skips(g.not_finite_then), Skips(g.update.not_finite),
+          FactorOf(g.update, g.squared_norm_then), FactorOf(g.update, g.update.squared_norm)};
+}
+
+// moment2 may round below 0 when a term is subtracted from it.
+FT_DEVICE float NotNegative(float x) { return x < 0.0F ? 0.0F : x; }
+
+// Three cases. An update that was skipped then runs now. One that must be skipped now is inverted.
+// Otherwise the difference of the two updates is applied; decay is the same in both.
+FT_DEVICE void AmendOctet(const FtAdamW& g, const AdamFactors& f, const AmendFactors& amend,
+                          std::int64_t at, float (&p)[kOctet], const float (&grad)[kOctet],
+                          Moments& moments) {
+  if (amend.skips_then) return AdamWOctet(g, f, amend.now, at, p, grad, moments);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float then = grad[i] * amend.then, m = moments.m[i], v = moments.v[i];
+    const float way = f.step * m / (sqrtf(v) * f.root + g.epsilon);
+    if (amend.skips_now) {
+      const float kept = 1.0F - (at + i < g.decayed ? g.lr * g.weight_decay : 0.0F);
+      moments.m[i] = (m - then * (1.0F - g.beta1)) / g.beta1;
+      moments.v[i] = NotNegative(v - then * then * (1.0F - g.beta2)) / g.beta2;
+      p[i] = (p[i] + way) / kept;
+    } else {
+      const float now = grad[i] * amend.now;
+      moments.m[i] = m + (now - then) * (1.0F - g.beta1);
+      moments.v[i] = NotNegative(v + (now * now - then * then) * (1.0F - g.beta2));
+      p[i] += way - f.step * moments.m[i] / (sqrtf(moments.v[i]) * f.root + g.epsilon);
+    }
+  }
+}
+
+// Most updates need no amendment; all threads then return at once.
+__global__ void AdamWAmendKernel(FtAdamWAmend g) {
+  const AmendFactors amend = AmendFactorsOf(g);
+  if (amend.Alike()) return;
+  const AdamFactors f = FactorsOf(g.update);
+  const FtAdamW& u = g.update;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  const std::int64_t left = u.elements - at;
+  if (left <= 0) return;
+  float p[kOctet], grad[kOctet];
+  Moments moments;
+  LoadOctet(static_cast<const float*>(u.param) + at, left, p);
+  LoadOctet(static_cast<const float*>(u.grad) + at, left, grad);
+  LoadOctet(static_cast<const float*>(u.moment1) + at, left, moments.m);
+  LoadOctet(static_cast<const float*>(u.moment2) + at, left, moments.v);
+  AmendOctet(u, f, amend, at, p, grad, moments);
+  StoreOctet(static_cast<float*>(u.moment1) + at, left, moments.m);
+  StoreOctet(static_cast<float*>(u.moment2) + at, left, moments.v);
+  StoreParameters(u, at, p);
+}
+
+// The same three cases as AmendOctet.
+__global__ void SgdAmendKernel(FtSgdAmend g) {
+  const AmendFactors amend = AmendFactorsOf(g);
+  if (amend.Alike()) return;
+  const FtSgd& u = g.update;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  const std::int64_t left = u.elements - at;
+  if (left <= 0) return;
+  float p[kOctet], grad[kOctet];
+  LoadOctet(static_cast<const float*>(u.param) + at, left, p);
+  LoadOctet(static_cast<const float*>(u.grad) + at, left, grad);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float decay = at + i < u.decayed ? u.lr * u.weight_decay : 0.0F;
+    if (amend.skips_then) {
+      p[i] = (p[i] - p[i] * decay) - grad[i] * (u.lr * amend.now);
+    } else if (amend.skips_now) {
+      p[i] = (p[i] + grad[i] * (u.lr * amend.then)) / (1.0F - decay);
+    } else {
+      p[i] = p[i] - grad[i] * (u.lr * (amend.now - amend.then));
+    }
+  }
+  StoreParameters(u, at, p);
+}
+
+// ---- entries
+
+template <class Update>
+void CheckUpdate(CudaCheck& check, const Update& g) {
+  check.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
+  check.Size("elements", g.elements).Size("decayed", g.decayed);
+  check.Tensor("param", g.param, g.elements).Tensor("grad", g.grad, g.elements);
+  const bool is_short = g.weights_dtype == FT_BF16 || g.weights_dtype == FT_F16;
+  if (g.weights != nullptr && (g.dtype != FT_F32 || !is_short)) {
+    check.Refuse(FT_UNSUPPORTED,
+                 "weights of dtype %d beside parameters of dtype %d: only 16 bits beside fp32",
+                 static_cast<int>(g.weights_dtype), static_cast<int>(g.dtype));
+  }
+}
+void CheckAdamW(CudaCheck& check, const FtAdamW& g) {
+  CheckUpdate(check, g);
+  check.AtLeast("step", g.step, 1);
+  check.Tensor("moment1", g.moment1, g.elements).Tensor("moment2", g.moment2, g.elements);
+}
+
+// Amendments require fp32 throughout, so that the correction is exact up to rounding.
+template <class Update>
+void CheckAmended(CudaCheck& check, const Update& g) {
+  if (g.dtype == FT_F32 && g.grad_dtype == FT_F32) return;
+  check.Refuse(FT_UNSUPPORTED, "dtype %d, grad_dtype %d: only f32", static_cast<int>(g.dtype),
+               static_cast<int>(g.grad_dtype));
+}
+
+FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
+  CudaCheck check(queue, "adamw");
+  CheckAdamW(check, *g);
+  if (g->moments == FT_I8) {
+    check.Tensor("absmax1", g->absmax1, g->elements).Tensor("absmax2", g->absmax2, g->elements);
+  } else if (g->moments != FT_F32 && g->moments != FT_BF16) {
+    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32, bf16 and i8",
+                 static_cast<int>(g->moments));
+  }
+  if (!check.ok() || g->elements == 0) return check.status();
+  const unsigned blocks = Blocks(g->elements, kBlock * kOctet);
+  if (g->moments == FT_I8) {
+    FT_LAUNCH(AdamWCodesKernel, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), *g);
+  } else {
+    constexpr unsigned kMost = 4096;  // FactorsOf computes fp64 powers once per block
+    FT_LAUNCH(AdamWKernel, dim3(blocks < kMost ? blocks : kMost), dim3(kBlock), 0, StreamOf(queue),
+              *g);
+  }
+  return check.Launched();
+}
+
+FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
+  CudaCheck check(queue, "sgd");
+  CheckUpdate(check, *g);
+  if (!check.ok() || g->elements == 0) return check.status();
+  FT_LAUNCH(SgdKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0, StreamOf(queue),
+            *g);
+  return check.Launched();
+}
+
+FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
+  CudaCheck check(queue, "adamw_amend");
+  CheckAdamW(check, g->update);
+  CheckAmended(check, g->update);
+  if (g->update.moments != FT_F32) {
+    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32",
+                 static_cast<int>(g->update.moments));
+  }
+  if (!check.ok() || g->update.elements == 0) return check.status();
+  FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
+  CudaCheck check(queue, "sgd_amend");
+  CheckUpdate(check, g->update);
+  CheckAmended(check, g->update);
+  if (!check.ok() || g->update.elements == 0) return check.status();
+  FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+}  // namespace
+
+void SetCudaUpdateEntries(FtDeviceApi& api) {
+  api.count_skipped = &CountSkipped;
+  api.scale_loss = &ScaleLoss;
+  api.adamw = &AdamW;
+  api.sgd = &Sgd;
+  api.adamw_amend = &AdamWAmend;
+  api.sgd_amend = &SgdAmend;
+}
+
+}  // namespace foretrain

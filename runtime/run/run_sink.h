@@ -1,0 +1,66 @@
+// Interface to listeners of a run: the store, a progress bar, tests.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "profiler/capture_report.h"
+#include "traces/run.h"
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+// Scalars read by one rank's HostRead.
+struct StepScalars {
+  std::int64_t step = 0;
+  std::int64_t time_ns = 0;  // on the run's clock
+  int rank = 0;
+  std::optional<float> loss;          // mean over the tokens of the global batch
+  std::optional<float> squared_norm;  // of the whole gradient, before clipping
+  std::optional<float> loss_scale;    // of this step, if it is dynamic
+};
+
+// Numbers of (token, expert) pairs by one router, as read by a rank's host, for each member of its
+// expert-parallel group: [members, pieces, experts] (docs/program.md).
+struct RoutedCounts {
+  std::int64_t step = 0;
+  int rank = 0;
+  int block = 0;
+  int micro_batch = 0;
+  std::string router;  // of the block's router (RouterOf in sim/program/ir/row_counts.h)
+  std::vector<std::int32_t> counts;
+};
+
+// One step of the whole job, computed from its ranks' StepScalars.
+struct StepReport {
+  std::int64_t step = 0;
+  double loss = 0.0;
+  std::optional<double> gradient_norm;
+  double learning_rate = 0.0;
+  double seconds = 0.0;  // since the previous report; for the first: since the ranks began
+  double tokens_per_s = 0.0;
+  std::int64_t resident_bytes = 0;  // of the process
+};
+
+// Calls come one at a time, from any thread of the run, in batches at about each step's end. Spans
+// and samples of a rank are ordered only within each lane. A sink must not wait for the run.
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+  virtual void OnSpans(std::span<const Span> spans) { (void)spans; }
+  virtual void OnMemory(std::span<const MemorySample> samples) { (void)samples; }
+  virtual void OnStepWindow(const StepWindow& window) { (void)window; }
+  virtual void OnRouting(const RoutedCounts& counts) { (void)counts; }
+  virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
+  virtual void OnStep(const StepReport& report) { (void)report; }
+  // Readings over time, such as a GPU's clocks.
+  virtual void OnCounters(std::span<const Counter> counters) { (void)counters; }
+  // The report of a process's recording; `rank` is its first rank. Called once, after all its
+  // spans.
+  virtual void OnCapture(int rank, const CaptureReport& report) { (void)rank, (void)report; }
+};
+
+}  // namespace foretrain

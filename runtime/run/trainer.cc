@@ -1,0 +1,153 @@
+#include "runtime/run/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "runtime/device/resident_memory.h"
+#include "runtime/run/captured_sink.h"
+
+namespace foretrain {
+namespace {
+
+// The lowest rank whose host reads the loss. It is not the first rank if steps overlap.
+int ReportingRank(const Program& program) {
+  for (const RankProgram& rank : program.ranks) {
+    const auto reads = [](const Instruction& i) {
+      return i.key.kind == InstructionKind::kHostRead;
+    };
+    if (std::any_of(rank.step.begin(), rank.step.end(), reads)) return rank.rank;
+  }
+  return program.ranks.front().rank;
+}
+
+// Forwards all calls, and makes one report a step from one rank's scalars.
+class Reporter final : public RunSink {
+ public:
+  // `start_ns`: start of the first step.
+  Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
+      : rank_(ReportingRank(program)),
+        tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
+        rate_(rate),
+        sink_(sink),
+        last_ns_(start_ns) {}
+
+  void OnSpans(std::span<const Span> spans) override { sink_.OnSpans(spans); }
+  void OnMemory(std::span<const MemorySample> samples) override { sink_.OnMemory(samples); }
+  void OnStepWindow(const StepWindow& window) override { sink_.OnStepWindow(window); }
+  void OnScalars(const StepScalars& scalars) override {
+    sink_.OnScalars(scalars);
+    if (scalars.rank != rank_) return;
+    StepReport report;
+    report.step = scalars.step;
+    report.loss = scalars.loss.value_or(0.0F);
+    if (scalars.squared_norm)
+      report.gradient_norm = std::sqrt(static_cast<double>(*scalars.squared_norm));
+    report.learning_rate = rate_.At(scalars.step);
+    report.seconds = SecondsFromNs(scalars.time_ns - last_ns_);
+    report.tokens_per_s = report.seconds > 0 ? tokens_ / report.seconds : 0.0;
+    report.resident_bytes = ResidentBytes();
+    last_ns_ = scalars.time_ns;
+    sink_.OnStep(report);
+  }
+  void OnCounters(std::span<const Counter> counters) override { sink_.OnCounters(counters); }
+  void OnCapture(int rank, const CaptureReport& report) override { sink_.OnCapture(rank, report); }
+
+ private:
+  int rank_;
+  double tokens_;
+  const LearningRate& rate_;
+  RunSink& sink_;
+  std::int64_t last_ns_;  // end of the previous step
+};
+
+// Serializes calls from this process's ranks and from other processes.
+class SharedSink final : public RunSink {
+ public:
+  explicit SharedSink(RunSink& sink) : sink_(sink) {}
+  void OnSpans(std::span<const Span> spans) override { Locked(&RunSink::OnSpans, spans); }
+  void OnMemory(std::span<const MemorySample> all) override { Locked(&RunSink::OnMemory, all); }
+  void OnStepWindow(const StepWindow& window) override { Locked(&RunSink::OnStepWindow, window); }
+  void OnRouting(const RoutedCounts& counts) override { Locked(&RunSink::OnRouting, counts); }
+  void OnScalars(const StepScalars& scalars) override { Locked(&RunSink::OnScalars, scalars); }
+  void OnCounters(std::span<const Counter> all) override { Locked(&RunSink::OnCounters, all); }
+  void OnCapture(int rank, const CaptureReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sink_.OnCapture(rank, report);
+  }
+
+ private:
+  template <class Method, class Value>
+  void Locked(Method method, const Value& value) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (sink_.*method)(value);
+  }
+  RunSink& sink_;
+  std::mutex mutex_;
+};
+
+// Directs other processes' records to the sink during its lifetime.
+class Collecting {
+ public:
+  Collecting(ProcessGroup* group, RunSink& sink) : group_(group) {
+    if (group_ != nullptr) group_->Collect(&sink);
+  }
+  ~Collecting() {
+    if (group_ != nullptr) group_->Collect(nullptr);
+  }
+  Collecting(const Collecting&) = delete;
+  Collecting& operator=(const Collecting&) = delete;
+
+ private:
+  ProcessGroup* const group_;
+};
+
+}  // namespace
+
+// Warm-up reaches `peak` at its last step; the cosine ends at a tenth of the peak.
+float LearningRate::At(std::int64_t step) const {
+  if (step < warmup) {
+    return static_cast<float>(peak * static_cast<double>(step + 1) / static_cast<double>(warmup));
+  }
+  if (!cosine || steps <= warmup) return static_cast<float>(peak);
+  const double progress =
+      std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(steps - warmup));
+  return static_cast<float>(peak * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi * progress))));
+}
+
+// Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
+// other than 0 they go to the group's sender instead, and rank 0 feeds them into `shared`.
+Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
+                         BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
+  ProcessGroup* const group = job.processes;
+  ExecutorOptions options = job.executor;
+  options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
+  options.seed = job.seed;
+  options.optimizer.seed = job.seed;
+  options.agreement = group;
+  options.capture = job.capture;
+  // If the peak cannot be reset, an earlier larger peak may hide that of the run.
+  ResetPeakResident();
+  const std::int64_t before_bytes = ResidentBytes();
+  FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
+  FT_TRY(FillParameters(*executor,
+                        job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
+  Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
+  SharedSink shared(reporter);
+  const bool sends = group != nullptr && group->rank() != 0;
+  const Collecting collecting(sends ? nullptr : group, shared);
+  const std::vector<LocalRank>& local = job.executor.local;
+  CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
+                        sends ? group->Sender() : shared);
+  auto run = executor->Run(job.steps, batches, captured, std::move(stop));
+  captured.End();
+  FT_ASSIGN(RunSummary summary, std::move(run));
+  summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
+  return group != nullptr ? group->Finish(std::move(summary)) : summary;
+}
+
+}  // namespace foretrain

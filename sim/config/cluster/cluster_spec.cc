@@ -1,0 +1,193 @@
+#include "sim/config/cluster/cluster_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/checked.h"
+#include "sim/config/plan/plan.h"
+#include "sim/config/rules/refuse.h"
+
+namespace foretrain {
+namespace {
+
+// A rate or latency with its name for messages.
+struct Figure {
+  std::string_view field;
+  double value;
+};
+
+constexpr int kMaxTorusAxes = 3;
+constexpr std::array<std::string_view, kCollectiveAlgorithmCount> kAlgorithmNames = {
+    "auto", "ring", "tree", "hierarchical", "in-network", "parameter-server"};
+
+// One upper limit for all rates keeps products of rates and sizes finite.
+Result<void> CheckRates(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  const std::array<Figure, 16> figures = {{
+      {"device.fp32_flop_per_s", device.fp32_flop_per_s},
+      {"device.tf32_flop_per_s", device.tf32_flop_per_s},
+      {"device.bf16_flop_per_s", device.bf16_flop_per_s},
+      {"device.fp16_flop_per_s", device.fp16_flop_per_s},
+      {"device.fp8_flop_per_s", device.fp8_flop_per_s},
+      {"device.fp4_flop_per_s", device.fp4_flop_per_s},
+      {"device.memory_bytes_per_s", device.memory_bytes_per_s},
+      {"device.link_peer_bytes_per_s", device.link_peer_bytes_per_s},
+      {"device.link_bytes_per_s", device.link_bytes_per_s},
+      {"device.pcie_bytes_per_s", device.pcie_bytes_per_s},
+      {"network_bytes_per_s", cluster.network_bytes_per_s},
+      {"link_latency_s", cluster.link_latency_s},
+      {"network_latency_s", cluster.network_latency_s},
+      {"host_bytes_per_s", cluster.host_bytes_per_s},
+      {"nvme_read_bytes_per_s", cluster.nvme_read_bytes_per_s},
+      {"nvme_write_bytes_per_s", cluster.nvme_write_bytes_per_s},
+  }};
+  for (const Figure& figure : figures) {
+    const double highest = figure.field.ends_with("latency_s") ? 1e3 : 1e21;
+    if (figure.value >= 0 && figure.value <= highest) continue;  // false for NaN
+    return Refuse("{} {}: must be a number from 0 (unknown) to {}", figure.field, figure.value,
+                  highest);
+  }
+  return {};
+}
+
+// Limits keep ids and products of counts within their integer types.
+Result<void> CheckSizes(const ClusterSpec& cluster) {
+  const auto in_range = [](std::string_view field, std::int64_t value, std::int64_t low,
+                           std::int64_t high) -> Result<void> {
+    if (value >= low && value <= high) return {};
+    return Refuse("{} {}: must be from {} to {}", field, value, low, high);
+  };
+  FT_TRY(in_range("nodes", cluster.nodes, 1, kMaxRanks));
+  FT_TRY(in_range("devices_per_node", cluster.devices_per_node, 1, kMaxRanks));
+  FT_TRY(in_range("cores", cluster.cores, 0, 1 << 20));
+  FT_TRY(in_range("host_memory_bytes", cluster.host_memory_bytes, 0, kMaxProduct));
+  FT_TRY(in_range("device.memory_bytes", cluster.device.memory_bytes, 1, kMaxProduct));
+  FT_TRY(in_range("device.link_devices", cluster.device.link_devices, 0, kMaxRanks));
+  FT_TRY(in_range("device.torus_axes", cluster.device.torus_axes, 0, kMaxTorusAxes));
+  FT_TRY(in_range("device.devices_per_pcie_switch", cluster.device.devices_per_pcie_switch, 1,
+                  kMaxRanks));
+  FT_TRY(in_range("adapters_per_node", cluster.adapters_per_node, 0, kMaxRanks));
+  FT_TRY(in_range("parameter_servers", cluster.parameter_servers, 0, kMaxRanks));
+  const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
+  if (devices > kMaxRanks) {
+    return Refuse("nodes {} x devices_per_node {}: {} devices, at most {} are possible",
+                  cluster.nodes, cluster.devices_per_node, devices, kMaxRanks);
+  }
+  return {};
+}
+
+// Each tier must join more nodes than the one below, at no higher rate.
+Result<void> CheckTiers(const ClusterSpec& cluster) {
+  if (cluster.network_tiers.size() > kMaxNetworkTiers) {
+    return Refuse("network_tiers: {} of them; at most {} are possible",
+                  cluster.network_tiers.size(), kMaxNetworkTiers);
+  }
+  int nodes = 0;
+  double rate = cluster.network_bytes_per_s;
+  for (const NetworkTier& tier : cluster.network_tiers) {
+    if (tier.nodes <= nodes || tier.nodes > kMaxRanks) {
+      return Refuse("network_tiers nodes {}: must be above {}, that of the tier before, and to {}",
+                    tier.nodes, nodes, kMaxRanks);
+    }
+    if (!(tier.bytes_per_s > 0 && tier.bytes_per_s <= rate)) {
+      return Refuse("network_tiers bytes_per_s {}: must be above 0 and at most {}, the rate below",
+                    tier.bytes_per_s, rate);
+    }
+    nodes = tier.nodes;
+    rate = tier.bytes_per_s;
+  }
+  return {};
+}
+
+// The extents' product is capped, so that it cannot overflow before it is compared.
+Result<void> CheckTorus(const ClusterSpec& cluster) {
+  if (cluster.torus.empty()) return {};
+  if (cluster.torus.size() > kMaxTorusAxes) {
+    return Refuse("torus: {} axes; at most {} are possible", cluster.torus.size(), kMaxTorusAxes);
+  }
+  if (cluster.device.link_bytes_per_s <= 0) {
+    return Refuse("torus: device.link_bytes_per_s {} must be above 0, all links of a device",
+                  cluster.device.link_bytes_per_s);
+  }
+  std::int64_t devices = 1;
+  for (const int extent : cluster.torus) {
+    if (extent < 1 || extent > kMaxRanks) {
+      return Refuse("torus {}: must be from 1 to {}", extent, kMaxRanks);
+    }
+    devices = std::min<std::int64_t>(devices * extent, std::int64_t{kMaxRanks} + 1);
+  }
+  if (devices != cluster.Devices()) {
+    return Refuse("torus: its extents make {} devices; nodes x devices_per_node are {}", devices,
+                  cluster.Devices());
+  }
+  return {};
+}
+
+}  // namespace
+
+// A link domain such as NVL72 may span nodes; its devices then form one unit.
+int ClusterSpec::DevicesPerUnit() const {
+  const bool beyond = device.link_bytes_per_s > 0 && device.link_devices > devices_per_node;
+  return beyond ? device.link_devices : devices_per_node;
+}
+
+std::string_view Name(CollectiveAlgorithm algorithm) {
+  return kAlgorithmNames[static_cast<std::size_t>(algorithm)];
+}
+
+std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {
+  for (std::size_t i = 0; i < kAlgorithmNames.size(); ++i) {
+    if (kAlgorithmNames[i] == name) return static_cast<CollectiveAlgorithm>(i);
+  }
+  return std::nullopt;
+}
+
+// A network rate is needed only if devices are in more than one unit and not joined as a torus. CPU
+// ranks need no rates, because those are measured.
+Result<void> ValidateCluster(const ClusterSpec& cluster) {
+  FT_TRY(CheckSizes(cluster));
+  FT_TRY(CheckRates(cluster));
+  FT_TRY(CheckTiers(cluster));
+  FT_TRY(CheckTorus(cluster));
+  const bool networked = cluster.torus.empty() && cluster.Devices() > cluster.DevicesPerUnit();
+  if (networked && cluster.network_bytes_per_s <= 0) {
+    return Refuse(
+        "network_bytes_per_s {}: {} nodes need a rate above 0, in bytes per second, device and "
+        "direction",
+        cluster.network_bytes_per_s, cluster.nodes);
+  }
+  if (cluster.is_cpu) return {};
+  const DeviceSpec& device = cluster.device;
+  if (device.memory_bytes_per_s <= 0) {
+    return Refuse("device.memory_bytes_per_s {}: must be above 0, in bytes per second",
+                  device.memory_bytes_per_s);
+  }
+  if (std::max({device.bf16_flop_per_s, device.fp16_flop_per_s, device.fp32_flop_per_s}) <= 0) {
+    return Refuse("device.bf16_flop_per_s {}: bf16, fp16 or fp32_flop_per_s must be above 0",
+                  device.bf16_flop_per_s);
+  }
+  return {};
+}
+
+// Ranks are threads that share all cores, so cores belong to the cluster and memory is divided
+// among ranks. Rates stay unknown until they are measured.
+Result<ClusterSpec> LocalCluster(int cores, std::int64_t memory_bytes, int ranks) {
+  if (cores < 1) return Refuse("cores {}: must be at least 1", cores);
+  if (ranks < 1) return Refuse("ranks {}: must be at least 1", ranks);
+  ClusterSpec cluster;
+  cluster.device.name = "cpu";
+  cluster.device.memory_bytes = memory_bytes / ranks;
+  cluster.device.source = "this machine";
+  cluster.devices_per_node = ranks;
+  cluster.is_cpu = true;
+  cluster.cores = cores;
+  cluster.host_memory_bytes = memory_bytes;
+  cluster.assumptions =
+      fmt::format("{} rank{} share{} {} core{} and the memory of this machine", ranks,
+                  ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", cores, cores == 1 ? "" : "s");
+  FT_TRY(ValidateCluster(cluster));
+  return cluster;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,51 @@
+// Model features that blocks or kernels do not support yet, one row each.
+#include <array>
+
+#include "sim/config/model/model_spec.h"
+#include "sim/config/rules/refuse.h"
+
+namespace foretrain {
+namespace {
+
+struct Feature {
+  bool (*has)(const ModelSpec&);
+  std::string_view text;
+};
+
+constexpr std::array kNotLowered = {
+    Feature{[](const ModelSpec& m) { return m.predict_ahead > 8; }, "predict_ahead above 8"},
+    Feature{[](const ModelSpec& m) {
+              const bool plain = m.norm == NormKind::kRmsNorm && !m.embedding_norm &&
+                                 m.positions != PositionKind::kLearned && m.attention_window == 0;
+              return m.predict_ahead > 0 && !plain;
+            },
+            "predict_ahead with LayerNorm, learned positions, embedding_norm or a window"},
+};
+
+// Features that change no sizes and hardly any work: they can be forecast but not run.
+constexpr std::array kNotExecuted = {
+    Feature{[](const ModelSpec& m) {
+              const bool plain = m.rope_scaling == RopeScaling::kNone ||
+                                 (m.rope_scaling == RopeScaling::kLinear && m.rope_factor != 1);
+              const bool bounded =
+                  m.rope_scaling == RopeScaling::kYarn || m.rope_scaling == RopeScaling::kLlama3;
+              return !plain && !(bounded && m.rope_original > 0);
+            },
+            "rope_scaling"},
+};
+
+template <class Features>
+std::string First(const Features& features, const ModelSpec& model) {
+  for (const Feature& feature : features) {
+    if (feature.has(model)) return std::string(feature.text);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string WhyNotLowered(const ModelSpec& model) { return First(kNotLowered, model); }
+
+std::string WhyNotExecuted(const ModelSpec& model) { return First(kNotExecuted, model); }
+
+}  // namespace foretrain

@@ -1,0 +1,237 @@
+#include "sim/config/model/model_json.h"
+
+#include <array>
+
+#include "base/json/json.h"
+#include "sim/config/rules/refuse.h"
+
+namespace foretrain {
+namespace {
+
+// Optional fields. They are written only if they differ from their default.
+struct CountField {
+  std::string_view name;
+  std::int64_t ModelSpec::*value;
+};
+constexpr std::array kCounts = {
+    CountField{"rotary_dim", &ModelSpec::rotary_dim},
+    CountField{"unused_positions", &ModelSpec::unused_positions},
+    CountField{"query_rank", &ModelSpec::query_rank},
+    CountField{"key_value_rank", &ModelSpec::key_value_rank},
+    CountField{"rope_head_dim", &ModelSpec::rope_head_dim},
+    CountField{"value_head_dim", &ModelSpec::value_head_dim},
+    CountField{"predict_ahead", &ModelSpec::predict_ahead},
+    CountField{"rope_original", &ModelSpec::rope_original},
+};
+struct FlagField {
+  std::string_view name;
+  bool ModelSpec::*value;
+};
+constexpr std::array kFlags = {
+    FlagField{"norm_bias", &ModelSpec::norm_bias},
+    FlagField{"head_bias", &ModelSpec::head_bias},
+    FlagField{"embedding_norm", &ModelSpec::embedding_norm},
+    FlagField{"post_norms", &ModelSpec::post_norms},
+    FlagField{"qk_norm", &ModelSpec::qk_norm},
+    FlagField{"attention_sinks", &ModelSpec::attention_sinks},
+    FlagField{"router_bias", &ModelSpec::router_bias},
+    FlagField{"expert_bias", &ModelSpec::expert_bias},
+    FlagField{"shared_gate", &ModelSpec::shared_gate},
+    FlagField{"rope_whole_pairs", &ModelSpec::rope_whole_pairs},
+};
+struct RealField {
+  std::string_view name;
+  double ModelSpec::*value;
+};
+constexpr std::array kReals = {
+    RealField{"local_rope_theta", &ModelSpec::local_rope_theta},
+    RealField{"attention_scale", &ModelSpec::attention_scale},
+    RealField{"attention_softcap", &ModelSpec::attention_softcap},
+    RealField{"logit_softcap", &ModelSpec::logit_softcap},
+    RealField{"z_loss", &ModelSpec::z_loss},
+    RealField{"embedding_scale", &ModelSpec::embedding_scale},
+    RealField{"expert_scale", &ModelSpec::expert_scale},
+    RealField{"predict_weight", &ModelSpec::predict_weight},
+    RealField{"rope_factor", &ModelSpec::rope_factor},
+    RealField{"rope_low", &ModelSpec::rope_low},
+    RealField{"rope_high", &ModelSpec::rope_high},
+    RealField{"rope_magnitude", &ModelSpec::rope_magnitude},
+};
+
+template <class Kind, std::size_t kCount>
+Kind KindOr(JsonFields& fields, std::string_view name,
+            const std::array<std::string_view, kCount>& names, Kind otherwise) {
+  return static_cast<Kind>(fields.ChoiceOr(name, static_cast<std::size_t>(otherwise), names));
+}
+
+// Reads the optional fields; one that is missing keeps its default.
+void ReadMore(JsonFields& fields, ModelSpec& model) {
+  for (const CountField& field : kCounts) {
+    model.*field.value = fields.IntegerOr(field.name, model.*field.value, 0, kMaxModelCount);
+  }
+  for (const FlagField& field : kFlags) {
+    model.*field.value = fields.BoolOr(field.name, model.*field.value);
+  }
+  for (const RealField& field : kReals) {
+    model.*field.value = fields.NumberOr(field.name, model.*field.value, 0, 1e18);
+  }
+  model.order = KindOr(fields, "order", kOrderNames, model.order);
+  model.attention = KindOr(fields, "attention", kAttentionNames, model.attention);
+  model.rope_scaling = KindOr(fields, "rope_scaling", kRopeScalingNames, model.rope_scaling);
+}
+
+// Mirror of ReadMore over the same tables, so no field can be written and not read.
+void WriteMore(JsonWriter& writer, const ModelSpec& model) {
+  const ModelSpec plain;
+  for (const CountField& field : kCounts) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  for (const FlagField& field : kFlags) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  for (const RealField& field : kReals) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  if (model.order != plain.order) writer.Field("order", Name(model.order));
+  if (model.attention != plain.attention) writer.Field("attention", Name(model.attention));
+  if (model.rope_scaling != plain.rope_scaling) {
+    writer.Field("rope_scaling", Name(model.rope_scaling));
+  }
+}
+
+// projection_bias sets output_bias and mlp_bias, which may also be given separately.
+void ReadBiases(JsonFields& fields, ModelSpec& model) {
+  model.attention_bias = fields.Bool("attention_bias");
+  if (fields.Has("output_bias") && fields.Has("mlp_bias")) {
+    model.output_bias = fields.Bool("output_bias");
+    model.mlp_bias = fields.Bool("mlp_bias");
+    if (fields.Has("projection_bias")) {
+      fields.Refuse("projection_bias", "stands beside output_bias and mlp_bias; remove it");
+    }
+    return;
+  }
+  const bool both = fields.Bool("projection_bias");
+  model.output_bias = fields.BoolOr("output_bias", both);
+  model.mlp_bias = fields.BoolOr("mlp_bias", both);
+}
+
+// hidden / heads; refuses a fraction unless head_dim is given.
+std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
+  if (fields.Has("head_dim") || !fields.ok()) return 0;
+  if (model.hidden % model.heads != 0) {
+    fields.Refuse("head_dim", fmt::format("is missing, and hidden {} is no multiple of heads {}; "
+                                          "give it",
+                                          model.hidden, model.heads));
+  }
+  return model.hidden / model.heads;
+}
+
+// Every field of experts is optional; without experts all are 0.
+void ReadExperts(JsonFields& fields, ModelSpec& model) {
+  const auto count = [&](std::string_view name) {
+    return fields.IntegerOr(name, 0, 0, kMaxModelCount);
+  };
+  model.experts = count("experts");
+  model.experts_per_token = count("experts_per_token");
+  model.expert_ffn_hidden = count("expert_ffn_hidden");
+  model.shared_ffn_hidden = count("shared_ffn_hidden");
+  model.first_dense_layers = count("first_dense_layers");
+  if (fields.Has("router"))
+    model.router = static_cast<RouterKind>(fields.Choice("router", kRouterNames));
+  model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
+  model.router_bias_rate = fields.NumberOr("router_bias_rate", 0, 0, 1);
+  model.balance_tokens = count("balance_tokens");
+  model.expert_groups = count("expert_groups");
+  model.groups_per_token = count("groups_per_token");
+}
+
+}  // namespace
+
+// Reads required fields first, because defaults such as head_dim depend on them. A getter that
+// fails returns a value in range, so that reading can continue to Finish.
+Result<ModelSpec> ReadModel(JsonFields& fields) {
+  ModelSpec model;
+  const auto count = [&](std::string_view name) { return fields.Integer(name, 1, kMaxModelCount); };
+  model.name = fields.StringOr("name", model.name);
+  model.layers = count("layers");
+  model.hidden = count("hidden");
+  model.heads = count("heads");
+  model.kv_heads = fields.IntegerOr("kv_heads", model.heads, 1, kMaxModelCount);
+  model.head_dim = fields.IntegerOr("head_dim", DefaultHeadDim(fields, model), 1, kMaxModelCount);
+  model.ffn_hidden = count("ffn_hidden");
+  model.vocab = count("vocab");
+  model.max_sequence = count("max_sequence");
+  model.norm = static_cast<NormKind>(fields.Choice("norm", kNormNames));
+  model.mlp = static_cast<MlpKind>(fields.Choice("mlp", kMlpNames));
+  model.positions = static_cast<PositionKind>(fields.Choice("positions", kPositionNames));
+  ReadBiases(fields, model);
+  model.tied_embeddings = fields.Bool("tied_embeddings");
+  model.rope_theta = fields.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
+  model.norm_epsilon = fields.NumberOr("norm_epsilon", model.norm_epsilon, 0, 1);
+  model.attention_window = fields.IntegerOr("attention_window", 0, 0, kMaxModelCount);
+  model.global_attention_every = fields.IntegerOr("global_attention_every", 0, 0, kMaxModelCount);
+  ReadExperts(fields, model);
+  ReadMore(fields, model);
+  FT_TRY(fields.Finish());
+  if (const auto valid = ValidateModel(model); !valid) {
+    return Refuse("{}: {}", fields.Where(), valid.error().message);
+  }
+  return model;
+}
+
+Result<ModelSpec> ModelFromJson(std::string_view text, std::string_view file) {
+  FT_ASSIGN(const JsonValue value, ParseJson(text, file));
+  JsonFields fields(value, file);
+  return ReadModel(fields);
+}
+
+// Core fields are always written; those of experts only if there are any. Reading the text gives
+// the same model.
+void WriteJson(JsonWriter& writer, const ModelSpec& model) {
+  writer.BeginObject()
+      .Field("name", model.name)
+      .Field("layers", model.layers)
+      .Field("hidden", model.hidden)
+      .Field("heads", model.heads)
+      .Field("kv_heads", model.kv_heads)
+      .Field("head_dim", model.head_dim)
+      .Field("ffn_hidden", model.ffn_hidden)
+      .Field("vocab", model.vocab)
+      .Field("max_sequence", model.max_sequence)
+      .Field("norm", Name(model.norm))
+      .Field("mlp", Name(model.mlp))
+      .Field("positions", Name(model.positions))
+      .Field("attention_bias", model.attention_bias)
+      .Field("output_bias", model.output_bias)
+      .Field("mlp_bias", model.mlp_bias)
+      .Field("tied_embeddings", model.tied_embeddings)
+      .Field("rope_theta", model.rope_theta)
+      .Field("norm_epsilon", model.norm_epsilon)
+      .Field("attention_window", model.attention_window);
+  if (model.global_attention_every > 0) {
+    writer.Field("global_attention_every", model.global_attention_every);
+  }
+  if (model.experts > 0) {
+    writer.Field("experts", model.experts)
+        .Field("experts_per_token", model.experts_per_token)
+        .Field("expert_ffn_hidden", model.expert_ffn_hidden)
+        .Field("shared_ffn_hidden", model.shared_ffn_hidden)
+        .Field("first_dense_layers", model.first_dense_layers)
+        .Field("router", Name(model.router))
+        .Field("balance_weight", model.balance_weight)
+        .Field("router_bias_rate", model.router_bias_rate)
+        .Field("balance_tokens", model.balance_tokens)
+        .Field("expert_groups", model.expert_groups)
+        .Field("groups_per_token", model.groups_per_token);
+  }
+  WriteMore(writer, model);
+  writer.EndObject();
+}
+
+std::string ToJson(const ModelSpec& model) {
+  JsonWriter writer(2);
+  WriteJson(writer, model);
+  return writer.Take();
+}
+
+}  // namespace foretrain

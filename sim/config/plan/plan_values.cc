@@ -1,0 +1,100 @@
+#include "sim/config/plan/plan_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+// Matches names case-insensitively; a message shows at most 20 choices.
+Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const std::string& text,
+                                               std::span<const std::string_view> choices) {
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : Split(text, ',')) {
+    const auto found = std::find(choices.begin(), choices.end(), ToLower(Trim(part)));
+    if (found == choices.end()) {
+      constexpr std::size_t kMaxShown = 20;
+      const auto shown = choices.first(std::min(choices.size(), kMaxShown));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: \"{}\" is none of {}{}{}", option, Printable(part),
+                              fmt::join(shown, ", "), shown.size() < choices.size() ? ", ..." : "",
+                              DidYouMean(part, choices)));
+    }
+    values.push_back(found - choices.begin());
+  }
+  return values;
+}
+
+}  // namespace
+
+// A range doubles from its first value, so 64 values cover all of int64.
+Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
+                                                   const std::string& text,
+                                                   const std::vector<std::int64_t>& automatic) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (text == "auto") return automatic;
+  std::vector<std::int64_t> list;
+  if (const auto dots = text.find(".."); dots != std::string::npos) {
+    FT_ASSIGN(const std::int64_t first, ParseInt(option, text.substr(0, dots), 1, kMost));
+    FT_ASSIGN(const std::int64_t last, ParseInt(option, text.substr(dots + 2), first, kMost));
+    for (std::int64_t value = first; value <= last && list.size() < 64; value *= 2) {
+      list.push_back(value);
+    }
+    return list;
+  }
+  for (const std::string_view part : Split(text, ',')) {
+    FT_ASSIGN(const std::int64_t value, ParseInt(option, Trim(part), 0, kMost));
+    list.push_back(value);
+  }
+  return list;
+}
+
+// Every type but real numbers is parsed to integers, so that a search can enumerate all of them
+// alike.
+Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const std::string& text) {
+  switch (field.type) {
+    case PlanFieldType::kChoice:
+      return ParseChoices(std::string(FirstOption(field)), text, field.choices);
+    case PlanFieldType::kFlag: {
+      constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
+      return ParseChoices(std::string(FirstOption(field)), text, kSwitch);
+    }
+    case PlanFieldType::kSize: {
+      FT_ASSIGN(const std::int64_t bytes, ParseBytes(FirstOption(field), text));
+      return std::vector<std::int64_t>{bytes};
+    }
+    default:
+      return ParseIntegerList(std::string(FirstOption(field)), text, {});
+  }
+}
+
+// Shares the parser of lists with the search; a command that runs one plan then refuses several
+// values.
+Result<void> SetPlanField(const PlanField& field, const std::string& text, Plan& plan) {
+  const std::string option(FirstOption(field));
+  if (field.number != nullptr) {
+    FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.most));
+    return {};
+  }
+  FT_ASSIGN(const std::vector<std::int64_t> values, ParsePlanValues(field, text));
+  if (field.list != nullptr) {
+    (plan.*field.list).assign(values.begin(), values.end());
+    return {};
+  }
+  if (values.size() != 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                option + ": \"" + Printable(text) +
+                    "\" has several values; this command takes one (`foretrain plan` takes lists)");
+  }
+  field.set(plan, values.front());
+  return {};
+}
+
+}  // namespace foretrain

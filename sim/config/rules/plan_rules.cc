@@ -1,0 +1,363 @@
+#include "sim/config/rules/plan_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "sim/config/plan/plan_fields.h"
+
+namespace foretrain {
+namespace {
+
+// vpp is the number of chunks per rank, which only the interleaved schedule leaves open.
+std::string VppNeedsInterleaving(const Plan& plan) {
+  if (plan.vpp == 1 || plan.schedule == ScheduleKind::kInterleaved) return {};
+  return fmt::format(
+      "vpp {} with schedule {}: only the schedule interleaved has chunks; use schedule interleaved "
+      "or vpp 1",
+      plan.vpp, Name(plan.schedule));
+}
+
+// Largest divisor of `count` that is at most `wanted`; both >= 1.
+int DivisorBelow(int count, int wanted) {
+  int divisor = std::min(count, wanted);
+  while (count % divisor != 0) --divisor;
+  return divisor;
+}
+
+// A replica is a set of ranks with one full set of shards (hybrid sharding). So replicas must
+// divide the data-parallel ranks.
+std::string ReplicasDivideRanks(const Plan& plan) {
+  const int ranks = plan.DataParallel();
+  if (ranks % plan.replicas == 0) return {};
+  return fmt::format(
+      "replicas {} with {} data-parallel ranks: each replica holds all shards, so it must divide "
+      "them; use replicas {}",
+      plan.replicas, ranks, DivisorBelow(ranks, plan.replicas));
+}
+
+std::string ReplicasNeedSharding(const Plan& plan) {
+  if (plan.replicas == 1 || plan.zero_stage > 0) return {};
+  return fmt::format(
+      "replicas {} with zero_stage 0: only shards have replicas; use zero_stage 1 or replicas 1",
+      plan.replicas);
+}
+
+// The gather format applies to temporary copies. Below ZeRO-3 a gather fills the parameters
+// themselves, which must stay exact.
+std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
+  if (plan.gather_format == GatherFormat::kFp32 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
+      "their only ones; use zero_stage 3 or gather_format fp32",
+      TextOf(PlanFieldOf("gather_format"), plan), plan.zero_stage);
+}
+
+std::string GatherBucketNeedsCopies(const Plan& plan) {
+  if (plan.gather_bytes == 0 || plan.zero_stage == 3) return {};
+  if (plan.offload_parameters != OffloadTarget::kNone) return {};
+  return fmt::format(
+      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not "
+      "gathered "
+      "for their uses; use zero_stage 3 or gather_bytes 0",
+      plan.gather_bytes, plan.zero_stage);
+}
+
+// Parameters that stay whole trade memory for gathers. They must be on the device and would
+// otherwise be sharded.
+std::string UnshardedNeedsShardedParameters(const Plan& plan) {
+  if (plan.unsharded_bytes == 0) return {};
+  if (plan.zero_stage != 3) {
+    return fmt::format(
+        "unsharded_bytes {} with zero_stage {}: only zero_stage 3 has shards of parameters; use "
+        "zero_stage 3 or unsharded_bytes 0",
+        plan.unsharded_bytes, plan.zero_stage);
+  }
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  return fmt::format(
+      "unsharded_bytes {} with offload_parameters {}: what is left whole stays on the device; use "
+      "offload_parameters none or unsharded_bytes 0",
+      plan.unsharded_bytes, Name(plan.offload_parameters));
+}
+
+std::string SgdHasNoMoments(const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "moments {} with optimizer sgd: it keeps none; use optimizer adamw or moments fp32",
+      TextOf(PlanFieldOf("moments"), plan));
+}
+
+// Micro-batches must form rounds of equal size, each of at least pp.
+std::string InterleavingNeedsWholeRounds(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kInterleaved) return {};
+  const std::int64_t m = plan.MicroBatches();
+  const std::int64_t rounds = std::max<std::int64_t>(1, m / plan.pp);
+  if (m % rounds == 0) return {};
+  const std::int64_t unit = plan.dp * plan.micro_batch;
+  return fmt::format(
+      "schedule interleaved with pp {} and {} micro-batches: they must be a multiple of pp; "
+      "nearest "
+      "global_batch: {} or {}",
+      plan.pp, m, rounds * plan.pp * unit, (rounds + 1) * plan.pp * unit);
+}
+
+// Both schedules run micro-batches in two directions. DualPipe holds each stage twice, so stages
+// pair up and each direction gets half of the micro-batches.
+std::string TwoWaysNeedMicroBatches(const Plan& plan) {
+  const bool both_ways = plan.schedule == ScheduleKind::kDualPipe;
+  if (!both_ways && plan.schedule != ScheduleKind::kDualPipeV) return {};
+  const std::int64_t m = plan.MicroBatches();
+  const std::int64_t unit = plan.dp * plan.micro_batch;
+  if (m < 2 * plan.pp) {
+    return fmt::format(
+        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} "
+        "or "
+        "schedule 1f1b",
+        Name(plan.schedule), plan.pp, m, 2 * plan.pp, 2 * plan.pp * unit);
+  }
+  if (both_ways && plan.pp % 2 != 0) {
+    return fmt::format("schedule dualpipe with pp {}: it needs an even pp; nearest: {}", plan.pp,
+                       plan.pp + 1);
+  }
+  if (both_ways && m % 2 != 0) {
+    return fmt::format(
+        "schedule dualpipe with {} micro-batches: half of them go either way; nearest "
+        "global_batch: {}",
+        m, (m + 1) * unit);
+  }
+  return {};
+}
+
+// The two holders of a stage run it for different micro-batches. They never gather its parameters
+// or scatter its gradients at the same time.
+std::string DualPipeKeepsWholeParameters(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
+  return fmt::format(
+      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at "
+      "once; "
+      "use zero_stage 1 or schedule dualpipe-v",
+      plan.zero_stage);
+}
+
+// Two chunks per rank give each the same work under a causal mask.
+std::string ContextNeedsWholeChunks(const Plan& plan) {
+  const std::int64_t chunks = std::int64_t{2} * plan.cp;
+  if (plan.cp == 1 || plan.sequence % chunks == 0) return {};
+  const std::int64_t below = plan.sequence / chunks * chunks;
+  return fmt::format(
+      "cp {} with sequence {}: it is cut into 2 * cp = {} equal chunks; nearest sequence: {}{}",
+      plan.cp, plan.sequence, chunks, below > 0 ? fmt::format("{} or ", below) : std::string(),
+      below + chunks);
+}
+
+// A ring step needs up to four ops of a block, whose ids end at 4,095.
+std::string RingHasFewTurns(const Plan& plan) {
+  constexpr int kMost = 512;
+  if (plan.cp <= kMost || plan.cp_kind != ContextParallelKind::kRing) return {};
+  return fmt::format(
+      "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
+      "all-gather",
+      plan.cp, kMost, kMost);
+}
+
+// All-to-all gives each rank whole heads for the whole sequence. So cp must divide the key heads
+// left after tensor parallelism.
+std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
+  if (plan.cp == 1 || plan.cp_kind != ContextParallelKind::kAllToAll) return {};
+  const std::int64_t heads = model.KvHeadsOn(plan.tp);
+  if (heads % plan.cp == 0) return {};
+  int nearest = plan.cp - 1;
+  while (nearest > 1 && heads % nearest != 0) --nearest;
+  return fmt::format(
+      "cp_kind all-to-all with cp {}, tp {} and {} kv_heads: each rank needs whole key heads; use "
+      "cp "
+      "{} or cp_kind ring",
+      plan.cp, plan.tp, model.kv_heads, nearest);
+}
+
+// For the same reason they never reduce the gradients of one micro-batch together.
+std::string DualPipeSumsAtTheEnd(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
+    return {};
+  }
+  return "schedule dualpipe with reduction_time micro-batch: both holders of a stage run it for "
+         "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
+}
+
+// Every stage needs at least one layer. Given stage_layers must match both counts exactly.
+std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
+  const int stages = plan.Stages();
+  if (!plan.stage_layers.empty()) {
+    std::int64_t sum = 0;
+    for (const int layers : plan.stage_layers) sum += layers;
+    const auto count = static_cast<int>(plan.stage_layers.size());
+    if (count == stages && sum == model.layers) return {};
+    return fmt::format(
+        "stage_layers {}: gives {} layers to {} stages; the model has {} layers and the plan {} "
+        "stages",
+        fmt::join(plan.stage_layers, ","), sum, count, model.layers, stages);
+  }
+  if (stages <= model.layers) return {};
+  return fmt::format(
+      "schedule {} with pp {} cuts the model into {} stages and it has {} layers; use at most pp "
+      "{}",
+      Name(plan.schedule), plan.pp, stages, model.layers,
+      std::max<std::int64_t>(1, model.layers * plan.pp / stages));
+}
+
+// Rows of one micro-batch on one rank.
+std::int64_t RowsOf(const Plan& plan) { return plan.micro_batch * plan.LocalSequence(); }
+
+// recompute_layers limits recomputation to some layers of a stage, so it needs a kind to limit.
+std::string RecomputeLayersNeedRecompute(const Plan& plan) {
+  if (plan.recompute_layers == 0 || plan.recompute != RecomputeKind::kNone) return {};
+  return fmt::format(
+      "recompute_layers {} with recompute none: no layer recomputes; use recompute full or "
+      "recompute_layers 0",
+      plan.recompute_layers);
+}
+
+// Shared by the rules that cut the rows of a micro-batch into pieces.
+std::string MorePiecesThanRows(const Plan& plan, std::string_view field, int pieces) {
+  const std::int64_t rows = RowsOf(plan);
+  if (pieces <= rows) return {};
+  return fmt::format("{} {} with {} tokens of a micro-batch: a piece has at least one; use {} {}",
+                     field, pieces, rows, field, rows);
+}
+std::string LossChunksFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "loss_chunks", plan.loss_chunks);
+}
+std::string MlpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "mlp_tiles", plan.mlp_tiles);
+}
+std::string TpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "tp_tiles", plan.tp_tiles);
+}
+
+// The weight-gradient half would need the inner gradients of all tiles at once, which tiles avoid.
+std::string MlpTilesNeedWholeBackward(const Plan& plan) {
+  if (plan.mlp_tiles == 1 || !SplitsBackward(plan.schedule)) return {};
+  return fmt::format(
+      "mlp_tiles {} with schedule {}: a tile's backward is not cut in two; use schedule 1f1b or "
+      "mlp_tiles 1",
+      plan.mlp_tiles, Name(plan.schedule));
+}
+
+}  // namespace
+
+// The first broken rule is reported, so the order decides which remedy a user sees.
+std::span<const PlanRule> PlanRules() {
+  static const std::vector<PlanRule> rules = {
+      {"vpp-needs-interleaving", VppNeedsInterleaving},
+      {"replicas-divide-ranks", ReplicasDivideRanks},
+      {"replicas-need-sharding", ReplicasNeedSharding},
+      {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
+      {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
+      {"sgd-has-no-moments", SgdHasNoMoments},
+      {"weights-need-short-activations", WeightsNeedShortActivations},
+      {"gradients-need-short-activations", GradientsNeedShortActivations},
+      {"gather-format-shortens", GatherFormatShortens},
+      {"masters-leave-parameters-here", MastersLeaveParametersHere},
+      {"unsharded-is-read-as-gathered", UnshardedIsReadAsGathered},
+      {"post-validation-amends-fp32", PostValidationAmendsFp32},
+      {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
+      {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
+      {"overlap-needs-micro-batches", OverlapNeedsMicroBatches},
+      {"overlap-updates-alone", OverlapUpdatesAlone},
+      {"overlap-keeps-whole-parameters", OverlapKeepsWholeParameters},
+      {"pipedream-sums-once", PipeDreamSumsOnce},
+      {"overlap-trains-all", OverlapTrainsAll},
+      {"overlap-stays-on-the-device", OverlapStaysOnTheDevice},
+      {"post-validation-needs-zero-bubble", PostValidationNeedsZeroBubble},
+      {"post-validation-needs-what-to-validate", PostValidationNeedsWhatToValidate},
+      {"post-validation-keeps-fp32-on-the-device", PostValidationKeepsFp32OnTheDevice},
+      {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
+      {"fraction-needs-offload", FractionNeedsOffload},
+      {"stream-needs-offload", StreamNeedsOffload},
+      {"delay-needs-host-update", DelayNeedsHostUpdate},
+      {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
+      {"delay-needs-plain-loss", DelayNeedsPlainLoss},
+      {"parameters-need-updates-away", ParametersNeedOffloadedUpdates},
+      {"gradients-need-updates-away", GradientsNeedOffloadedUpdates},
+      {"gradients-stay-in-memory", GradientsStayInMemory},
+      {"gradients-leave-summed", GradientsLeaveSummed},
+      {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
+      {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
+      {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
+      {"sequence-parallel-needs-even-rows", SequenceParallelNeedsEvenRows},
+      {"recompute-layers-need-recompute", RecomputeLayersNeedRecompute},
+      {"loss-chunks-fit-the-rows", LossChunksFitTheRows},
+      {"mlp-tiles-fit-the-rows", MlpTilesFitTheRows},
+      {"mlp-tiles-need-a-whole-backward", MlpTilesNeedWholeBackward},
+      {"tp-tiles-need-tp", TpTilesNeedTp},
+      {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
+      {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
+      {"headroom-needs-dropless-ep", HeadroomNeedsDroplessEp},
+      {"headroom-holds-an-even-share", HeadroomHoldsAnEvenShare},
+      {"whole-experts-need-split-rows", WholeExpertsNeedSplitRows},
+      {"experts-are-cut-or-whole", ExpertsAreCutOrWhole},
+      {"moe-pieces-need-ep", MoePiecesNeedEp},
+      {"moe-pieces-fit-the-tokens", MoePiecesFitTheTokens},
+      {"ep-needs-one-replica", EpNeedsOneReplica},
+      {"context-needs-whole-chunks", ContextNeedsWholeChunks},
+      {"ring-has-few-turns", RingHasFewTurns},
+      {"scores-need-whole-sequences", ScoresNeedWholeSequences},
+      {"adapters-need-lora", AdaptersNeedLora},
+      {"adapters-are-scaled", AdaptersAreScaled},
+      {"quantized-base-is-read-in-16-bits", QuantizedBaseIsReadIn16Bits},
+      {"scale-window-needs-a-scale", ScaleWindowNeedsAScale},
+      {"scale-is-known-where-it-is-undone", ScaleIsKnownWhereItIsUndone},
+  };
+  return rules;
+}
+
+std::span<const PlanModelRule> PlanModelRules() {
+  static const std::vector<PlanModelRule> rules = {
+      {"stages-need-layers", StagesNeedLayers},
+      {"products-need-whole-blocks", ProductsNeedWholeBlocks},
+      {"capacity-needs-experts", CapacityNeedsExperts},
+      {"whole-experts-need-experts", WholeExpertsNeedExperts},
+      {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
+      {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
+      {"balance-groups-are-whole", BalanceGroupsAreWhole},
+      {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
+      {"adapters-are-thin", AdaptersAreThin},
+      {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
+      {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
+      {"sinks-need-all-scores", SinksNeedAllScores},
+      {"written-scores-are-plain", WrittenScoresArePlain},
+      {"ahead-needs-whole-sequences", AheadNeedsWholeSequences},
+      {"ahead-needs-all-logits", AheadNeedsAllLogits},
+      {"ahead-drops-nothing", AheadDropsNothing},
+      {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
+      {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
+      {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
+      {"overlap-trains-all-of-the-router", OverlapTrainsAllOfTheRouter},
+      {"balanced-biases-stay-here", BalancedBiasesStayHere},
+      {"scattered-tiles-need-two-norms", ScatteredTilesNeedTwoNorms},
+  };
+  return rules;
+}
+
+Result<void> CheckRules(const Plan& plan) {
+  for (const PlanRule& rule : PlanRules()) {
+    if (std::string why = rule.broken(plan); !why.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, std::move(why));
+    }
+  }
+  return {};
+}
+
+Result<void> CheckRules(const Plan& plan, const ModelSpec& model) {
+  for (const PlanModelRule& rule : PlanModelRules()) {
+    if (std::string why = rule.broken(plan, model); !why.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, std::move(why));
+    }
+  }
+  return {};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,259 @@
+#include "sim/cost/kernels/kernel_model.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "sim/program/ops/op_kinds.h"
+#include "sim/program/ops/op_work.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kHalfBytes = 2;
+constexpr double kMaskBytes = 1;
+constexpr std::int64_t kSmallestSplit = 512;  // smallest part of k in a split
+// Cost of softmax and rescaling, expressed as extra head width.
+constexpr double kSoftmaxWidth = 16;
+constexpr double kReferenceHeadDim = 128;
+constexpr double kUnalignedShare = 0.5;  // share of the rate of one product
+constexpr double kAttentionTile = 128;   // queries; tiles on the diagonal are computed in full
+
+struct Tile {
+  std::int64_t rows, cols;
+};
+constexpr std::array<Tile, 8> kTiles = {{
+    {256, 128},
+    {128, 256},
+    {128, 128},
+    {256, 64},
+    {64, 256},
+    {128, 64},
+    {64, 128},
+    {64, 64},
+}};
+
+// Tile shapes that libraries use; the model takes the best.
+std::int64_t Ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double Bandwidth(const KernelModel& model) {
+  return model.architecture.memory_efficiency.value * model.memory_bytes_per_s;
+}
+
+double MemorySeconds(const KernelModel& model, double bytes) {
+  return model.architecture.kernel_s.value + bytes / Bandwidth(model);
+}
+
+bool IsForward(OpKind kind) {
+  return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionPartForward;
+}
+
+// Flash attention reaches a fixed share of the peak at the reference head width. Narrower heads pay
+// relatively more for softmax, and short sequences more for masked parts of diagonal tiles.
+double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, const Op& op,
+                             double bytes) {
+  const bool forward = IsForward(op.kind);
+  const Architecture& of = model.architecture;
+  const bool cudnn = kernel == AttentionKernel::kCudnn;
+  const double first = kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
+  const double share = first * (forward ? (cudnn ? of.cudnn_forward : of.flash_forward).value
+                                        : (cudnn ? of.cudnn_backward : of.flash_backward).value);
+  const double width = (op.shape.head_dim + op.shape.ValueDim()) / 2.0;
+  const double heads_wide = (1 + kSoftmaxWidth / width) / (1 + kSoftmaxWidth / kReferenceHeadDim);
+  const double sequence = std::max<double>(1, static_cast<double>(op.shape.sequence));
+  const double diagonal = 1 + kAttentionTile / sequence;
+  const double flop_s = WorkOf(op).flop * heads_wide * diagonal / (share * model.half_flop_per_s);
+  return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
+}
+
+double AttentionSeconds(const KernelModel& model, const SystemOptions& system, const Op& op,
+                        double bytes) {
+  switch (op.kind) {
+    case OpKind::kStandardAttentionForward:
+    case OpKind::kStandardAttentionBackward:
+      return StandardAttentionSeconds(model, op);
+    default:
+      return FusedAttentionSeconds(model, system.attention, op, bytes);
+  }
+}
+
+// Memory traffic of eager kernels relative to a fused one, counted in reads and writes per element.
+double PassesOf(const SystemOptions& has, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kSwigluForward:  // silu 1 + 1, product 2 + 1; fused 2 + 1
+      return has.fused_elementwise ? 1 : 5.0 / 3;
+    case OpKind::kSwigluBackward:  // product 3 + 2, silu 2 + 1; fused 3 + 2
+      return has.fused_elementwise ? 1 : 8.0 / 5;
+    case OpKind::kRope:  // to fp32, complex product, back: 2 + 4, 4 + 4, 4 + 2 bytes; fused 2 + 2
+      return has.fused_elementwise ? 1 : 5;
+    // RMSNorm to fp32 2 + 4, square 4 + 4, mean 4, product 4 + 4, back 4 + 2, weight 2 + 2; fused
+    // 2 + 2.
+    case OpKind::kNormForward:
+    case OpKind::kAddNormForward:
+      return has.fused_norm || !op.rms ? 1 : 9;
+    case OpKind::kNormBackwardInput:
+    case OpKind::kNormBackwardWeight:
+      return has.fused_norm || !op.rms ? 1 : 5;
+    default:
+      return 1;
+  }
+}
+
+// Bytes per logit of an eager cross-entropy: to fp32 2 + 4, maximum 4, difference 4 + 4,
+// exponential 4 + 4, sum 4, quotient 4 + 4. Backward: product 4 + 4, back to 16 bits 4 + 2.
+std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) {
+  if (system.fused_loss) return std::nullopt;
+  const double logits = static_cast<double>(op.shape.rows) * static_cast<double>(op.shape.vocab);
+  switch (op.kind) {
+    case OpKind::kCrossEntropyForward:
+      return 38 * logits;
+    case OpKind::kVocabMax:
+      return 10 * logits;
+    case OpKind::kVocabSums:
+      return 28 * logits;
+    case OpKind::kCrossEntropyBackward:
+      return 14 * logits;
+    default:
+      return std::nullopt;
+  }
+}
+
+double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
+  const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
+  const bool grouped = op.kind == OpKind::kGroupedGemm;
+  std::int64_t m = op.shape.rows, k = op.shape.inner;
+  const std::int64_t batch = grouped ? experts : 1;
+  // Rows of all experts are the product's rows; for a weight gradient they are its depth.
+  if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
+  return GemmSeconds(model, op.format, batch, m, op.shape.cols, k, bytes);
+}
+
+// Adds a weight gradient that the product left in 16 bits to the sum: reads both, writes one.
+double AccumulationSeconds(const KernelModel& model, const Op& op) {
+  const std::int64_t experts =
+      op.kind == OpKind::kGroupedGemm ? std::max<std::int32_t>(1, op.shape.experts) : 1;
+  const double weights =
+      static_cast<double>(experts * op.shape.rows) * static_cast<double>(op.shape.cols);
+  return MemorySeconds(model, weights * (kHalfBytes + 2 * BytesEach(FormatOf(op, "c"))));
+}
+
+// Share of the rate that unaligned sizes reach. If a side is not a multiple of 8, libraries load
+// tensor cores at half the rate, with narrower accesses. [NVIDIA, Matrix Multiplication Background
+// User's Guide, s. 3]. Batched products have no such kernels and are slower.
+double AlignedShare(const Architecture& of, std::int64_t batch, std::int64_t m, std::int64_t n,
+                    std::int64_t k) {
+  if (m % 8 == 0 && n % 8 == 0 && k % 8 == 0) return 1;
+  return batch > 1 ? of.unaligned_share.value : kUnalignedShare;
+}
+
+// True for compute formats of 16 bits or fewer.
+bool IsShort(NumberFormat format) {
+  return format != NumberFormat::kFp32 && format != NumberFormat::kTf32;
+}
+
+// Communication, copies, host work and opaque ops have no kernel of ours.
+bool IsKernel(OpKind kind) { return FamilyOf(kind) < OpFamily::kCollective; }
+
+}  // namespace
+
+// Tries every tile shape and split of the depth, as a library's heuristic would, and keeps the
+// fastest. A split is tried only if the tiles leave multiprocessors idle and the depth is long
+// enough.
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes) {
+  const Architecture& of = model.architecture;
+  const std::int64_t units = model.multiprocessors;
+  const std::int64_t bits = LayoutOf(format).bits;
+  const double flop_per_s = bits <= 4   ? model.fp4_flop_per_s
+                            : bits <= 8 ? model.fp8_flop_per_s
+                                        : model.half_flop_per_s;
+  const double rate = of.gemm_efficiency.value * flop_per_s * AlignedShare(of, batch, m, n, k) /
+                      static_cast<double>(units);
+  const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
+  const double element = kHalfBytes * static_cast<double>(std::min<std::int64_t>(bits, 16)) / 16;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const std::int64_t tiles = batch * Ceil(m, tile.rows) * Ceil(n, tile.cols);
+    for (std::int64_t split = 1; split <= 8; split *= 2) {
+      if (split > 1 && (tiles * split > 2 * units || k / split < kSmallestSplit)) break;
+      const auto depth = static_cast<double>(Ceil(k, split));
+      const auto rows = static_cast<double>(tile.rows), cols = static_cast<double>(tile.cols);
+      const double one =
+          std::max(2 * rows * cols * depth / rate, element * (rows + cols) * depth / l2);
+      // Partial sums in fp32 are written and read once more.
+      const double sums = split == 1 ? 0
+                                     : 2 * 4.0 * static_cast<double>(batch * m) *
+                                           static_cast<double>(n * split) / Bandwidth(model);
+      const auto waves = static_cast<double>(Ceil(tiles * split, units));
+      best = std::min(best, waves * (of.tile_s.value + one) + sums);
+    }
+  }
+  return of.kernel_s.value + std::max(best, bytes / Bandwidth(model));
+}
+
+// Products are full squares, masked half included. Element-wise passes over the scores reach only
+// score_efficiency of the bandwidth.
+double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
+  const OpShape& shape = op.shape;
+  const bool forward = op.kind == OpKind::kStandardAttentionForward;
+  const std::int64_t items = shape.batch * shape.heads;
+  const std::int64_t s = shape.sequence, d = shape.head_dim, v = shape.ValueDim();
+  const double rows = static_cast<double>(items) * static_cast<double>(s);
+  const double scores = rows * static_cast<double>(s);
+  // A product between two tensors of `width` and the scores, in either direction.
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width) {
+    return GemmSeconds(model, NumberFormat::kBf16, items, m, n, k,
+                       kHalfBytes * (scores + 2 * rows * static_cast<double>(width)));
+  };
+  const Architecture& of = model.architecture;
+  const auto passes = [&](double bytes) {
+    return of.kernel_s.value + bytes / (of.score_efficiency.value * model.memory_bytes_per_s);
+  };
+  const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
+  if (forward) {
+    const double values = shape.inner > 0 ? product(s, v, s, v) : 0;
+    return product(s, s, d, d) + passes(2 * kHalfBytes * scores) + mask + values;
+  }
+  return product(s, s, v, v) + product(s, v, s, v) + mask + passes(3 * kHalfBytes * scores) +
+         2 * product(s, d, s, d);
+}
+
+// Products and attention above 16 bits are not modelled: architecture constants were fitted to
+// tensor cores.
+std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
+                                    const Op& op, double bytes) {
+  if (!IsKernel(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
+  if (IsProduct(op.kind)) {
+    if (!IsShort(op.format)) return std::nullopt;
+    const bool adds = op.accumulate && op.trans_a && !system.fused_accumulation;
+    return GemmOpSeconds(model, op, bytes) + (adds ? AccumulationSeconds(model, op) : 0);
+  }
+  if (IsAttention(op.kind)) {
+    if (!IsShort(op.formats[0])) return std::nullopt;  // qkv or q
+    return AttentionSeconds(model, system, op, bytes);
+  }
+  if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
+  return MemorySeconds(model, bytes * PassesOf(system, op));
+}
+
+std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
+                                         const std::vector<Architecture>& architectures) {
+  const Architecture* architecture = FindArchitecture(architectures, device.name);
+  const double half = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
+  if (architecture == nullptr || device.multiprocessors < 1 || half <= 0 ||
+      device.fp32_flop_per_s <= 0) {
+    return std::nullopt;
+  }
+  Architecture of = *architecture;
+  of.devices.clear();  // the caller's device is known
+  return KernelModel{
+      .architecture = std::move(of),
+      .multiprocessors = device.multiprocessors,
+      .half_flop_per_s = half,
+      .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
+      .fp4_flop_per_s = std::max({half, device.fp8_flop_per_s, device.fp4_flop_per_s}),
+      .memory_bytes_per_s = device.memory_bytes_per_s};
+}
+
+}  // namespace foretrain

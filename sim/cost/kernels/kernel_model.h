@@ -1,0 +1,61 @@
+// Seconds of compute on a GPU from its published peaks, its architecture's constants and the
+// training system's kernels. For devices that were not measured. Leaves out communication, copies
+// and host work.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/plan/system_options.h"
+#include "sim/cost/profile/architecture.h"
+#include "sim/program/ir/op.h"
+
+namespace foretrain {
+
+struct KernelModel {
+  Architecture architecture;
+  int multiprocessors = 1;
+  double half_flop_per_s = 0;     // dense peak at 16 bits
+  double fp8_flop_per_s = 0;      // dense peak at 8 bits; the 16-bit peak if there is none
+  double fp4_flop_per_s = 0;      // dense peak at 4 bits; the next longer format's if there is none
+  double memory_bytes_per_s = 0;  // published
+
+  bool operator==(const KernelModel&) const = default;
+};
+
+// The model of `device`; `nullopt` if its architecture, multiprocessors or peaks are unknown.
+std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
+                                         const std::vector<Architecture>& architectures);
+
+// Seconds of a compute op that moves `bytes`, with the kernels of `system`. `nullopt` for ops that
+// are not arithmetic kernels, and for products and attention above 16 bits.
+//
+//   GEMM       kernel_s + max(waves * tile, bytes / bandwidth): GemmSeconds, the best of eight tile
+//              shapes and four splits of k. If the product does not accumulate weight gradients, a
+//              second kernel reads gradient and sum and writes the sum.
+//   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); ops that write their
+//              scores: StandardAttentionSeconds
+//   all else   kernel_s + bytes * passes / bandwidth; passes count what the system does not fuse
+std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
+                                    const Op& op, double bytes);
+
+// Seconds of `batch` products [m, k] x [k, n] in `format`, 16 bits or fewer.
+//
+// A tile [tm, tn] takes tile_s + max(2 tm tn k / rate of a multiprocessor, 2 (tm + tn) k / its
+// share of L2).
+// Tiles run in waves of one per multiprocessor, and the last wave counts in full [1]. If m, n or k
+// is not a multiple of 8, the rate halves; in a batch of several products it falls to
+// unaligned_share.
+//
+// [1] NVIDIA, Matrix Multiplication Background User's Guide, tile and wave quantization
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes);
+
+// Seconds of attention that writes its scores, 16 bits each, including the masked half. Forward:
+// QK^T, scale + mask + softmax, dropout, PV. Backward: four gradient products, dropout and softmax.
+// Values may be wider than keys. [Megatron-LM; Korthikanti et al. 2022]
+double StandardAttentionSeconds(const KernelModel& model, const Op& op);
+
+}  // namespace foretrain

@@ -1,0 +1,120 @@
+// Head, the head's block under construction: final norm, logits and loss of one branch. A branch is
+// the next token's prediction or that of an MTP layer. The order of the steps is in head.cc and
+// ahead.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+
+namespace foretrain {
+
+// Max number of MTP layers.
+inline constexpr int kMaxAhead = 8;
+
+// Index under which each saved tensor is known. From kAheadSaved on, those of the first MTP layer
+// in the order of LayerTensor; then those of the next MTP layer, from kAheadNorm on.
+enum HeadTensor : int {
+  kHeadNorm,
+  kHeadMean,
+  kHeadRstd,
+  kLogits,
+  kHeadLse,
+  kNormGradient,
+  kAheadNorm,
+  kAheadOutput,  // of the MTP layer
+  kAheadRstd,
+  kAheadLogits,
+  kAheadLse,
+  kAheadInput,
+  kAheadTokens,
+  kAheadTokenRstd,
+  kAheadHiddenRstd,
+  kAheadJoined,
+  kAheadSaved,
+};
+
+struct Head {
+  // One loss and the tensors that lead to it.
+  struct Branch {
+    std::string suffix;  // ends the ops' names
+    std::int16_t x = kNoSlot, norm = kNoSlot, mean = kNoSlot, rstd = kNoSlot, targets = kNoSlot;
+    int norm_weight = kFinalNormWeight, norm_bias = kFinalNormBias;
+    HeadTensor logits = kLogits, lse = kHeadLse;
+    double share = 1;    // weight of this loss
+    bool after = false;  // another branch has written the loss and gradients
+  };
+
+  BlockBuilder b;
+  const BlockContext& context;
+  std::int64_t rows, own_rows, hidden, vocab;
+  bool rms, split_vocab, split_rows;
+  float loss_scale, gradient_scale;
+  Branch next;                   // predicts the next token
+  std::int16_t scale = kNoSlot;  // LossScale's slot, made on first use
+
+  Head(const BlockContext& c, std::string name);
+
+  std::int16_t Parameter(const char* name, int index, SlotRole role);
+  // Logits and tensors of the loss are fp32, whatever the GEMMs compute in.
+  std::int16_t SavedOfLoss(const std::string& name, std::int64_t elements, HeadTensor index) {
+    return b.SlotIn(NumberFormat::kFp32, name, elements, Category::kLogits, SlotRole::kSaved,
+                    index);
+  }
+  std::int16_t Saved(const char* name, std::int64_t elements, HeadTensor index) {
+    return b.Slot(name, elements, Category::kActivations, SlotRole::kSaved, index);
+  }
+  std::int16_t SavedExact(const char* name, std::int64_t elements, HeadTensor index) {
+    return b.SlotIn(NumberFormat::kFp32, name, elements, Category::kActivations, SlotRole::kSaved,
+                    index);
+  }
+  void MakeTargets() {
+    next.targets = b.Slot("targets", rows, Category::kStaging, SlotRole::kTargets);
+  }
+
+  // Slot of the dynamic loss scale; kNoSlot if the plan has none.
+  std::int16_t LossScale();
+  void NormForward(const Branch& branch);
+  // All logits at once, saved for the backward.
+  void WholeForward(const Branch& branch, std::int16_t weight, std::int16_t loss, bool adds_loss);
+  void ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockRequest& request);
+  // Passes the gradient of the norm's output on this rank's rows to `norm_backward`. A reduction
+  // over ranks overlaps with the weight gradient.
+  void LogitsBackward(const Branch& branch, std::int16_t weight, bool accumulate,
+                      const std::function<void(std::int16_t)>& norm_backward);
+  // Writes dx, plus `through` unless it is kNoSlot.
+  void NormBackward(const Branch& branch, std::int16_t d_norm, std::int16_t through,
+                    std::int16_t dx, bool accumulate);
+  // Gradient sent to the previous block.
+  std::int16_t InputGradient() {
+    return b.Slot("dx", own_rows * hidden, Category::kWorkspace, SlotRole::kInputGradient);
+  }
+
+ private:
+  std::int16_t WholeNorm(const Branch& branch, const std::string& name);
+  OpShape LossShape(std::int64_t some_rows) const;
+  void Logits(const std::string& suffix, std::int16_t some_norm, std::int16_t weight,
+              std::int16_t logits, std::int64_t some_rows);
+  struct LossTensors {
+    std::int16_t logits = kNoSlot, targets = kNoSlot, lse = kNoSlot;
+  };
+  void Loss(const std::string& suffix, const LossTensors& of, std::int16_t loss,
+            std::int64_t some_rows, bool adds, double share);
+  void WholeLoss(const std::string& suffix, const LossTensors& of, Operand to,
+                 std::int64_t some_rows, double share);
+  void SplitLoss(const std::string& suffix, const LossTensors& of, Operand loss,
+                 std::int64_t some_rows, double share);
+  void LossGradient(const std::string& suffix, const LossTensors& of, std::int64_t some_rows,
+                    double share);
+};
+
+// MTP layers (ahead.cc), if the model has any (DeepSeek-AI 2024b, s. 2.2). AheadForward adds their
+// share to `loss`. AheadBackward returns their gradient of the head's input and writes the first
+// part of the head's weight gradient.
+void AheadForward(Head& head, std::int16_t weight, std::int16_t loss);
+std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request);
+
+}  // namespace foretrain

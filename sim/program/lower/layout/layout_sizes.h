@@ -1,0 +1,39 @@
+// Sizes of buckets and the blocks that share them, without the tensors inside. The search uses them
+// to lay out buckets for many plans. Leaves out names and places (stage.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
+#include "sim/program/ir/groups.h"
+#include "sim/program/lower/layout/stage.h"
+
+namespace foretrain {
+
+// A parameter as a layout needs it.
+struct ParameterSize {
+  bool present = false;           // the model has it
+  std::int64_t elements = 0;      // on one rank
+  std::int64_t packed_bytes = 0;  // if quantized, else 0
+  bool token_table = false;
+  bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
+};
+
+inline constexpr std::size_t kLayoutKinds = 4;  // number of BlockKind values
+
+// By BlockKind and parameter; empty for a kind that the model does not have.
+struct ParameterSizes {
+  std::array<std::vector<ParameterSize>, kLayoutKinds> of_kind;
+};
+
+// Sizes for a valid plan of a valid model. O(parameters of a block of each kind).
+ParameterSizes SizesOf(const ModelSpec& model, const Plan& plan);
+
+// As LayOutBuckets, but with empty `places`. `sizes` belong to the plan. O(parameters).
+BucketLayout LayOutSizes(const ParameterSizes& sizes, const Plan& plan, const Stage& stage,
+                         const RankCoordinates& at);
+
+}  // namespace foretrain

@@ -1,0 +1,41 @@
+// Hash of the plan fields that one table of the search reads. A new plan field is part of every key
+// until a table leaves it out.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "sim/config/plan/plan_fields.h"
+
+namespace foretrain {
+
+// Fields that differ between the plans of a search. All other fields have the same value in every
+// plan, so keys may skip them.
+using VaryingFields = std::vector<const PlanField*>;
+VaryingFields AllPlanFields();
+
+class PlanKey {
+ public:
+  // Keys cover `varying` except the fields named in `left_out` (names as in plan files).
+  PlanKey(const VaryingFields& varying, std::initializer_list<std::string_view> left_out);
+
+  // Hash of the plan's values; the caller adds anything else that distinguishes entries. O(fields).
+  StableHash Of(const Plan& plan) const {
+    StableHash hash;
+    for (const PlanField* field : integers_) hash.Add(field->get(plan));
+    for (const PlanField* field : numbers_) hash.Add(plan.*(field->number));
+    for (const PlanField* field : lists_) {
+      hash.Add((plan.*(field->list)).size());
+      for (const int value : plan.*(field->list)) hash.Add(value);
+    }
+    return hash;
+  }
+
+ private:
+  std::vector<const PlanField*> integers_, numbers_, lists_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,302 @@
+#include "sim/search/evaluate/state_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/layout/bucket_state.h"
+#include "sim/program/lower/layout/sharding.h"
+#include "sim/program/lower/offload/offload_state.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/step_memory.h"
+
+namespace foretrain {
+namespace {
+
+// Number of micro-batches that show every kind of instruction. Later ones add to what the first one
+// left, and only the host takes time for that.
+int OutlinedMicroBatches(const Plan& plan, Outlined outlined) {
+  if (plan.UpdatesEachMicroBatch()) return 1;
+  return outlined == Outlined::kAll || GradientsAreOffloaded(plan) ? 2 : 1;
+}
+
+// The same plan with few micro-batches, which keeps the outline short.
+Plan OutlinedPlan(const Plan& plan, Outlined outlined) {
+  Plan few = plan;
+  few.global_batch = plan.micro_batch * plan.dp * OutlinedMicroBatches(plan, outlined);
+  return few;
+}
+
+// True if the seconds of a step stand for those of equal steps. For gathers these are the
+// forward's: a backward's are equal, except that the embedding has none. For reductions these are
+// the last micro-batch's.
+bool StandsForOthers(const Plan& few, const InstructionKey& key, StepRole role) {
+  if (role == StepRole::kGather) return key.pass == Pass::kForward && key.micro_batch == 0;
+  return role != StepRole::kReduce || key.micro_batch + 1 == few.MicroBatches();
+}
+
+// True if a group has members on several stages. Then its places, and so its price, depend on the
+// number of stages.
+bool SpansStages(const Block& block) {
+  return std::any_of(block.ops.begin(), block.ops.end(), [](const Op& op) {
+    return op.group >= GroupKind::kEnds && op.group <= GroupKind::kPrev;
+  });
+}
+
+// Tells roles from keys: steps outside the update are gathers unless they move gradients.
+StepRole RoleOf(const LowerContext& context, const InstructionKey& key) {
+  const bool collects =
+      key.kind == InstructionKind::kAllReduce || key.kind == InstructionKind::kReduceScatter;
+  if (key.pass != Pass::kUpdate) {
+    return collects || key.kind == InstructionKind::kCopyOut ||
+                   key.kind == InstructionKind::kAccumulate
+               ? StepRole::kReduce
+               : StepRole::kGather;
+  }
+  switch (key.kind) {
+    case InstructionKind::kAllGather:
+      return StepRole::kUpdatedGather;
+    case InstructionKind::kNvmeRead:
+    case InstructionKind::kNvmeWrite:
+    case InstructionKind::kCopyIn:
+    case InstructionKind::kCopyOut:
+      return StepRole::kAway;
+    case InstructionKind::kOptimizerStep:
+      return OffloadOf(context, key.part).away ? StepRole::kAway : StepRole::kUpdate;
+    default:
+      break;
+  }
+  // All-reduces over tp have the first layer in their key. They wait for the reductions over dp, so
+  // they count as part of the update.
+  return collects && key.block != 1 ? StepRole::kSum : StepRole::kUpdate;
+}
+
+double Slowest(const std::array<double, kQueueCount>& queues) {
+  return *std::max_element(queues.begin(), queues.end());
+}
+
+// Adds each priced step to the cost of its role. Collectives that span stages are kept as blocks,
+// so that plans with another number of stages share everything else.
+class Adder {
+ public:
+  Adder(const LowerContext& context, const PricedSteps& steps) : context_(context), steps_(steps) {}
+
+  void AddTo(StateCosts& out) {
+    for (const PricedStep& step : steps_.steps) Add(step, out);
+    std::array<int, kBlockKindCount> blocks{};
+    for (const int block : context_.stage.blocks) ++blocks[KindOf(block)];
+    for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
+      if (blocks[kind] == 0) continue;
+      out.gather_s[kind] = Slowest(gathers_[kind]) / blocks[kind];
+      out.reduce_s[kind] = Slowest(reductions_[kind]) / blocks[kind];
+    }
+    out.offload_s = context_.plan.delayed_update ? away_[static_cast<std::size_t>(Queue::kH2d)]
+                                                 : Slowest(away_);
+    for (const auto& [block, bytes] : copies_) {
+      out.gathered_bytes = std::max(out.gathered_bytes, bytes);
+    }
+  }
+
+ private:
+  using ByQueue = std::array<double, kQueueCount>;
+
+  std::size_t KindOf(int block) const {
+    return static_cast<std::size_t>(context_.stage.KindOf(block));
+  }
+
+  // Steps on different queues overlap, so each queue is summed separately and the slowest counts.
+  void Add(const PricedStep& step, StateCosts& out) {
+    const auto queue = static_cast<std::size_t>(step.queue);
+    switch (step.role) {
+      case StepRole::kGather:
+        gathers_[KindOf(step.key.block)][queue] += step.seconds;
+        copies_[step.key.block] += step.peak_bytes;
+        return;
+      case StepRole::kReduce:
+        reductions_[KindOf(step.key.block)][queue] += step.seconds;
+        return;
+      case StepRole::kSum:
+        if (step.spans_stages) {
+          out.sums_over_stages.push_back(steps_.blocks[step.block]);
+        } else {
+          out.sums_s += step.seconds;
+          if (step.last) out.last_sum_s += step.seconds;
+        }
+        return;
+      case StepRole::kUpdatedGather:
+        if (out.updated_gathers_s == 0) out.first_gather_s = step.seconds;
+        out.updated_gathers_s += step.seconds;
+        return;
+      case StepRole::kAway:
+        away_[queue] += step.seconds;
+        return;
+      case StepRole::kUpdate:
+        if (step.spans_stages) {
+          out.scalars_over_stages.push_back(steps_.blocks[step.block]);
+        } else {
+          out.update_s += step.seconds;
+        }
+        return;
+    }
+  }
+
+  const LowerContext& context_;
+  const PricedSteps& steps_;
+  std::array<ByQueue, kBlockKindCount> gathers_{}, reductions_{};
+  ByQueue away_{};
+  std::map<int, std::int64_t> copies_;  // bytes of gathers, by the block that begins them
+};
+
+// Whole gradients of one micro-batch, in buckets that several blocks may share.
+class WholeGradients {
+ public:
+  explicit WholeGradients(const LowerContext& context) : context_(context) {}
+
+  void AddTo(StateCosts& out) {
+    if (!ShardingOf(context_.plan).each_micro_batch) return;
+    AddShared(out);
+    out.whole_gradient_bytes = MaxOfBackward();
+  }
+
+ private:
+  std::int64_t BytesOf(int bucket) const {
+    const Bucket& shape = context_.BucketAt(bucket);
+    if (shape.frozen || !IsWholeForOne(context_.plan, shape)) return 0;
+    return WholeGradientsShape(context_, bucket).bytes;
+  }
+
+  // Buckets that chunks share live from the first of their backwards to the last. Chunks of
+  // opposite directions serve different micro-batches, so nothing is held between them.
+  void AddShared(StateCosts& out) {
+    const std::vector<Chunk>& chunks = context_.stage.chunks;
+    for (std::size_t c = 0; c + 1 < chunks.size(); ++c) {
+      out.shared_gradient_bytes.push_back(0);
+      if (chunks[c].direction != chunks[c + 1].direction) continue;
+      std::set<int> before, across;
+      for (const int block : context_.stage.blocks) {
+        for (const int number : context_.BucketsOf(block)) {
+          if (block <= chunks[c].last_block) {
+            before.insert(number);
+          } else if (before.count(number) > 0) {
+            across.insert(number);
+          }
+        }
+      }
+      for (const int number : across) {
+        if (BytesOf(number) == 0) continue;
+        shared_.insert(number);
+        out.shared_gradient_bytes.back() += BytesOf(number);
+      }
+    }
+  }
+
+  // A backward makes a bucket's gradients at the last block that shares it and ends them at the
+  // first. So gradients of a table that embedding and head share live with those of every layer.
+  std::int64_t MaxOfBackward() const {
+    std::set<int> made;
+    std::int64_t now = 0, max = 0;
+    const std::vector<std::vector<int>>& of_block = context_.layout.buckets_of_block;
+    std::vector<int> blocks_left(context_.layout.buckets.size(), 0);
+    for (const auto& buckets : of_block) {
+      for (const int number : buckets) ++blocks_left[static_cast<std::size_t>(number)];
+    }
+    const auto bytes = [&](int number) { return shared_.count(number) == 0 ? BytesOf(number) : 0; };
+    for (auto buckets = of_block.rbegin(); buckets != of_block.rend(); ++buckets) {
+      for (const int number : *buckets) {
+        if (made.insert(number).second) now += bytes(number);
+      }
+      max = std::max(max, now);
+      for (const int number : *buckets) {
+        if (--blocks_left[static_cast<std::size_t>(number)] == 0) now -= bytes(number);
+      }
+    }
+    return max;
+  }
+
+  const LowerContext& context_;
+  std::set<int> shared_;  // buckets that several chunks share
+};
+
+}  // namespace
+
+// Pieces of a bucket with an equal shape have equal prices: the rule, the bucket, the length and
+// how much of it decays (offload_optimizer.cc). Nearly all pieces of a bucket are alike.
+using PieceShape = std::tuple<const StepRule*, int, std::int64_t, std::int64_t>;
+PieceShape ShapeOfPiece(const LowerContext& context, const SkeletonStep& step) {
+  const Bucket& bucket = context.BucketAt(step.key.part);
+  const ShardRange piece = StatePieceOf(context, step.key.part, step.key.micro_batch);
+  const std::int64_t elements = piece.end - piece.begin;
+  return {step.rule, step.key.part, elements,
+          std::clamp<std::int64_t>(bucket.decayed - piece.begin, 0, elements)};
+}
+
+// Each block of the outline is made and priced once, because equal keys mean equal blocks. That
+// keeps the cost at O(distinct sizes of buckets) block builds, however many buckets there are.
+PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined outlined) {
+  const Plan plan = OutlinedPlan(whole.plan, outlined);
+  const LowerContext context{whole.model, plan, whole.stage, whole.layout, whole.at};
+  const Skeleton outline = OutlineStep(context);
+  PricedSteps out;
+  std::vector<double> seconds;  // by block
+  std::map<PieceShape, std::size_t> alike;
+  const auto is_block = [](const SkeletonStep& step) {
+    return step.key.kind == InstructionKind::kBlock;
+  };
+  const auto last_block = std::find_if(outline.rbegin(), outline.rend(), is_block).base();
+  for (auto step = outline.begin(); step != outline.end(); ++step) {
+    if (is_block(*step) || step->key.pass == Pass::kNone) continue;  // BlockTable, ChunkCosts
+    const StepRole role = RoleOf(context, step->key);
+    if (outlined == Outlined::kDistinct && !StandsForOthers(plan, step->key, role)) continue;
+    const bool is_piece = outlined == Outlined::kDistinct && role == StepRole::kAway &&
+                          step->key.block == 0 && OffloadOf(context, step->key.part).away;
+    if (is_piece) {
+      const auto [first, is_new] =
+          alike.try_emplace(ShapeOfPiece(context, *step), out.steps.size());
+      if (!is_new) {
+        PricedStep priced = out.steps[first->second];
+        priced.key = step->key;
+        out.steps.push_back(std::move(priced));
+        continue;
+      }
+    }
+    StepDescription description = step->rule->describe(context, step->key);
+    const int number = out.blocks.Find(description.block, description.make);
+    const Block& block = out.blocks[number];
+    const bool spans = SpansStages(block);
+    if (static_cast<std::size_t>(number) == seconds.size()) {
+      seconds.push_back(spans ? 0 : times.SpanOf(block, whole.plan));
+    }
+    PricedStep priced;
+    priced.key = step->key;
+    priced.block = number;
+    priced.role = role;
+    priced.queue = block.ops.front().queue;
+    priced.spans_stages = spans;
+    priced.last = step >= last_block;
+    priced.seconds = seconds[static_cast<std::size_t>(number)];
+    if (priced.role == StepRole::kGather) {
+      priced.peak_bytes = MemoryOf(context, description, Space::kDevice, out.blocks).peak_total;
+    }
+    priced.name = std::move(description.block);
+    out.steps.push_back(std::move(priced));
+  }
+  return out;
+}
+
+StateCosts StateCostsOf(const LowerContext& context, BlockTimes& times) {
+  StateCosts out;
+  const auto bytes = StateBytes(context);
+  const auto in = [&bytes](Space space) { return bytes[static_cast<std::size_t>(space)]; };
+  out.device = in(Space::kDevice);
+  out.host_bytes = Total(in(Space::kPinned)) + Total(in(Space::kHost));
+  out.nvme_bytes = Total(in(Space::kNvme));
+  WholeGradients(context).AddTo(out);
+  Adder(context, PriceSteps(context, times, Outlined::kDistinct)).AddTo(out);
+  return out;
+}
+
+}  // namespace foretrain

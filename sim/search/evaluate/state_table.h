@@ -1,0 +1,93 @@
+// Costs of a rank's state and of its data-parallel communication, computed once per distinct set of
+// blocks and way of sharding. If no two layers share a bucket, each layer adds the same, so costs
+// of short stages give those of long ones. Leaves out activations (block_table.h) and the order of
+// steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/memory/peak_memory.h"
+#include "sim/program/lower/layout/layout_sizes.h"
+#include "sim/program/lower/rank/skeleton.h"
+#include "sim/search/evaluate/block_table.h"
+#include "sim/search/evaluate/pipeline_table.h"
+#include "sim/search/evaluate/plan_key.h"
+
+namespace foretrain {
+
+inline constexpr std::size_t kBlockKindCount = 4;
+
+struct StateCosts {
+  CategoryBytes device{};
+  std::int64_t host_bytes = 0;  // pinned and pageable
+  std::int64_t nvme_bytes = 0;
+  // Peak of the gather of the largest block, wire format included; and max whole gradients of one
+  // micro-batch that live at once, without shared_gradient_bytes. 0 if there are none.
+  std::int64_t gathered_bytes = 0;
+  std::int64_t whole_gradient_bytes = 0;
+  // By chunk c: whole gradients of one micro-batch in buckets that chunks up to c share with later
+  // ones. They live from the first of these backwards to the last. Empty if there are none.
+  std::vector<std::int64_t> shared_gradient_bytes;
+  // By kind of block, the mean per block and micro-batch: gathers of one use; gradient reductions.
+  std::array<double, kBlockKindCount> gather_s{}, reduce_s{};
+  // Once per step: gradient reductions, and the part of them after the last backward; norm and
+  // updates; gathers of updated parameters, and the first of them; offloaded updates with copies.
+  double sums_s = 0, last_sum_s = 0, update_s = 0, updated_gathers_s = 0, first_gather_s = 0;
+  double offload_s = 0;
+  // Collectives over several stages, of gradients and of scalars. Their time depends on the number
+  // of stages, so StateTable::SecondsOverStages prices them.
+  std::vector<Block> sums_over_stages, scalars_over_stages;
+  std::uint64_t number = 0;  // of this entry in the table
+};
+
+// Not safe from several threads: each has its own.
+class StateTable {
+ public:
+  StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying);
+
+  // Hash of the plan for all ranks; Find adds a rank's blocks.
+  std::uint64_t KeyOf(const Plan& plan);
+  // Costs of a rank of `pipeline` that has the composition; `key` and `pipeline` are the plan's.
+  const StateCosts& Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
+                         int composition);
+  // Seconds of the steps of `costs` that span stages, in the plan's pipeline.
+  struct OverStages {
+    double sums_s = 0, update_s = 0;
+  };
+  OverStages SecondsOverStages(const Plan& plan, const StateCosts& costs);
+  std::size_t size() const { return costs_.size(); }
+  void Clear() { sizes_ = {}, costs_ = {}, small_ = {}, apart_ = {}, over_stages_ = {}; }
+
+ private:
+  // Number of blocks of a rank by kind; layers of a kind are interchangeable.
+  struct Holding {
+    bool embedding = false, head = false;
+    int dense = 0, experts = 0;
+  };
+  // Hash of the plan for all of its ranks, and the pipeline rank to evaluate.
+  struct Whole {
+    std::uint64_t key = 0;
+    int pp = 0;
+  };
+  std::uint64_t KeyBy(const PlanKey& fields, const Plan& plan);
+  bool AreApart(const Plan& plan, const Whole& whole);
+  Stage StageWith(const Plan& plan, const Holding& holding) const;
+  StateCosts Make(const Plan& plan, const Whole& whole, const Holding& holding);
+  const StateCosts& Small(const Plan& plan, const Whole& whole, const Holding& holding);
+  StateCosts Of(const Plan& plan, const Whole& whole, const Stage& stage);
+  const ParameterSizes& SizesFor(const Plan& plan);
+
+  const ModelSpec& model_;
+  BlockTimes& times_;
+  PlanKey key_, layers_key_, sizes_key_;
+  std::unordered_map<std::uint64_t, ParameterSizes> sizes_;
+  std::unordered_map<std::uint64_t, StateCosts> costs_;
+  std::unordered_map<std::uint64_t, StateCosts> small_;  // stages of at most two layers of a kind
+  std::unordered_map<std::uint64_t, OverStages> over_stages_;
+  std::unordered_map<std::uint64_t, bool> apart_;  // true: no two layers share a bucket
+};
+
+}  // namespace foretrain

@@ -1,0 +1,143 @@
+// Imports traces as a user does: the command, its output, and the views of the stored run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/app/run_binary.h"
+
+namespace foretrain {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Two steps of one matrix product of `product_us` and one all-reduce overlapped with its second
+// half.
+std::string Trace(int rank, int product_us) {
+  std::string events;
+  for (int step = 0; step < 2; ++step) {
+    const std::string start = std::to_string(1000 * step);
+    const std::string middle = std::to_string(1000 * step + product_us / 2);
+    events +=
+        R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#)" + std::to_string(step) +
+        R"(","pid":1,"tid":1,"ts":)" + start + R"(,"dur":1000},)" +
+        R"({"ph":"X","cat":"kernel","name":"gemm_bf16","pid":0,"tid":7,"ts":)" + start +
+        R"(,"dur":)" + std::to_string(product_us) + R"(},)" +
+        R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":20,"ts":)" +
+        middle + R"(,"dur":)" + std::to_string(product_us) + R"(},)";
+  }
+  events.pop_back();
+  return R"({"distributedInfo":{"rank":)" + std::to_string(rank) +
+         R"(,"world_size":2},"traceEvents":[)" + events + "]}";
+}
+
+TEST(Import, AddsARunThatAnalyzeAndCompareRead) {
+  const TemporaryFolder folder;
+  folder.Write("r0.json", Trace(0, 400));
+  folder.Write("r1.json", Trace(1, 400));
+  folder.Write("slower.json", Trace(0, 600));
+  const ProgramEnd end =
+      RunForetrain(folder.path(), "import r1.json r0.json --store s.db --name two --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const json imported = json::parse(end.output).at("runs").at(0);
+  EXPECT_EQ(imported.at("run"), 1);
+  EXPECT_EQ(imported.at("name"), "two");
+  EXPECT_EQ(imported.at("ranks"), 2);
+  EXPECT_EQ(imported.at("steps"), 2);
+  EXPECT_EQ(imported.at("spans"), 8);
+
+  const ProgramEnd analyzed = RunForetrain(folder.path(), "analyze --store s.db --json");
+  ASSERT_EQ(analyzed.code, 0) << analyzed.errors;
+  const json figures = json::parse(analyzed.output);
+  EXPECT_NEAR(figures.at("step_time_s").get<double>(), 1e-3, 1e-12);
+  EXPECT_NEAR(figures.at("overlap").get<double>(), 0.5, 1e-12);
+  EXPECT_NEAR(figures.at("exposed_communication_s").get<double>(), 200e-6, 1e-12);
+  EXPECT_THAT(RunForetrain(folder.path(), "analyze --store s.db").output,
+              AllOf(HasSubstr("run 1 (imported, finished): two"), HasSubstr("####")));
+
+  ASSERT_EQ(RunForetrain(folder.path(), "import slower.json --store s.db").code, 0);
+  const ProgramEnd compared =
+      RunForetrain(folder.path(), "compare --store s.db --run 2 --against 1");
+  ASSERT_EQ(compared.code, 0) << compared.errors;
+  // Only rank 0 is in both runs. 400 us became 600: calls of the same name are paired.
+  EXPECT_THAT(compared.output, AllOf(HasSubstr("slower.json"), HasSubstr("+50.0 %"),
+                                     HasSubstr("gemm_bf16"), HasSubstr("a trace has no program")));
+}
+
+TEST(Import, StandsBesideAForecast) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(RunForetrain(folder.path(), "predict --model gpt-10m --ranks 1 --store s.db").code, 0);
+  folder.Write("t.json", Trace(0, 400));
+  const ProgramEnd end = RunForetrain(folder.path(), "import t.json --store s.db --forecast 1");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const ProgramEnd compared = RunForetrain(folder.path(), "compare --store s.db --json");
+  ASSERT_EQ(compared.code, 0) << compared.errors;
+  const json figures = json::parse(compared.output);
+  EXPECT_EQ(figures.at("against"), 1);
+  EXPECT_NEAR(figures.at("measured").at("step_time_s").get<double>(), 1e-3, 1e-12);
+  EXPECT_THAT(RunForetrain(folder.path(), "compare --store s.db").output,
+              AllOf(HasSubstr("gemm"), HasSubstr("400 us")));
+}
+
+TEST(Import, RefusesWhatItCannotReadAndLeavesNoStore) {
+  const TemporaryFolder folder;
+  folder.Write("bad.json", "{\"traceEvents\": [nonsense]}");
+  folder.Write("t.json", Trace(0, 400));
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const ProgramEnd end = RunForetrain(folder.path(), "import " + arguments + " --store s.db");
+    EXPECT_EQ(end.code, 2) << arguments;
+    EXPECT_THAT(end.errors, HasSubstr(why));
+  };
+  refused("bad.json", "bad.json: no JSON at byte 19");
+  refused("missing.json", "missing.json");
+  refused("t.json bad.json", "bad.json: no JSON");
+  refused("", "at least one trace");
+  EXPECT_EQ(RunCommand(folder.path(), "test -e s.db").code, 1);
+  refused("t.json --forecast 7", "s.db");
+}
+
+TEST(Import, OfAnExportGivesTheSameFigures) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(RunForetrain(folder.path(), "predict --model gpt-10m --ranks 1 --store s.db").code, 0);
+  ASSERT_EQ(RunForetrain(folder.path(), "export --store s.db --run 1 --out out.json").code, 0);
+  ASSERT_EQ(RunForetrain(folder.path(), "import out.json --store again.db").code, 0);
+  const auto figure = [&](const std::string& store, const std::string& name) {
+    const ProgramEnd end = RunForetrain(folder.path(), "analyze --json --run 1 --store " + store);
+    EXPECT_EQ(end.code, 0) << end.errors;
+    return json::parse(end.output).at(name).dump();
+  };
+  EXPECT_EQ(figure("again.db", "memory_gib"), figure("s.db", "memory_gib"));
+  EXPECT_EQ(RunForetrain(folder.path(), "export --store again.db --run 1 --out out2.json").code, 0);
+  // Apart from its title, the second text equals the first.
+  const std::string first = folder.Read("out.json"), second = folder.Read("out2.json");
+  EXPECT_EQ(first.substr(first.find("\"ph\":\"X\"")).size(),
+            second.substr(second.find("\"ph\":\"X\"")).size());
+}
+
+TEST(View, OpensATraceByImportingItBesideItself) {
+  const TemporaryFolder folder;
+  folder.Write("t.json", Trace(0, 400));
+  const std::string view = "view t.json --view time --screenshot x.png --size 800x600";
+  const ProgramEnd end = RunForetrain(folder.path(), view);
+  if (end.errors.find("no desktop") != std::string::npos ||
+      end.errors.find("no driver") != std::string::npos) {
+    GTEST_SKIP() << end.errors;
+  }
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const auto runs = [&] {
+    return json::parse(RunForetrain(folder.path(), "runs --store t.json.db --json").output)
+        .at("runs")
+        .size();
+  };
+  EXPECT_EQ(runs(), 1U);
+  ASSERT_EQ(RunForetrain(folder.path(), view).code, 0);
+  EXPECT_EQ(runs(), 1U);  // not imported again
+  folder.Write("bad.json", "[{]");
+  EXPECT_THAT(RunForetrain(folder.path(), "view bad.json --screenshot x.png").errors,
+              HasSubstr("bad.json: no JSON at byte"));
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,52 @@
+#include "app/runs/recording_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace foretrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+StoredRun RunOfTenSeconds() {
+  StoredRun run;
+  run.timeline.steps = {{.start_ns = 2 * kSecond, .end_ns = 12 * kSecond, .step = 4, .rank = 3}};
+  return run;
+}
+
+TEST(RecordingNotes, AreNoneWhereAllIsWell) {
+  EXPECT_THAT(RecordingNotes(RunOfTenSeconds(), 1.0), IsEmpty());
+  EXPECT_THAT(RecordingNotes(StoredRun{}, 1.0), IsEmpty());
+}
+
+// One reading per second. The power cap holds in four of the window's ten seconds, and always
+// before it.
+TEST(RecordingNotes, NameAGpuThatWasHeldBack) {
+  StoredRun run = RunOfTenSeconds();
+  for (std::int64_t second = 0; second < 12; ++second) {
+    const bool capped = second < 6;
+    run.counters.push_back(
+        {"gpu_throttle_reasons", 3, -1, second * kSecond, capped ? double{0x4} : 0.0});
+    run.counters.push_back({"gpu_sm_clock_hz", 3, -1, second * kSecond, capped ? 1.41e9 : 1.98e9});
+  }
+  EXPECT_THAT(RecordingNotes(run, 1.0),
+              ElementsAre("rank 3's GPU was power-capped 40.0 % of the window, at 1.41 GHz instead "
+                          "of 1.98 GHz"));
+}
+
+TEST(RecordingNotes, SayWhatTheRecordingLacks) {
+  StoredRun run = RunOfTenSeconds();
+  run.info.totals.dropped = 5;
+  run.info.totals.invalid = 2;
+  run.notes = {{.text = "the device's work is recorded no further"}};
+  EXPECT_THAT(RecordingNotes(run, 0.75),
+              ElementsAre("5 spans were dropped", "2 spans have no time and are left out",
+                          "25.0 % of the device's time is of no known op",
+                          "the device's work is recorded no further"));
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,47 @@
+// Opens five hundred damaged stores in the desktop, and kills desktops while they read. Slow: each
+// store is shown in every view, and each kill starts the program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#if FORETRAIN_HAVE_UI
+#include <random>
+
+#include "tests/app/desktop/long_store.h"
+#include "tests/app/desktop/store_desktop.h"
+
+namespace foretrain {
+namespace {
+
+TEST_F(DamagedStores, AreToldFiveHundredTimes) { ExpectEachIsTold(1'000, 500); }
+
+TEST(KilledDesktop, LeavesTheStoreAsItWas) {
+  const TemporaryFolder folder;
+  const LongStore store = MakeLongStore(folder, 1'500'000);
+  ASSERT_FALSE(HasFailure());
+  const auto digest = [&folder] { return RunCommand(folder.path(), "sha256sum long.db").output; };
+  const std::string before = digest();
+  std::mt19937_64 random(66);
+  int killed = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int wait_ms = static_cast<int>(random() % 1500);
+    const ProgramEnd end = RunCommand(
+        folder.path(),
+        "\"$FORETRAIN\" view long.db --view compare --window 10ms..12ms --screenshot view.png "
+        ">/dev/null 2>&1 & program=$!; sleep " +
+            std::to_string(wait_ms / 1000) + "." + std::to_string(1000 + wait_ms % 1000).substr(1) +
+            "; kill -KILL $program && echo killed; wait $program 2>/dev/null; true");
+    killed += end.output.find("killed") != std::string::npos ? 1 : 0;
+    ASSERT_EQ(digest(), before) << "killed after " << wait_ms << " ms";
+    // Files that a reader leaves next to the store hold no rows.
+    ASSERT_EQ(RunCommand(folder.path(), "test ! -s long.db-wal").code, 0);
+  }
+  EXPECT_GT(killed, 5);
+  const ProgramEnd after =
+      RunForetrain(folder.path(), "view long.db --view compare --screenshot view.png");
+  EXPECT_EQ(after.code, 0) << after.errors;
+  EXPECT_EQ(digest(), before);
+}
+
+}  // namespace
+}  // namespace foretrain
+#endif

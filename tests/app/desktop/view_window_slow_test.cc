@@ -1,0 +1,251 @@
+// The desktop's window on a display of its own. Slow: it starts a display server, and the CPU
+// renders OpenGL.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/app/commands/small_run.h"
+#include "tests/app/desktop/shown_window.h"
+#include "tests/paths.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kView = "view --view compare --run 2 --against 1 --size 800x500";
+
+class ViewWindowSignals : public testing::TestWithParam<std::pair<const char*, int>> {};
+
+// Runs the program on a display of its own. It stores its own exit code and stderr, because the
+// exit code of xvfb-run is that of its clean-up.
+ProgramEnd RunOnADisplay(const TemporaryFolder& folder, const std::string& settings) {
+  folder.Write("view.sh", "env LIBGL_ALWAYS_SOFTWARE=1 " + settings + " '" + StoppableBinary() +
+                              "' " + kView + " 2>view.errors\necho $? >view.code\n");
+  const ProgramEnd display =
+      RunCommand(folder.path(), "exec xvfb-run -a -s '-screen 0 1024x768x24' sh view.sh");
+  const std::string code = folder.Read("view.code");
+  EXPECT_NE(code, "") << display.errors;
+  return {code.empty() ? -1 : std::stoi(code), "", folder.Read("view.errors")};
+}
+
+TEST_P(ViewWindowSignals, OpensDrawsAndClosesAtASignal) {
+  const auto [how, code] = GetParam();
+  const TemporaryFolder folder;
+  if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
+    GTEST_SKIP()
+        << "xvfb-run or xauth is not installed; tools/test installs xvfb and xauth and runs this";
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3").code, 0);
+  const ProgramEnd end = RunOnADisplay(
+      folder, std::string("FORETRAIN_STOP_LOG=frames FORETRAIN_STOP_AT=view.frame#2 ") +
+                  "FORETRAIN_STOP_HOW=" + how);
+  if (end.code == 2 && end.errors.find("window with OpenGL") != std::string::npos)
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << end.errors;
+  EXPECT_EQ(end.code, code) << end.errors;
+  EXPECT_EQ(end.errors, "");
+  const std::string frames = folder.Read("frames");
+  // A window at rest draws two frames, and none after the one in which the signal came.
+  EXPECT_EQ(std::count(frames.begin(), frames.end(), '\n'), 2) << frames;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, ViewWindowSignals,
+                         testing::Values(std::pair{"interrupt", 130}, std::pair{"terminate", 143}),
+                         [](const auto& at) { return std::string(at.param.first); });
+
+// The label that starts with `start` in a frame; empty if there is none.
+std::string LabelOf(const nlohmann::json& shown, const std::string& start) {
+  for (const nlohmann::json& label : shown["labels"]) {
+    if (label.get<std::string>().rfind(start, 0) == 0) return label;
+  }
+  return {};
+}
+
+// Moves over the lanes until the mouse is over a span.
+bool FindSpan(ShownWindow& window) {
+  for (int y = 200; y < 500; y += 23) {
+    for (int x = 300; x < 900; x += 67) {
+      window.MoveTo(x, y);
+      const nlohmann::json shown = window.Shown();
+      for (const nlohmann::json& line : shown["tooltip"]) {
+        if (line.get<std::string>().rfind("place", 0) == 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void ZoomsAndReadsASpan(ShownWindow& window) {
+  ASSERT_TRUE(window.UntilLabel("rank 1"));
+  const auto marks = [](const nlohmann::json& shown) { return HasLabel(shown, "measured "); };
+  ASSERT_TRUE(window.Until("the end of the step", marks));
+  window.MoveTo(300, 250);
+  window.Wheel(4);
+  ASSERT_TRUE(window.Until("no end of the step after zooming in", [&](const nlohmann::json& shown) {
+    return LabelOf(shown, "measured 1").empty() && !HasLabel(shown, "predicted 1");
+  }));
+  window.Wheel(5);  // until single spans are wide enough
+  ASSERT_TRUE(FindSpan(window));
+  window.Press();
+  window.Release();
+  ASSERT_TRUE(window.UntilLabel("op id"));
+  ASSERT_TRUE(window.UntilLabel("into the step"));
+  window.Key("Escape");
+  ASSERT_TRUE(window.Until("no details after Esc",
+                           [](const nlohmann::json& shown) { return !HasLabel(shown, "op id"); }));
+  window.Key("f");
+  ASSERT_TRUE(window.Until("the end of the step again", marks));
+}
+
+void OpensAnotherStore(ShownWindow& window) {
+  window.Key("t");  // switches to the light theme
+  window.Key("o");
+  ASSERT_TRUE(window.UntilLabel("Open a store"));
+  window.ClickOn("store path");
+  window.TypeText("other.db");
+  window.Key("Return");
+  ASSERT_TRUE(window.UntilLabel("other.db"));
+  ASSERT_TRUE(window.Until("Compare", [](const nlohmann::json& shown) {
+    return shown["view"] == "compare" && HasLabel(shown, "rank 1");
+  }));
+}
+
+void TurnsASlider(ShownWindow& window) {
+  window.Key("2");
+  ASSERT_TRUE(window.UntilLabel("timeline"));
+  const std::string before = LabelOf(window.Shown(), "timeline");
+  const std::array<int, 4> slider = window.BoxOf("global batch");
+  const int y = (slider[1] + slider[3]) / 2;
+  window.MoveTo((slider[0] + slider[2]) / 2, y);
+  window.Press();
+  window.MoveTo(slider[2] - 4, y);
+  window.Release();
+  const auto plan = [](const std::string& text) { return text.substr(text.rfind(": ") + 1); };
+  ASSERT_TRUE(window.Until("another plan's timeline", [&](const nlohmann::json& shown) {
+    const std::string now = LabelOf(shown, "timeline");
+    return !now.empty() && plan(now) != plan(before);
+  }));
+}
+
+void StartsAndStopsARun(ShownWindow& window) {
+  window.Key("7");
+  ASSERT_TRUE(window.UntilLabel("not started"));
+  window.ClickOn("data");
+  window.TypeText("text.txt");
+  window.ClickOn("steps");
+  window.TypeText("0000");  // appended to the text in the field
+  window.ClickOn("options");
+  window.TypeText(
+      "--layers 1 --hidden 64 --heads 4 --sequence 16 --global-batch 4 --ranks 2 --dp 2");
+  ASSERT_TRUE(window.UntilLabel("--dp 2 --json"));
+  window.ClickOn("Start");
+  ASSERT_TRUE(window.UntilLabel("training"));
+  ASSERT_TRUE(window.Until("a step", [](const nlohmann::json& shown) {
+    const std::string step = LabelOf(shown, "step ");
+    return step.find(" of ") != std::string::npos && step.rfind("step 0 ", 0) != 0;
+  }));
+  window.ClickOn("Stop");
+  ASSERT_TRUE(window.UntilLabel("stopped"));
+}
+
+TEST(ViewWindow, OpensAStoreReadsASpanTurnsASliderAndTrains) {
+  const TemporaryFolder folder;
+  if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth && command -v xdotool")
+          .code != 0) {
+    GTEST_SKIP() << "xvfb-run, xauth or xdotool is not installed; apt-get install xvfb xauth "
+                    "xdotool, then run this again";
+  }
+  ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3").code, 0);
+  ASSERT_EQ(RunCommand(folder.path(), "cp foretrain.db other.db").code, 0);
+  ShownWindow window(folder, "view --view compare --size 1000x700 --scale 1");
+  if (window.errors().find("window with OpenGL") != std::string::npos)
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << window.errors();
+  for (const auto& part :
+       {ZoomsAndReadsASpan, OpensAnotherStore, TurnsASlider, StartsAndStopsARun}) {
+    part(window);
+    if (HasFatalFailure()) return;
+  }
+  window.Key("ctrl+3");  // the keyboard may be in a field
+  ASSERT_TRUE(window.Until("Compare",
+                           [](const nlohmann::json& shown) { return shown["view"] == "compare"; }));
+  EXPECT_EQ(window.Interrupt(), 130);
+  EXPECT_EQ(window.errors(), "");
+  const std::string kept = folder.Read("config/foretrain/desktop.json");
+  EXPECT_THAT(kept, HasSubstr("\"theme\": \"light\""));
+  EXPECT_THAT(kept, HasSubstr("/other.db\""));
+  EXPECT_THAT(kept, HasSubstr("\"view\": \"compare\""));
+}
+
+// Leaves the window alone for ten seconds, then records a run into the store that it shows for as
+// long. Counts frames (lines of "frames") and clock ticks of CPU time around both.
+constexpr const char* kOnlooker = R"(
+env LIBGL_ALWAYS_SOFTWARE=1 FORETRAIN_STOP_LOG=frames "$BINARY" view --view "$VIEW" \
+  --size 1600x900 --scale 1 2>view.errors &
+program=$!
+for i in $(seq 60); do [ -s frames ] && break; sleep 0.5; done
+[ -s frames ] || { kill "$program"; wait "$program"; echo "$?" >view.code; exit; }
+count() { grep -c view.frame frames; }
+ticks() { awk '{ print $14 + $15 }' "/proc/$program/stat"; }
+sleep 4
+count >idle.before; ticks >ticks.before; sleep 10; count >idle.after; ticks >ticks.after
+"$FORETRAIN" $TRAIN --steps 100000000 >/dev/null 2>&1 &
+training=$!
+sleep 2; count >run.before; ticks >run.ticks.before; sleep 10; count >run.after; ticks >run.ticks.after
+kill -INT "$training"; wait "$training"
+kill -INT "$program"; wait "$program"; echo "$?" >view.code
+)";
+
+class ViewWindowAtRest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ViewWindowAtRest, DrawsNothingWhileNothingChanges) {
+  const TemporaryFolder folder;
+  if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
+    GTEST_SKIP() << "xvfb-run or xauth is not installed; apt-get install xvfb xauth";
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3").code, 0);
+  folder.Write("onlooker.sh", kOnlooker);
+  RunCommand(folder.path(), "export XDG_CONFIG_HOME=\"$PWD/config\" BINARY='" + StoppableBinary() +
+                                "' VIEW=" + GetParam() + " TRAIN='" + train +
+                                "'; exec xvfb-run -a -s '-screen 0 1700x1000x24' sh onlooker.sh");
+  const std::string errors = folder.Read("view.errors");
+  if (errors.find("window with OpenGL") != std::string::npos)
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << errors;
+  ASSERT_EQ(folder.Read("view.code"), "130\n") << errors;
+  const auto number = [&folder](const char* file) { return std::stol(folder.Read(file)); };
+  std::printf(
+      "%s: %ld frames and %ld ticks of CPU in 10 s at rest, %ld and %ld while a run is recorded\n",
+      GetParam(), number("idle.after") - number("idle.before"),
+      number("ticks.after") - number("ticks.before"), number("run.after") - number("run.before"),
+      number("run.ticks.after") - number("run.ticks.before"));
+  EXPECT_EQ(number("idle.after"), number("idle.before"));
+  // New runs come about once a second and cause two frames each; the time view keeps moving while
+  // it explains them.
+  if (std::string(GetParam()) != "time") {
+    EXPECT_LE(number("run.after") - number("run.before"), 30);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Views, ViewWindowAtRest,
+                         testing::Values("compare", "time", "memory", "ranks", "plan", "what-if",
+                                         "run"),
+                         [](const auto& at) {
+                           std::string name(at.param);
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(View, SaysWhatToDoWithoutADisplay) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3").code, 0);
+  const ProgramEnd end = RunCommand(
+      folder.path(), std::string("unset DISPLAY WAYLAND_DISPLAY; exec \"$FORETRAIN\" ") + kView);
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, testing::AnyOf(HasSubstr("--screenshot"), HasSubstr("no desktop")));
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,118 @@
+// Ranks that are processes of the built program, started as launchers do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/app/commands/small_run.h"
+#include "tests/app/run_binary.h"
+#include "tests/runtime/ranks/free_port.h"
+
+namespace foretrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A script that starts rank 1 in the background and rank 0 in the foreground, and writes both exit
+// codes to `codes`. Each of `arguments` belongs to one process.
+std::string Pair(const std::string& first, const std::string& second,
+                 const std::string& between = "") {
+  const std::string meet =
+      "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort()) + " WORLD_SIZE=2 ";
+  return meet + "RANK=1 $FORETRAIN " + second + " > out1 2> err1 & other=$!; " + between + meet +
+         "RANK=0 $FORETRAIN " + first + "; first=$?; wait $other; echo $first $? > codes";
+}
+
+std::vector<double> LossesOf(const std::string& output) {
+  std::vector<double> losses;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("seconds")) losses.push_back(json.at("loss"));
+  }
+  return losses;
+}
+
+TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --steps 4 ";
+  const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
+  ASSERT_EQ(threads.code, 0) << threads.errors;
+  const ProgramEnd apart = RunCommand(folder.path(), Pair(train, train));
+  EXPECT_EQ(folder.Read("codes"), "0 0\n") << apart.errors << folder.Read("err1");
+  EXPECT_EQ(LossesOf(apart.output), LossesOf(threads.output));
+  EXPECT_EQ(folder.Read("out1"), "");
+  const ProgramEnd analyze = RunForetrain(folder.path(), "analyze");
+  EXPECT_THAT(analyze.output, AllOf(HasSubstr("rank   0 |"), HasSubstr("rank   1 |")));
+  const ProgramEnd compare = RunForetrain(folder.path(), "compare --json");
+  EXPECT_EQ(compare.code, 0) << compare.errors;
+}
+
+TEST(ProcessesOfTheProgram, OneThatIsKilledEndsTheOthersByName) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
+  const ProgramEnd end =
+      RunCommand(folder.path(),
+                 Pair(train, train,
+                      "(until grep -q '\"step\"' stdout; do sleep 0.1; done; kill -9 $other) & "));
+  EXPECT_EQ(folder.Read("codes"), "3 137\n") << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("rank 1: its process has ended without saying why"));
+  const nlohmann::json runs = RunsIn(folder);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[1].at("status"), "failed");
+}
+
+TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--steps 4 ";
+  const ProgramEnd end = RunCommand(folder.path(), Pair(train, train + "--seed 7 "));
+  EXPECT_EQ(folder.Read("codes"), "2 2\n") << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("rank 1 has another command than rank 0"));
+  EXPECT_THAT(folder.Read("err1"), HasSubstr("rank 1 has another command than rank 0"));
+
+  folder.Write("other.txt", std::string(1 << 14, 'x'));
+  std::string other = train;
+  other.replace(other.find("text.txt"), 8, "other.txt");
+  const ProgramEnd data = RunCommand(folder.path(), Pair(train, other));
+  EXPECT_EQ(folder.Read("codes"), "2 2\n") << data.errors;
+  EXPECT_THAT(data.errors, HasSubstr("rank 1 has another data file than rank 0: 16384 tokens"));
+}
+
+TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunCommand(
+      folder.path(),
+      "MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 MASTER_PORT=" + std::to_string(FreePort()) +
+          " $FORETRAIN " + SmallTraining(folder) + "--steps 4 --timeout 300ms");
+  EXPECT_EQ(end.code, 3);
+  EXPECT_THAT(end.errors, HasSubstr("for the processes of rank 1"));
+}
+
+TEST(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunCommand(folder.path(),
+                                    "MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 MASTER_PORT=29400 "
+                                    "$FORETRAIN " +
+                                        SmallTraining(folder) + "--steps 4");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, HasSubstr("3 processes were launched, and the plan has 2 ranks"));
+}
+
+TEST(ProcessesOfTheProgram, MpirunStartsThem) {
+  const TemporaryFolder folder;
+  if (RunCommand(folder.path(), "mpirun --version").code != 0) {
+    GTEST_SKIP() << "mpirun is not installed; with it: app_tests --gtest_filter='*MpirunStarts*'";
+  }
+  const ProgramEnd end = RunCommand(
+      folder.path(), "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MASTER_PORT=" +
+                         std::to_string(FreePort()) + " mpirun --oversubscribe -n 2 $FORETRAIN " +
+                         SmallTraining(folder) + "--json --steps 4");
+  EXPECT_EQ(end.code, 0) << end.errors;
+  EXPECT_EQ(LossesOf(end.output).size(), 4U);
+}
+
+}  // namespace
+}  // namespace foretrain

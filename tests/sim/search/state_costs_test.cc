@@ -1,0 +1,110 @@
+// Holds the closed form to its word: it prices the instructions that a compiled step has, from
+// their own descriptions, and no others.
+#include "sim/search/evaluate/state_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/cost/profile/derive_profile.h"
+#include "sim/program/ir/program.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/step_description.h"
+#include "tests/sim/random_plans.h"
+#include "tests/sim/realistic_plans.h"
+
+namespace foretrain {
+namespace {
+
+// Priced elsewhere: passes of blocks (BlockTable), sends with their receives, and copies of
+// activations (ChunkCosts). Loads of batches are off the way and have no price.
+bool IsPricedWithBlocks(const InstructionKey& key) {
+  const bool transfer = key.kind == InstructionKind::kSend || key.kind == InstructionKind::kRecv;
+  return key.kind == InstructionKind::kBlock || key.kind == InstructionKind::kLoadBatch ||
+         key.pass == Pass::kNone || (transfer && key.pass != Pass::kUpdate);
+}
+
+struct Counted {
+  std::map<InstructionKind, int> kinds;
+  int tied = 0, compared = 0;
+};
+
+// Keys of blocks of the rank's whole step and of its priced outline.
+void Compare(const PlannedModel& planned, int pp, BlockTimes& times, Counted& counted) {
+  const auto& [model, plan] = planned;
+  const RankCoordinates at{.pp = pp};
+  const Stage stage = StageOf(model, plan, pp);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+  const LowerContext context{model, plan, stage, layout, at};
+  std::set<std::string> emitted, priced;
+  for (const SkeletonStep& step : LowerStep(context)) {
+    if (IsPricedWithBlocks(step.key)) continue;
+    emitted.insert(step.rule->describe(context, step.key).block);
+    ++counted.kinds[step.key.kind];
+  }
+  for (const PricedStep& step : PriceSteps(context, times, Outlined::kAll).steps) {
+    priced.insert(step.name);
+    EXPECT_TRUE(step.spans_stages || step.seconds > 0) << step.name;
+  }
+  EXPECT_EQ(priced, emitted);
+  counted.tied += layout.tied_bucket >= 0 ? 1 : 0;
+  ++counted.compared;
+}
+
+TEST(StateCosts, PriceEveryInstructionOfAStepAndNoOther) {
+  const RealisticPlan machine = RealisticPlanOf(3);
+  const auto costs = CostModel::Make(machine.cluster, DeriveProfile(machine.cluster));
+  ASSERT_TRUE(costs.has_value());
+  Counted counted;
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    const PlannedModel planned = RandomPlannedModel(i);
+    // One micro-batch adds to no other.
+    if (planned.plan.MicroBatches() == 1) continue;
+    SCOPED_TRACE(std::to_string(i) + ": " + Describe(planned));
+    BlockTimes times(*costs, AllPlanFields());
+    for (int pp = 0; pp < planned.plan.pp; ++pp) Compare(planned, pp, times, counted);
+  }
+  EXPECT_GT(counted.compared, 500);
+  EXPECT_GT(counted.tied, 20);
+  for (const InstructionKind kind :
+       {InstructionKind::kAllGather, InstructionKind::kReduceScatter, InstructionKind::kAllReduce,
+        InstructionKind::kHeadReduce, InstructionKind::kScalarReduce, InstructionKind::kNorm,
+        InstructionKind::kOptimizerStep, InstructionKind::kAmend, InstructionKind::kHostRead,
+        InstructionKind::kCopyIn, InstructionKind::kCopyOut, InstructionKind::kNvmeRead,
+        InstructionKind::kNvmeWrite, InstructionKind::kAccumulate, InstructionKind::kKeep,
+        InstructionKind::kBalance}) {
+    EXPECT_GT(counted.kinds[kind], 0) << Name(kind);
+  }
+}
+
+// Both ends hold a copy of the table, whose gradients are summed over them: an all-reduce of all
+// elements of its bucket, which takes time on any network.
+TEST(StateCosts, HaveTheSumOfTiedEmbeddingsOverTheEndsOfThePipeline) {
+  const RealisticPlan machine = RealisticPlanOf(3);
+  const auto costs = CostModel::Make(machine.cluster, DeriveProfile(machine.cluster));
+  ASSERT_TRUE(costs.has_value());
+  ModelSpec model = machine.model;
+  model.tied_embeddings = true;
+  Plan plan;
+  plan.pp = 2;
+  plan.sequence = 128;
+  plan.micro_batch = 1;
+  plan.global_batch = 4;
+  BlockTimes times(*costs, AllPlanFields());
+  for (int pp = 0; pp < 2; ++pp) {
+    const Stage stage = StageOf(model, plan, pp);
+    const BucketLayout layout = LayOutBuckets(model, plan, stage, {.pp = pp});
+    const StateCosts found = StateCostsOf({model, plan, stage, layout, {.pp = pp}}, times);
+    ASSERT_EQ(found.sums_over_stages.size(), 1U);
+    const Op& sum = found.sums_over_stages[0].ops.front();
+    EXPECT_EQ(sum.group, GroupKind::kEnds);
+    EXPECT_EQ(sum.shape.elements,
+              layout.buckets[static_cast<std::size_t>(layout.tied_bucket)].elements);
+    EXPECT_GT(times.SpanOf(found.sums_over_stages[0], plan), 0);
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

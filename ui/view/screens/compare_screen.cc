@@ -1,0 +1,266 @@
+#include "ui/view/screens/compare_screen.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ui/view/desktop/input.h"
+#include "ui/view/lanes/segments.h"
+#include "ui/view/widgets/widgets.h"
+#include "ui/view_model/runs/long_runs.h"
+
+namespace foretrain::ui {
+namespace {
+
+// The most visible change between two sets of options, for the chip that is shown while a model is
+// built.
+std::string_view ChangeText(const CompareOptions& shown, const CompareOptions& wanted) {
+  if (shown.measured_step != wanted.measured_step ||
+      shown.predicted_step != wanted.predicted_step) {
+    return "going to the step...";
+  }
+  return shown.rows != wanted.rows ? "arranging rows..." : "aligning...";
+}
+
+// -1 stands for a side without steps.
+std::string StepText(const SideModel& side) {
+  if (side.step < 0) return "no steps";
+  const bool median = side.metrics->overall.has_value() && side.metrics->overall->step == side.step;
+  return fmt::format("step {}, {} {}", side.step, median ? "median of" : "one of",
+                     side.steps.size());
+}
+
+// A span has a tooltip before a gap has one.
+void DrawMouse(const Frame& frame, const InputFrame& input) {
+  DrawCursor(frame, input.x, input.y);
+  const ViewState& state = frame.state;
+  if (!state.hovered.has_value()) return;
+  const Hit& hit = *state.hovered;
+  if (hit.span.has_value()) {
+    const int rank = frame.model.lanes[hit.lane].rank;
+    DrawTooltip(frame.canvas, frame.layout.window, HoverOfSpan(frame.model, rank, *hit.span),
+                {input.x, input.y});
+    return;
+  }
+  const auto gap = HoverOfGap(frame.model, hit.lane, hit.side, hit.time_ns);
+  if (gap.has_value()) DrawTooltip(frame.canvas, frame.layout.window, *gap, {input.x, input.y});
+}
+
+}  // namespace
+
+CompareScreen::CompareScreen(DesktopState& desktop)
+    : desktop_(desktop),
+      generation_(desktop.session.input_number()),
+      runs_number_(desktop.session.runs_number()),
+      model_number_(desktop.session.model_number()),
+      options_(desktop.session.model().options),
+      state_(StartOf(desktop.session.model())) {
+  state_.wanted = desktop.session.wanted();
+}
+
+// Takes over a model that was built anew, here or elsewhere. If the runs are the same, viewport,
+// selection and alignment stay.
+void CompareScreen::FollowModel() {
+  state_.wanted = desktop_.session.wanted();
+  if (model_number_ == desktop_.session.model_number()) return;
+  const bool same_runs = runs_number_ == desktop_.session.runs_number();
+  const bool same_spans = generation_ == desktop_.session.input_number();
+  state_ = CarryOver(options_, same_runs, desktop_.session.model(), std::move(state_));
+  if (!same_spans) FindAgain();
+  options_ = desktop_.session.model().options;
+  generation_ = desktop_.session.input_number();
+  runs_number_ = desktop_.session.runs_number();
+  model_number_ = desktop_.session.model_number();
+}
+
+// Spans were read again, so indices into the old list mean nothing. The selection is found by its
+// span, the search is repeated.
+void CompareScreen::FindAgain() {
+  state_.worst.reset();
+  if (state_.selected.has_value() && selected_.has_value()) {
+    state_.selected = Locate(model(), state_.selected->side, *selected_);
+  } else {
+    state_.selected.reset();
+  }
+  if (!state_.found.empty()) state_.found = FindSpans(model(), search_);
+  if (state_.found_at >= state_.found.size()) state_.found_at = 0;
+}
+
+// Shows the rank and step that another view asks for.
+void CompareScreen::GoToPlace() {
+  if (!desktop_.navigation.place().has_value()) return;
+  const RankPlace place = *desktop_.navigation.place();
+  (model().Shown() == Side::kMeasured ? state_.wanted.measured_step
+                                      : state_.wanted.predicted_step) = place.step;
+  if (state_.wanted != desktop_.session.wanted()) desktop_.session.Rebuild(state_.wanted);
+  if (desktop_.session.IsBuilding()) return;  // goes there once it can be seen
+  desktop_.navigation.Arrive();
+  FollowModel();
+  state_.viewport = Fitted(model().extent);
+  const std::optional<std::size_t> lane = LaneOfRank(model(), place.rank);
+  if (!lane.has_value()) return;
+  state_.memory_lane = *lane;
+  state_.scroll = static_cast<float>(*lane) * layout_.lane_height;
+}
+
+// Draws lanes, drift and memory into textures, only if something that they depend on has changed.
+// Drawing every span in every frame would not keep up with long runs.
+void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
+  const std::pair memory_of(model_number_, state_.memory_lane);
+  if (memory_of_ != memory_of) {
+    const bool known = state_.memory_lane < model().lanes.size();
+    memory_ =
+        known ? MakeMemoryPanel(model(), model().lanes[state_.memory_lane].rank) : MemoryPanel{};
+    memory_of_ = memory_of;
+  }
+  const Theme& theme = frame.canvas.theme;
+  const PictureKey key{
+      state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
+      state_.memory_lane, theme.ground,   model_number_, desktop_.selection.op_filter()};
+  if (key_ == key) return;
+  key_ = key;
+  lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
+  drift_ = MakeDriftPicture(model(), layout_, state_.viewport, theme);
+  memory_picture_ = MakeMemoryPicture(model(), layout_, state_.viewport, memory_, theme);
+  lanes_shown_ = frame.images.Keep("compare.lanes", lanes_.image);
+  drift_shown_ = frame.images.Keep("compare.drift", drift_.image);
+  memory_shown_ = frame.images.Keep("compare.memory", memory_picture_.image);
+}
+
+// The layout depends on the scroll and the input changes the scroll, so parts are placed before and
+// after the input. Pictures come last, from the final viewport.
+void CompareScreen::Draw(const ScreenFrame& screen) {
+  FollowModel();
+  const auto place = [&] {
+    layout_ =
+        MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll, state_.memory_lane);
+    state_.scroll = layout_.scroll;
+  };
+  place();  // how high a lane is
+  GoToPlace();
+  place();
+  Update(model(), layout_, screen.input, state_);
+  // Keys may have asked for another step, rows or alignment.
+  if (state_.wanted != desktop_.session.wanted()) {
+    desktop_.session.Rebuild(state_.wanted);
+    FollowModel();
+  }
+  place();
+  // The loader reads the spans of what is visible.
+  desktop_.navigation.LookAt(state_.viewport);
+  selected_.reset();
+  if (state_.selected.has_value()) selected_ = model().SpanOf(*state_.selected);
+  const InputFrame& input = screen.input;
+  moving_ = input.left || input.right || input.nearer || input.farther || input.down;
+
+  RefreshPictures(screen);
+  const Frame frame{model(), layout_, state_, screen.canvas, Filter()};
+  screen.canvas.PushClip(layout_.window);
+  DrawGrid(frame);
+  DrawLanes(frame, lanes_, lanes_shown_);
+  DrawBubbles(frame);
+  RefreshPath();
+  if (state_.path.has_value()) DrawPath(frame, path_);
+  DrawDrift(frame, drift_, drift_shown_);
+  DrawMemory(frame, memory_, memory_picture_, memory_shown_);
+  DrawAxis(frame);
+  DrawStepEnds(frame);
+  DrawLegend(frame);
+  DrawDetails(frame);
+  DrawMouse(frame, input);
+  screen.canvas.PopClip();
+  if (state_.searching) DrawSearch(screen);
+}
+
+// Null if no filter is set: all ops are drawn in full colour.
+const OpFilter* CompareScreen::Filter() const {
+  return desktop_.selection.op_filter().has_value() ? &*desktop_.selection.op_filter() : nullptr;
+}
+
+// The critical path takes O(spans), so it is kept until the model or the side changes.
+void CompareScreen::RefreshPath() {
+  if (!state_.path.has_value()) return path_of_.reset();
+  const std::pair of(model_number_, *state_.path);
+  if (path_of_ == of) return;
+  path_of_ = of;
+  path_ = CriticalPathOf(model(), *state_.path);
+}
+
+// The search field at the top left of the lanes, and the place of the current span among those
+// found. It closes when it loses the keyboard.
+void CompareScreen::DrawSearch(const ScreenFrame& screen) {
+  Canvas& canvas = screen.canvas;
+  const float x0 = layout_.plot_x0 + canvas.Px(8);
+  const float y0 = layout_.lanes.y0 + canvas.Px(8);
+  const Box box{x0, y0, std::min(x0 + canvas.Px(420), layout_.plot_x1), y0 + canvas.Px(44)};
+  canvas.Sheet(box);
+  BeginPanel(screen, box, "compare search");
+  if (!search_was_open_) ImGui::SetKeyboardFocusHere();
+  const bool changed =
+      TextField(screen, "##search", &search_, "name, layer or class: mlp 12", canvas.Px(120));
+  // A field has the keyboard only from its second frame on.
+  const bool keep = ImGui::IsItemActive() || !search_was_open_ || search_frames_ < 2;
+  search_frames_ = search_was_open_ ? search_frames_ + 1 : 0;
+  search_was_open_ = true;
+  if (changed) {
+    state_.found = FindSpans(model(), search_);
+    GoToFound(model(), layout_, 0, state_);
+  } else if (ImGui::IsKeyPressed(kKeyEnter, false)) {
+    GoToFound(model(), layout_, state_.found_at + 1, state_);
+    ImGui::SetKeyboardFocusHere(-1);
+  } else if (!keep || ImGui::IsKeyPressed(kKeyEscape, false)) {
+    state_.searching = search_was_open_ = false;
+    search_frames_ = 0;
+  }
+  ImGui::SameLine();
+  const std::size_t count = state_.found.size();
+  Figure(screen, search_.empty() ? ""
+                 : count == 0    ? "none"
+                                 : fmt::format("{} of {}{}", state_.found_at + 1, count,
+                                            count == kMaxFound ? "+" : ""));
+  EndPanel();
+}
+
+// Work in progress first, then what filters the view, then what it shows.
+std::vector<std::string> CompareScreen::Chips() const {
+  std::vector<std::string> chips;
+  if (desktop_.stores.reading_spans) chips.emplace_back("reading spans");
+  if (desktop_.session.IsBuilding())
+    chips.emplace_back(ChangeText(model().options, desktop_.session.wanted()));
+  if (path_of_.has_value()) chips.push_back(DescribePath(path_));
+  if (const OpFilter* const filter = Filter()) chips.push_back("filter: " + filter->name);
+  const SideModel& shown = model().Of(model().Shown());
+  if (shown.IsPresent()) chips.push_back(StepText(shown));
+  chips.emplace_back(Name(model().options.alignment));
+  return chips;
+}
+
+std::vector<HelpLine> CompareScreen::Help() const {
+  return {
+      {"wheel", "zoom at the mouse"},
+      {"ctrl + wheel", "scroll the ranks"},
+      {"drag", "move in time, and up and down"},
+      {"double click", "zoom to a span"},
+      {"click", "select a span; choose whose memory is shown"},
+      {"shift + drag", "measure a stretch of time"},
+      {"W S A D", "zoom in and out, move"},
+      {"F", "fit the whole step"},
+      {"M", "jump between a span and its counterpart in the other run"},
+      {"]  [", "next and previous worst error"},
+      {".  ,", "next and previous step"},
+      {"Z  K  X", "align at step start, by wall clock, every op at its counterpart (warp)"},
+      {"B  E", "align at the selected op's micro-batch, at the op itself"},
+      {"G", "the next of these alignments"},
+      {"C", "critical path: measured, predicted, none"},
+      {"/  N", "search spans by name; the next one found"},
+      {"Q", "one row for each queue"},
+      {"U", "back to the view before"},
+      {"Esc", "clear selection, measure, search and path"},
+      {"thin strip", "predicted; the tall one below it is measured"},
+      {"line under them", "red: slower than forecast; blue: faster; grey: no counterpart"},
+  };
+}
+
+}  // namespace foretrain::ui

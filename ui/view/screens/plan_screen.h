@@ -1,0 +1,40 @@
+// The plan view: choose a model and a cluster, search in the background, and compare the plans that
+// were found.
+#pragma once
+
+#include <memory>
+
+#include "base/clock.h"
+#include "ui/view/screens/plan_parts.h"
+
+namespace foretrain::ui {
+
+class PlanScreen final : public Screen {
+ public:
+  // `desktop` must outlive this.
+  explicit PlanScreen(DesktopState& desktop);
+
+  void Draw(const ScreenFrame& frame) override;
+  bool IsMoving() const override { return search_.IsRunning() || refreshed_; }
+  std::vector<std::string> Chips() const override;
+  std::vector<HelpLine> Help() const override;
+
+  PlanView& view() { return view_; }
+  PlanSearch& search() { return search_; }
+
+ private:
+  void Start();
+  void Refresh();
+  void DrawFound(const ScreenFrame& frame, const Box& box);
+  void OnKeys(const InputFrame& input);
+
+  DesktopState& desktop_;
+  SystemClock clock_;
+  Result<Catalogue> catalogue_;
+  PlanView view_;
+  bool refreshed_ = false;        // the frame after an answer differs from that before
+  std::uint64_t generation_ = 0;  // of the runs in view_.scatter
+  PlanSearch search_;
+};
+
+}  // namespace foretrain::ui

@@ -1,0 +1,39 @@
+// The parts of the what-if view, each drawn into its box.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ui/view/desktop/desktop_state.h"
+#include "ui/view/desktop/frame.h"
+#include "ui/view/screens/screen.h"
+#include "ui/view_model/planning/what_if.h"
+
+namespace foretrain::ui {
+
+// The uses of the controls in this frame.
+struct ControlUse {
+  bool changed = false;  // the scenario
+  bool pin = false;
+  bool reset = false;  // to the pinned plan
+  bool run = false;
+};
+
+// Draws and applies the controls: all options of the plan, and rates of the machine.
+//
+//   pinned     the plan to compare with: controls that differ from it are marked; null: none
+//   list_text  the text of fields with several values, as typed
+ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const Scenario* pinned,
+                        Scenario& scenario, std::string& list_text);
+
+// Step time and other numbers above the timeline, with their changes against the pinned plan.
+void DrawStepNumbers(const ScreenFrame& frame, const Box& box,
+                     const std::vector<WhatIfNumber>& numbers);
+
+// Draws the ops of wide passes over the lanes of a picture by passes.
+void DrawPassOps(const Frame& frame, const PassForecast& forecast);
+
+// Marks the end of the pinned plan's step.
+void DrawPinnedEnd(const Frame& frame, double step_s);
+
+}  // namespace foretrain::ui

@@ -1,0 +1,391 @@
+#include "ui/view_model/runs/run_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "base/json/json.h"
+#include "base/text.h"
+#include "sim/config/plan/plan_fields.h"
+#include "traces/metrics/statistics.h"
+
+namespace foretrain::ui {
+namespace {
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::optional<double> NumberOf(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  const bool number = value != nullptr && (value->kind() == JsonValue::Kind::kNumber ||
+                                           value->kind() == JsonValue::Kind::kInteger);
+  return number ? std::optional<double>(value->AsNumber()) : std::nullopt;
+}
+
+std::optional<std::int64_t> IntegerOf(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  const bool integer = value != nullptr && value->kind() == JsonValue::Kind::kInteger;
+  return integer ? std::optional<std::int64_t>(value->AsInteger()) : std::nullopt;
+}
+
+std::optional<StepLine> StepOf(const JsonValue& object) {
+  const auto step = IntegerOf(object, "step");
+  const auto seconds = NumberOf(object, "seconds");
+  if (!step.has_value() || !seconds.has_value()) return std::nullopt;
+  // A loss that is not finite is written as null.
+  return StepLine{.step = *step,
+                  .loss = NumberOf(object, "loss").value_or(std::nan("")),
+                  .seconds = *seconds,
+                  .tokens_per_s = NumberOf(object, "tokens_per_s").value_or(0.0),
+                  .gradient_norm = NumberOf(object, "gradient_norm")};
+}
+
+// Calls on_line for each line of `rest` + `text`; an unfinished line stays in `rest`.
+template <class OnLine>
+void ForLines(std::string_view text, std::string& rest, OnLine on_line) {
+  for (const char c : text) {
+    // Progress bars redraw themselves with a carriage return.
+    if (c == '\n' || c == '\r') {
+      if (!rest.empty()) on_line(std::exchange(rest, {}));
+    } else if (rest.size() < kMaxLineBytes) {
+      rest += c;
+    }
+  }
+}
+
+// Explanation of a signal for users. SIGKILL without a cause usually means the kernel ran out of
+// memory.
+std::string_view SignalText(int signal) {
+  switch (signal) {
+    case SIGKILL:
+      return "it was killed; where nobody did, the machine had run out of memory";
+    case SIGSEGV:
+      return "a fault: it touched memory that it does not have (SIGSEGV)";
+    case SIGBUS:
+      return "a fault on its memory (SIGBUS): often a disk or shared memory that is full";
+    case SIGABRT:
+      return "a bug in foretrain stopped it (SIGABRT)";
+    case SIGFPE:
+      return "a fault in its arithmetic (SIGFPE)";
+    case SIGILL:
+      return "an instruction that this processor does not have (SIGILL)";
+    case SIGTERM:
+    case SIGINT:
+      return "it was stopped at once, before the end of a step";
+    default:
+      return "a signal ended it";
+  }
+}
+
+// Explanation of an exit code for users.
+std::string_view CodeText(int code) {
+  switch (code) {
+    case 0:
+      return "all steps are done";
+    case 1:
+      return "the plan does not fit this machine";
+    case 2:
+      return "its input is not what it takes";
+    case 3:
+      return "a rank or the store failed";
+    case 127:
+      return "the program could not be started";
+    case 130:
+    case 143:
+      return "stopped as asked; the steps before are stored";
+    default:
+      return "it ended with a code that it does not use";
+  }
+}
+
+// A run stopped by the user ends by signal, or with 128 + signal.
+bool WasStopped(const TrainingEnd& end) {
+  return end.signal == SIGINT || end.signal == SIGTERM || end.exit_code == 130 ||
+         end.exit_code == 143;
+}
+
+// Removes `option` and its value from `words` and returns the value; nullopt if it is not there.
+std::optional<std::string> TakeOption(std::string_view option, std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == option && i + 1 < words.size()) {
+      std::string value = words[i + 1];
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                  words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+      return value;
+    }
+    if (words[i].starts_with(option) && words[i].substr(option.size()).starts_with("=")) {
+      std::string value = words[i].substr(option.size() + 1);
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+// Form fields that correspond to one option each.
+std::array<std::pair<const char*, std::string RunForm::*>, 6> Fields() {
+  return {{{"--model", &RunForm::model},
+           {"--data", &RunForm::data},
+           {"--steps", &RunForm::steps},
+           {"--ranks", &RunForm::ranks},
+           {"--device", &RunForm::device},
+           {"--store", &RunForm::store}}};
+}
+
+// The first step warms up and is left out.
+std::optional<double> MedianOfLater(const std::vector<StepLine>& steps, double StepLine::*figure) {
+  std::vector<double> values;
+  for (std::size_t i = 1; i < steps.size(); ++i) values.push_back(steps[i].*figure);
+  if (values.empty()) return std::nullopt;
+  return StatisticsOf(values).median;
+}
+
+}  // namespace
+
+// A state machine over characters: `quote` is the open quote or 0, `open` whether a word has begun.
+// An empty pair of quotes makes an empty word.
+Result<std::vector<std::string>> SplitWords(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool open = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      word += text[++i];
+      open = true;
+    } else if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      open = true;
+    } else if (!IsBlank(c)) {
+      word += c;
+      open = true;
+    } else if (open) {
+      words.push_back(std::exchange(word, {}));
+      open = false;
+    }
+  }
+  if (quote != 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("options: a {} opens and does not close in \"{}\"", quote, Printable(text)));
+  }
+  if (open) words.push_back(word);
+  return words;
+}
+
+// Quotes only words with special characters; a single quote itself is written as '\''.
+std::string JoinWords(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./,:@%";
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) {
+      if (c == '\'') {
+        text += "'\\''";
+      } else {
+        text += c;
+      }
+    }
+    text += '\'';
+  }
+  return text;
+}
+
+// Options from the text field come last. Progress is always requested as JSON, which the log
+// parses.
+Result<std::vector<std::string>> ArgumentsOf(const RunForm& form) {
+  if (form.data.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "data: give a text or a token shard to train on");
+  }
+  std::vector<std::string> words{"train"};
+  for (const auto& [option, field] : Fields()) {
+    if ((form.*field).empty()) continue;
+    words.insert(words.end(), {option, form.*field});
+  }
+  FT_ASSIGN(const std::vector<std::string> options, SplitWords(form.options));
+  words.insert(words.end(), options.begin(), options.end());
+  if (std::find(words.begin(), words.end(), "--json") == words.end()) words.push_back("--json");
+  return words;
+}
+
+// Options that cannot be split are kept as they are; the error shows when the run starts.
+RunForm FormOf(std::string_view options, RunForm form) {
+  auto words = SplitWords(options);
+  if (!words.has_value()) {
+    form.options = options;
+    return form;
+  }
+  for (const auto& [option, field] : Fields()) {
+    if (auto value = TakeOption(option, *words)) form.*field = *std::move(value);
+  }
+  form.options = JoinWords(*words);
+  return form;
+}
+
+// dp is written even if it has its default, because its default depends on the number of ranks.
+std::string OptionsOf(const Plan& plan) {
+  std::vector<std::string> words;
+  for (const PlanField& field : PlanFields()) {
+    if (HasDefault(field, plan) && field.name != "dp") continue;
+    words.emplace_back(FirstOption(field));
+    if (field.type != PlanFieldType::kFlag) words.push_back(TextOf(field, plan));
+  }
+  return JoinWords(words);
+}
+
+void TrainingLog::Keep(std::string line) {
+  lines_.push_back(Printable(line, kMaxLineBytes));
+  if (lines_.size() > kMaxLines) lines_.pop_front();
+}
+
+// Each line is either JSON that the program printed or text. JSON is told apart by its fields: a
+// step, the stored run, or an error.
+void TrainingLog::TakeOutput(const std::string& line) {
+  const auto json = line.starts_with("{") ? ParseJson(line, "train")
+                                          : Result<JsonValue>(Fail(ErrorCode::kCorruptInput, ""));
+  if (!json.has_value() || json->kind() != JsonValue::Kind::kObject) return Keep(line);
+  if (const auto step = StepOf(*json)) {
+    steps_.push_back(*step);
+    return;
+  }
+  if (const auto run = IntegerOf(*json, "run")) {
+    run_ = run;
+    forecast_ = IntegerOf(*json, "forecast");
+    return;
+  }
+  const JsonValue* const error = json->Find("error");
+  if (error != nullptr && error->kind() == JsonValue::Kind::kString) {
+    error_ = Printable(error->AsString(), kMaxLineBytes);
+    return;
+  }
+  Keep(line);
+}
+
+void TrainingLog::AddOutput(std::string_view text) {
+  ForLines(text, output_, [this](const std::string& line) { TakeOutput(line); });
+}
+
+void TrainingLog::AddErrors(std::string_view text) {
+  ForLines(text, errors_, [this](const std::string& line) { Keep(line); });
+}
+
+void TrainingLog::Close() {
+  AddOutput("\n");
+  AddErrors("\n");
+}
+
+std::string_view Name(RunPhase phase) {
+  constexpr std::array<std::string_view, 7> kNames{
+      "not started", "starting", "training", "stopping", "done", "stopped", "failed"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+// The program's own error is most specific, then the signal, then the exit code, then its last
+// line.
+std::string ReasonOf(const TrainingLog& log, const TrainingEnd& end) {
+  if (!log.error().empty()) return log.error();
+  if (end.signal != 0) return fmt::format("{} (signal {})", SignalText(end.signal), end.signal);
+  const std::string_view text = CodeText(end.exit_code);
+  if (end.exit_code == 0 || WasStopped(end)) return std::string(text);
+  return log.lines().empty() ? fmt::format("{} (exit code {})", text, end.exit_code)
+                             : log.lines().back();
+}
+
+double RunModel::Progress() const {
+  if (phase == RunPhase::kDone) return 1.0;
+  if (wanted_steps <= 0) return 0.0;
+  return std::min(1.0, static_cast<double>(log.steps().size()) / static_cast<double>(wanted_steps));
+}
+
+std::optional<double> RunModel::MedianStepS() const {
+  return MedianOfLater(log.steps(), &StepLine::seconds);
+}
+
+std::optional<double> RunModel::TokensPerS() const {
+  return MedianOfLater(log.steps(), &StepLine::tokens_per_s);
+}
+
+std::optional<double> RunModel::SecondsLeft() const {
+  const auto step_s = MedianStepS();
+  const std::int64_t left = wanted_steps - static_cast<std::int64_t>(log.steps().size());
+  if (!step_s.has_value() || left <= 0 || !IsGoing()) return std::nullopt;
+  return *step_s * static_cast<double>(left);
+}
+
+void Start(const RunForm& form, RunModel& model) {
+  model = {};
+  model.phase = RunPhase::kStarting;
+  const auto steps = ParseInt("steps", form.steps, 1, std::int64_t{1} << 40);
+  if (steps.has_value()) model.wanted_steps = *steps;
+}
+
+void FailToStart(const Error& error, RunModel& model) {
+  model = {};
+  model.phase = RunPhase::kFailed;
+  model.reason = error.message;
+}
+
+// Readings of memory are halved once there are too many, so that a long run keeps a coarse curve in
+// bounded memory.
+void Take(const TrainingNews& news, RunModel& model) {
+  model.log.AddOutput(news.output);
+  model.log.AddErrors(news.errors);
+  if (news.resident_bytes.has_value()) {
+    std::vector<std::int64_t>& readings = model.resident_bytes;
+    readings.push_back(*news.resident_bytes);
+    model.peak_resident_bytes = std::max(model.peak_resident_bytes, *news.resident_bytes);
+    if (readings.size() > kMaxReadings) {
+      for (std::size_t i = 0; 2 * i < readings.size(); ++i) readings[i] = readings[2 * i];
+      readings.resize((readings.size() + 1) / 2);
+    }
+  }
+  if (model.phase == RunPhase::kStarting && !model.log.steps().empty()) {
+    model.phase = RunPhase::kTraining;
+  }
+  if (!news.end.has_value()) return;
+  model.log.Close();
+  model.reason = ReasonOf(model.log, *news.end);
+  const bool done = news.end->signal == 0 && news.end->exit_code == 0;
+  model.phase = done                    ? RunPhase::kDone
+                : WasStopped(*news.end) ? RunPhase::kStopped
+                                        : RunPhase::kFailed;
+}
+
+// The x scale is fixed by the expected number of values, so that a growing curve does not shift.
+std::vector<CurveColumn> FoldCurve(std::span<const double> values, std::size_t expected,
+                                   int columns) {
+  std::vector<CurveColumn> folded;
+  const auto last =
+      static_cast<double>(std::max<std::size_t>(2, std::max(expected, values.size())) - 1);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) continue;
+    const int column =
+        static_cast<int>(std::lround(static_cast<double>(i) / last * std::max(0, columns - 1)));
+    if (folded.empty() || folded.back().column != column) {
+      folded.push_back({column, values[i], values[i], values[i], values[i]});
+    }
+    CurveColumn& at = folded.back();
+    at.low = std::min(at.low, values[i]);
+    at.high = std::max(at.high, values[i]);
+    at.last = values[i];
+  }
+  return folded;
+}
+
+}  // namespace foretrain::ui
