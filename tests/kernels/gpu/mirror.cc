@@ -129,12 +129,23 @@ class Images {
   std::map<std::uintptr_t, Image> images_;  // key: host address of the first byte
 };
 
+// Sets padding to zero, because stale bytes in it can look like an address.
+template <class Arguments>
+void ClearPadding(Arguments& arguments) {
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&arguments);
+#else
+  static_cast<void>(arguments);
+#endif
+}
+
 // Arguments with host addresses replaced by device addresses. All pointers are aligned to their
 // size.
 template <class Arguments>
 Arguments Translated(const Arguments& arguments, Images& images) {
   constexpr auto& kHost = HostMembers<Arguments>::kAt;
   Arguments translated = arguments;
+  ClearPadding(translated);
   auto* const bytes = reinterpret_cast<std::byte*>(&translated);
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= sizeof arguments;
        at += sizeof(std::uintptr_t)) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "tests/kernels/support.h"
@@ -19,6 +22,15 @@ namespace {
 FtStatus AddTooMany(FtQueue* /*queue*/, const FtAdd* add) {
   auto* const out = static_cast<float*>(add->out);
   for (std::int64_t i = 0; i <= add->rows * add->cols; ++i) out[i] = 1.0F;
+  return FT_OK;
+}
+
+// Puts the padding after the last member into `padding`.
+std::uint32_t padding = 0;
+FtStatus ReadPadding(FtQueue* /*queue*/, const FtHeadNormBackwardWeight* arguments) {
+  constexpr std::size_t kEnd = offsetof(FtHeadNormBackwardWeight, dtype) + sizeof(FtDtype);
+  static_assert(kEnd + sizeof padding == sizeof *arguments);
+  std::memcpy(&padding, reinterpret_cast<const std::byte*>(arguments) + kEnd, sizeof padding);
   return FT_OK;
 }
 
@@ -77,6 +89,23 @@ TEST_F(Mirror, RefusesMemoryWhoseSizeIsNotKnown) {
   EXPECT_NONFATAL_FAILURE(Add(unknown, out.data(), 4), "neither of new nor of the stack");
   std::free(unknown);
 }
+
+#if __has_builtin(__builtin_clear_padding)
+TEST_F(Mirror, ClearsPaddingWhichCanLookLikeAnAddress) {
+  FtHeadNormBackwardWeight arguments;
+  std::memset(&arguments, 0xFF, sizeof arguments);
+  arguments.dy = arguments.x = nullptr;
+  arguments.rstd = nullptr;
+  arguments.q_weight_grad = arguments.k_weight_grad = nullptr;
+  wrong_ = ShimDeviceApi();
+  wrong_.head_norm_backward_weight = &ReadPadding;
+  UseGpu(MirrorOf(wrong_, {}));
+  queue_ = MakeQueue({nullptr, GemmBackend::kBuiltIn, CudaThreads::kGpu});
+  padding = 1;
+  EXPECT_EQ(MirrorOf(wrong_, {}).head_norm_backward_weight(queue_.get(), &arguments), FT_OK);
+  EXPECT_EQ(padding, 0U);
+}
+#endif
 
 }  // namespace
 }  // namespace foretrain::test
