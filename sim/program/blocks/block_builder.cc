@@ -275,8 +275,16 @@ void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
   elements_.clear();
 }
 
-Block BlockBuilder::Take(Pass half) const {
-  if (half != Pass::kBackwardInput && half != Pass::kBackwardWeight) return block_;
+namespace {
+
+bool IsHalf(Pass pass) { return pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight; }
+
+}  // namespace
+
+Block BlockBuilder::Take(Pass half) { return IsHalf(half) ? Copy(half) : std::move(block_); }
+
+Block BlockBuilder::Copy(Pass half) const {
+  if (!IsHalf(half)) return block_;
   // A slot counts as touched if an op uses it or a view of it. A temporary touched by both halves
   // must outlive the first one, so it becomes a saved tensor.
   std::vector<bool> in_half(block_.slots.size()), in_other(block_.slots.size());

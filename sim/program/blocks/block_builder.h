@@ -174,7 +174,9 @@ class BlockBuilder {
 
   // The finished block: all ops for kBackward and for passes without halves, else the ops of
   // `half`. A temporary that one half writes and the other reads becomes a saved tensor of both.
-  Block Take(Pass half = Pass::kBackward) const;
+  Block Copy(Pass half = Pass::kBackward) const;
+  // The same, moved out. The builder must not be used afterwards.
+  Block Take(Pass half = Pass::kBackward);
 
  private:
   // View of one packed tensor of a parameter in 4 bits.

@@ -83,7 +83,7 @@ BackwardPasses::BackwardPasses(const BlockContext& context, const BlockRequest& 
 }
 
 Block BackwardPasses::Of(Pass pass) const {
-  Block block = written_.Take(pass);
+  Block block = written_.Copy(pass);
   Fuse(block, plan_.fuse);
   return block;
 }

@@ -75,14 +75,14 @@ std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
 // of updated parameters overlap other updates and the next step's first forward. So exposed time is
 // the larger of the last transfer and the excess over the overlapped time.
 void Evaluator::AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
-                        const StateCosts& state, StepParts& parts) {
-  const auto [sums_s, scalars_s] = states_.SecondsOverStages(plan, state);
-  parts.sums_s = std::max(state.last_sum_s, state.sums_s - last_backward_s) + sums_s;
-  const double update_s = state.update_s + scalars_s;
+                        const UpdateCosts& costs, StepParts& parts) {
+  const auto [sums_s, scalars_s] = states_.SecondsOverStages(plan, costs);
+  parts.sums_s = std::max(costs.last_sum_s, costs.sums_s - last_backward_s) + sums_s;
+  const double update_s = costs.update_s + scalars_s;
   const double hidden_s = update_s + last_forward_s;
-  const double gathers_s = std::max(state.first_gather_s, state.updated_gathers_s - hidden_s);
+  const double gathers_s = std::max(costs.first_gather_s, costs.updated_gathers_s - hidden_s);
   const double all_s = parts.sums_s + update_s + gathers_s;
-  parts.update_s = std::max(all_s, state.offload_s) - parts.sums_s;
+  parts.update_s = std::max(all_s, costs.offload_s) - parts.sums_s;
   if (plan.UpdatesEachMicroBatch()) {
     parts.update_s *= static_cast<double>(plan.MicroBatches());
   }
@@ -141,7 +141,7 @@ std::vector<Evaluator::RankSeconds> Evaluator::SecondsOfRanks(const Plan& plan, 
       backward_s += seconds.chunks.back()[kB];
     }
     StepParts ends;
-    AddEnds(plan, forward_s, backward_s, *of_composition_[At(rank.composition)], ends);
+    AddEnds(plan, forward_s, backward_s, *updates_[At(rank.composition)], ends);
     seconds.sums_s = ends.sums_s;
     seconds.update_s = ends.update_s;
     ranks.push_back(std::move(seconds));
@@ -311,6 +311,11 @@ void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evalua
 void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out) {
   seconds_.clear();
   for (const ClassCosts& figures : classes_) seconds_.push_back(figures.seconds);
+  updates_.clear();
+  const std::uint64_t key = states_.KeyOf(plan);
+  for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
+    updates_.push_back(&states_.FindUpdate(plan, key, pipeline, static_cast<int>(c)));
+  }
   const auto m = static_cast<double>(plan.MicroBatches());
   const double send_s = times_.blocking_sends() ? 0 : chunks_.SendSeconds(plan);
   const bool split = SplitsBackward(plan.schedule);
@@ -329,7 +334,7 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
     }
     busy_s = std::max(busy_s, m * spans_s);
     StepParts ends;
-    AddEnds(plan, forward_s, backward_s, *of_composition_[At(rank.composition)], ends);
+    AddEnds(plan, forward_s, backward_s, *updates_[At(rank.composition)], ends);
     // The last gradient still passes all earlier ranks, while this rank already reduces.
     const double end_s = ends.sums_s + ends.update_s - ahead_s;
     if (r == 0 || end_s > longest_end_s) {

@@ -112,7 +112,7 @@ class Evaluator {
   void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out);
   void AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
-               const StateCosts& state, StepParts& parts);
+               const UpdateCosts& costs, StepParts& parts);
 
   const ModelSpec& model_;
   const CostModel& costs_;
@@ -128,6 +128,7 @@ class Evaluator {
   std::vector<bool> known_;
   std::vector<PassSeconds> seconds_;
   std::vector<const StateCosts*> of_composition_;
+  std::vector<const UpdateCosts*> updates_;  // by composition; filled by FindTime
 };
 
 }  // namespace foretrain

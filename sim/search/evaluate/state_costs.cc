@@ -75,81 +75,42 @@ StepRole RoleOf(const LowerContext& context, const InstructionKey& key) {
   return collects && key.block != 1 ? StepRole::kSum : StepRole::kUpdate;
 }
 
-double Slowest(const std::array<double, kQueueCount>& queues) {
+using SecondsByQueue = std::array<double, kQueueCount>;
+
+// Steps on different queues overlap, so each queue is summed separately and the slowest counts.
+double Slowest(const SecondsByQueue& queues) {
   return *std::max_element(queues.begin(), queues.end());
 }
 
-// Adds each priced step to the cost of its role. Collectives that span stages are kept as blocks,
-// so that plans with another number of stages share everything else.
-class Adder {
- public:
-  Adder(const LowerContext& context, const PricedSteps& steps) : context_(context), steps_(steps) {}
+std::size_t At(Queue queue) { return static_cast<std::size_t>(queue); }
 
-  void AddTo(StateCosts& out) {
-    for (const PricedStep& step : steps_.steps) Add(step, out);
-    std::array<int, kBlockKindCount> blocks{};
-    for (const int block : context_.stage.blocks) ++blocks[KindOf(block)];
-    for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
-      if (blocks[kind] == 0) continue;
-      out.gather_s[kind] = Slowest(gathers_[kind]) / blocks[kind];
-      out.reduce_s[kind] = Slowest(reductions_[kind]) / blocks[kind];
-    }
-    out.offload_s = context_.plan.delayed_update ? away_[static_cast<std::size_t>(Queue::kH2d)]
-                                                 : Slowest(away_);
-    for (const auto& [block, bytes] : copies_) {
-      out.gathered_bytes = std::max(out.gathered_bytes, bytes);
+// Adds gathers and reductions of one micro-batch, as means over the blocks of a kind.
+void AddMicroBatch(const LowerContext& context, const PricedSteps& priced, StateCosts& out) {
+  const auto kind_of = [&context](int block) {
+    return static_cast<std::size_t>(context.stage.KindOf(block));
+  };
+  std::array<SecondsByQueue, kBlockKindCount> gathers{}, reductions{};
+  std::map<int, std::int64_t> copies;  // bytes of gathers, by the block that begins them
+  for (const PricedStep& step : priced.steps) {
+    const std::size_t kind = kind_of(step.key.block);
+    if (step.role == StepRole::kReduce) {
+      reductions[kind][At(step.queue)] += step.seconds;
+    } else {
+      gathers[kind][At(step.queue)] += step.seconds;
+      copies[step.key.block] += step.peak_bytes;
     }
   }
-
- private:
-  using ByQueue = std::array<double, kQueueCount>;
-
-  std::size_t KindOf(int block) const {
-    return static_cast<std::size_t>(context_.stage.KindOf(block));
+  std::array<int, kBlockKindCount> blocks{};
+  for (const int block : context.stage.blocks) ++blocks[kind_of(block)];
+  for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
+    if (blocks[kind] == 0) continue;
+    out.gather_s[kind] = Slowest(gathers[kind]) / blocks[kind];
+    out.reduce_s[kind] = Slowest(reductions[kind]) / blocks[kind];
   }
-
-  // Steps on different queues overlap, so each queue is summed separately and the slowest counts.
-  void Add(const PricedStep& step, StateCosts& out) {
-    const auto queue = static_cast<std::size_t>(step.queue);
-    switch (step.role) {
-      case StepRole::kGather:
-        gathers_[KindOf(step.key.block)][queue] += step.seconds;
-        copies_[step.key.block] += step.peak_bytes;
-        return;
-      case StepRole::kReduce:
-        reductions_[KindOf(step.key.block)][queue] += step.seconds;
-        return;
-      case StepRole::kSum:
-        if (step.spans_stages) {
-          out.sums_over_stages.push_back(steps_.blocks[step.block]);
-        } else {
-          out.sums_s += step.seconds;
-          if (step.last) out.last_sum_s += step.seconds;
-        }
-        return;
-      case StepRole::kUpdatedGather:
-        if (out.updated_gathers_s == 0) out.first_gather_s = step.seconds;
-        out.updated_gathers_s += step.seconds;
-        return;
-      case StepRole::kAway:
-        away_[queue] += step.seconds;
-        return;
-      case StepRole::kUpdate:
-        if (step.spans_stages) {
-          out.scalars_over_stages.push_back(steps_.blocks[step.block]);
-        } else {
-          out.update_s += step.seconds;
-        }
-        return;
-    }
+  for (const auto& [block, bytes] : copies) {
+    out.gathered_bytes = std::max(out.gathered_bytes, bytes);
   }
-
-  const LowerContext& context_;
-  const PricedSteps& steps_;
-  std::array<ByQueue, kBlockKindCount> gathers_{}, reductions_{};
-  ByQueue away_{};
-  std::map<int, std::int64_t> copies_;  // bytes of gathers, by the block that begins them
-};
+}
 
 // Whole gradients of one micro-batch, in buckets that several blocks may share.
 class WholeGradients {
@@ -239,7 +200,7 @@ PieceShape ShapeOfPiece(const LowerContext& context, const SkeletonStep& step) {
 PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined outlined) {
   const Plan plan = OutlinedPlan(whole.plan, outlined);
   const LowerContext context{whole.model, plan, whole.stage, whole.layout, whole.at};
-  const Skeleton outline = OutlineStep(context);
+  const Skeleton outline = OutlineStep(context, outlined != Outlined::kMicroBatch);
   PricedSteps out;
   std::vector<double> seconds;  // by block
   std::map<PieceShape, std::size_t> alike;
@@ -249,9 +210,11 @@ PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined ou
   const auto last_block = std::find_if(outline.rbegin(), outline.rend(), is_block).base();
   for (auto step = outline.begin(); step != outline.end(); ++step) {
     if (is_block(*step) || step->key.pass == Pass::kNone) continue;  // BlockTable, ChunkCosts
+    const bool updates = step->key.pass == Pass::kUpdate;
+    if (outlined != Outlined::kAll && updates != (outlined == Outlined::kUpdate)) continue;
     const StepRole role = RoleOf(context, step->key);
-    if (outlined == Outlined::kDistinct && !StandsForOthers(plan, step->key, role)) continue;
-    const bool is_piece = outlined == Outlined::kDistinct && role == StepRole::kAway &&
+    if (outlined == Outlined::kMicroBatch && !StandsForOthers(plan, step->key, role)) continue;
+    const bool is_piece = outlined == Outlined::kUpdate && role == StepRole::kAway &&
                           step->key.block == 0 && OffloadOf(context, step->key.part).away;
     if (is_piece) {
       const auto [first, is_new] =
@@ -295,7 +258,33 @@ StateCosts StateCostsOf(const LowerContext& context, BlockTimes& times) {
   out.host_bytes = Total(in(Space::kPinned)) + Total(in(Space::kHost));
   out.nvme_bytes = Total(in(Space::kNvme));
   WholeGradients(context).AddTo(out);
-  Adder(context, PriceSteps(context, times, Outlined::kDistinct)).AddTo(out);
+  AddMicroBatch(context, PriceSteps(context, times, Outlined::kMicroBatch), out);
+  return out;
+}
+
+// Collectives that span stages are kept as blocks, so that plans with another number of stages
+// share everything else.
+UpdateCosts UpdateCostsOf(const LowerContext& context, BlockTimes& times) {
+  UpdateCosts out;
+  const PricedSteps priced = PriceSteps(context, times, Outlined::kUpdate);
+  SecondsByQueue offloaded{};
+  for (const PricedStep& step : priced.steps) {
+    const bool sums = step.role == StepRole::kSum;
+    if (step.spans_stages) {
+      (sums ? out.sums_over_stages : out.scalars_over_stages).push_back(priced.blocks[step.block]);
+    } else if (sums) {
+      out.sums_s += step.seconds;
+      if (step.last) out.last_sum_s += step.seconds;
+    } else if (step.role == StepRole::kUpdatedGather) {
+      if (out.updated_gathers_s == 0) out.first_gather_s = step.seconds;
+      out.updated_gathers_s += step.seconds;
+    } else if (step.role == StepRole::kAway) {
+      offloaded[At(step.queue)] += step.seconds;
+    } else {
+      out.update_s += step.seconds;
+    }
+  }
+  out.offload_s = context.plan.delayed_update ? offloaded[At(Queue::kH2d)] : Slowest(offloaded);
   return out;
 }
 

@@ -44,8 +44,9 @@ struct PricedSteps {
 };
 
 enum class Outlined {
-  kAll,       // all instructions of two micro-batches
-  kDistinct,  // only instructions whose seconds stand for those of others
+  kAll,         // all instructions of two micro-batches and of the update
+  kMicroBatch,  // gathers and reductions of one micro-batch, which stand for those of others
+  kUpdate,      // the update's instructions
 };
 
 // Instructions of a few micro-batches and of the update after them, each with its price. With kAll,
@@ -53,7 +54,8 @@ enum class Outlined {
 // the model's blocks, transfers between stages, and copies of activations. O(buckets + blocks).
 PricedSteps PriceSteps(const LowerContext& context, BlockTimes& times, Outlined outlined);
 
-// Bytes of the rank's state and the sums of these prices.
+// Bytes of the rank's state, and the sums of these prices.
 StateCosts StateCostsOf(const LowerContext& context, BlockTimes& times);
+UpdateCosts UpdateCostsOf(const LowerContext& context, BlockTimes& times);
 
 }  // namespace foretrain

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "sim/search/evaluate/state_costs.h"
 
@@ -19,8 +20,10 @@ void AddDifference(const StateCosts& more, const StateCosts& less, int count, St
   for (std::int64_t StateCosts::*sum : {&StateCosts::host_bytes, &StateCosts::nvme_bytes}) {
     out.*sum += count * (more.*sum - less.*sum);
   }
-  for (double StateCosts::*sum : {&StateCosts::sums_s, &StateCosts::update_s,
-                                  &StateCosts::updated_gathers_s, &StateCosts::offload_s}) {
+}
+void AddDifference(const UpdateCosts& more, const UpdateCosts& less, int count, UpdateCosts& out) {
+  for (double UpdateCosts::*sum : {&UpdateCosts::sums_s, &UpdateCosts::update_s,
+                                   &UpdateCosts::updated_gathers_s, &UpdateCosts::offload_s}) {
     out.*sum += count * (more.*sum - less.*sum);
   }
 }
@@ -117,8 +120,9 @@ std::uint64_t StateTable::KeyBy(const PlanKey& fields, const Plan& plan) {
 
 // Equal blocks mean equal state if layers are apart. If not, buckets depend on how blocks are split
 // into chunks, so the chunks enter the key too.
-const StateCosts& StateTable::Find(const Plan& plan, std::uint64_t key,
-                                   const PipelineForm& pipeline, int composition) {
+template <class Costs>
+Costs& StateTable::FindIn(Memo<Costs>& memo, const Plan& plan, std::uint64_t key,
+                          const PipelineForm& pipeline, int composition) {
   const int pp = pipeline.examples()[static_cast<std::size_t>(composition)];
   Holding holding;
   StableHash chunks;
@@ -139,16 +143,22 @@ const StateCosts& StateTable::Find(const Plan& plan, std::uint64_t key,
   of_rank.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
   of_rank.Add(holding.experts);
   if (!AreApart(plan, whole)) of_rank.Add(chunks.Value());
-  const auto [found, is_new] = costs_.try_emplace(of_rank.Value());
-  if (is_new) {
-    found->second = Make(plan, whole, holding);
-    found->second.number = costs_.size();
-  }
+  const auto [found, is_new] = memo.whole.try_emplace(of_rank.Value());
+  if (is_new) found->second = Make(memo, plan, whole, holding);
   return found->second;
 }
+template StateCosts& StateTable::FindIn(Memo<StateCosts>&, const Plan&, std::uint64_t,
+                                        const PipelineForm&, int);
 
-// Kept apart from StateCosts, which plans with another number of stages share.
-StateTable::OverStages StateTable::SecondsOverStages(const Plan& plan, const StateCosts& costs) {
+const UpdateCosts& StateTable::FindUpdate(const Plan& plan, std::uint64_t key,
+                                          const PipelineForm& pipeline, int composition) {
+  UpdateCosts& costs = FindIn(updates_, plan, key, pipeline, composition);
+  if (costs.number == 0) costs.number = updates_.whole.size();
+  return costs;
+}
+
+// Kept apart from UpdateCosts, which plans with another number of stages share.
+StateTable::OverStages StateTable::SecondsOverStages(const Plan& plan, const UpdateCosts& costs) {
   const std::uint64_t key = StableHash().Add(times_.KeyOfPlan(plan)).Add(costs.number).Value();
   const auto [found, is_new] = over_stages_.try_emplace(key);
   if (!is_new) return found->second;
@@ -208,45 +218,56 @@ Stage StateTable::StageWith(const Plan& plan, const Holding& holding) const {
 // State of a few layers tells that of many: costs are linear in the layers of a kind if no two
 // share a bucket. So a search works out stages of at most two layers of each kind, whatever their
 // length.
-StateCosts StateTable::Make(const Plan& plan, const Whole& whole, const Holding& holding) {
-  if (!AreApart(plan, whole)) return Of(plan, whole, StageOf(model_, plan, whole.pp));
+template <class Costs>
+Costs StateTable::Make(Memo<Costs>& memo, const Plan& plan, const Whole& whole,
+                       const Holding& holding) {
+  if (!AreApart(plan, whole)) return Of<Costs>(plan, whole, StageOf(model_, plan, whole.pp));
   // Stages of two layers of a kind, plus the cost of the second layer for each further one.
   Holding few = holding;
   few.dense = std::min(holding.dense, 2);
   few.experts = std::min(holding.experts, 2);
-  StateCosts out = Small(plan, whole, few);
+  Costs out = Small(memo, plan, whole, few);
   if (holding.dense > 2) {
     Holding less = few;
     less.dense = 1;
-    AddDifference(Small(plan, whole, few), Small(plan, whole, less), holding.dense - 2, out);
+    AddDifference(Small(memo, plan, whole, few), Small(memo, plan, whole, less), holding.dense - 2,
+                  out);
   }
   if (holding.experts > 2) {
     Holding less = few;
     less.experts = 1;
-    AddDifference(Small(plan, whole, few), Small(plan, whole, less), holding.experts - 2, out);
+    AddDifference(Small(memo, plan, whole, few), Small(memo, plan, whole, less),
+                  holding.experts - 2, out);
   }
   return out;
 }
 
-const StateCosts& StateTable::Small(const Plan& plan, const Whole& whole, const Holding& holding) {
+template <class Costs>
+const Costs& StateTable::Small(Memo<Costs>& memo, const Plan& plan, const Whole& whole,
+                               const Holding& holding) {
   // Layers have no part of the vocabulary, so all values of vocab_parallel share their entry.
   const bool ends = holding.embedding || holding.head;
   StableHash key;
   key.Add(ends ? whole.key : KeyBy(layers_key_, plan));
   key.Add(holding.embedding).Add(holding.head).Add(holding.dense);
-  const auto [found, is_new] = small_.try_emplace(key.Add(holding.experts).Value());
-  if (is_new) found->second = Of(plan, whole, StageWith(plan, holding));
+  const auto [found, is_new] = memo.small.try_emplace(key.Add(holding.experts).Value());
+  if (is_new) found->second = Of<Costs>(plan, whole, StageWith(plan, holding));
   return found->second;
 }
 
-StateCosts StateTable::Of(const Plan& plan, const Whole& whole, const Stage& stage) {
+template <class Costs>
+Costs StateTable::Of(const Plan& plan, const Whole& whole, const Stage& stage) {
   const RankCoordinates at{.pp = whole.pp};
   // Ranges of shared key and value heads need the places of tensors, so sizes are not enough then.
   const BucketLayout layout = model_.kv_heads < plan.tp
                                   ? LayOutBuckets(model_, plan, stage, at)
                                   : LayOutSizes(SizesFor(plan), plan, stage, at);
   const LowerContext context{model_, plan, stage, layout, at};
-  return StateCostsOf(context, times_);
+  if constexpr (std::is_same_v<Costs, StateCosts>) {
+    return StateCostsOf(context, times_);
+  } else {
+    return UpdateCostsOf(context, times_);
+  }
 }
 
 }  // namespace foretrain

@@ -33,8 +33,13 @@ struct StateCosts {
   std::vector<std::int64_t> shared_gradient_bytes;
   // By kind of block, the mean per block and micro-batch: gathers of one use; gradient reductions.
   std::array<double, kBlockKindCount> gather_s{}, reduce_s{};
-  // Once per step: gradient reductions, and the part of them after the last backward; norm and
-  // updates; gathers of updated parameters, and the first of them; offloaded updates with copies.
+};
+
+// Seconds of a rank's instructions that run once per step. Bounds do not need them, so they are
+// kept apart from StateCosts: a search prices them only for plans that it evaluates to the end.
+struct UpdateCosts {
+  // Gradient reductions, and the part of them after the last backward; norm and updates; gathers of
+  // updated parameters, and the first of them; offloaded updates with copies.
   double sums_s = 0, last_sum_s = 0, update_s = 0, updated_gathers_s = 0, first_gather_s = 0;
   double offload_s = 0;
   // Collectives over several stages, of gradients and of scalars. Their time depends on the number
@@ -52,14 +57,18 @@ class StateTable {
   std::uint64_t KeyOf(const Plan& plan);
   // Costs of a rank of `pipeline` that has the composition; `key` and `pipeline` are the plan's.
   const StateCosts& Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
-                         int composition);
+                         int composition) {
+    return FindIn(states_, plan, key, pipeline, composition);
+  }
+  const UpdateCosts& FindUpdate(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
+                                int composition);
   // Seconds of the steps of `costs` that span stages, in the plan's pipeline.
   struct OverStages {
     double sums_s = 0, update_s = 0;
   };
-  OverStages SecondsOverStages(const Plan& plan, const StateCosts& costs);
-  std::size_t size() const { return costs_.size(); }
-  void Clear() { sizes_ = {}, costs_ = {}, small_ = {}, apart_ = {}, over_stages_ = {}; }
+  OverStages SecondsOverStages(const Plan& plan, const UpdateCosts& costs);
+  std::size_t size() const { return states_.whole.size(); }
+  void Clear() { sizes_ = {}, states_ = {}, updates_ = {}, apart_ = {}, over_stages_ = {}; }
 
  private:
   // Number of blocks of a rank by kind; layers of a kind are interchangeable.
@@ -72,20 +81,32 @@ class StateTable {
     std::uint64_t key = 0;
     int pp = 0;
   };
+  template <class Costs>
+  struct Memo {
+    std::unordered_map<std::uint64_t, Costs> whole;
+    std::unordered_map<std::uint64_t, Costs> small;  // stages of at most two layers of a kind
+  };
+  template <class Costs>
+  Costs& FindIn(Memo<Costs>& memo, const Plan& plan, std::uint64_t key,
+                const PipelineForm& pipeline, int composition);
   std::uint64_t KeyBy(const PlanKey& fields, const Plan& plan);
   bool AreApart(const Plan& plan, const Whole& whole);
   Stage StageWith(const Plan& plan, const Holding& holding) const;
-  StateCosts Make(const Plan& plan, const Whole& whole, const Holding& holding);
-  const StateCosts& Small(const Plan& plan, const Whole& whole, const Holding& holding);
-  StateCosts Of(const Plan& plan, const Whole& whole, const Stage& stage);
+  template <class Costs>
+  Costs Make(Memo<Costs>& memo, const Plan& plan, const Whole& whole, const Holding& holding);
+  template <class Costs>
+  const Costs& Small(Memo<Costs>& memo, const Plan& plan, const Whole& whole,
+                     const Holding& holding);
+  template <class Costs>
+  Costs Of(const Plan& plan, const Whole& whole, const Stage& stage);
   const ParameterSizes& SizesFor(const Plan& plan);
 
   const ModelSpec& model_;
   BlockTimes& times_;
   PlanKey key_, layers_key_, sizes_key_;
   std::unordered_map<std::uint64_t, ParameterSizes> sizes_;
-  std::unordered_map<std::uint64_t, StateCosts> costs_;
-  std::unordered_map<std::uint64_t, StateCosts> small_;  // stages of at most two layers of a kind
+  Memo<StateCosts> states_;
+  Memo<UpdateCosts> updates_;
   std::unordered_map<std::uint64_t, OverStages> over_stages_;
   std::unordered_map<std::uint64_t, bool> apart_;  // true: no two layers share a bucket
 };

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/program/ir/program.h"
@@ -49,6 +50,15 @@ void Compare(const PlannedModel& planned, int pp, BlockTimes& times, Counted& co
     EXPECT_TRUE(step.spans_stages || step.seconds > 0) << step.name;
   }
   EXPECT_EQ(priced, emitted);
+  // The two parts that a search prices separately are the outline's steps, each once.
+  const auto keys_of = [](const Skeleton& skeleton) {
+    std::vector<InstructionKey> keys;
+    for (const SkeletonStep& step : skeleton) {
+      if (step.key.pass != Pass::kUpdate) keys.push_back(step.key);
+    }
+    return keys;
+  };
+  EXPECT_EQ(keys_of(OutlineStep(context, /*update=*/false)), keys_of(OutlineStep(context)));
   counted.tied += layout.tied_bucket >= 0 ? 1 : 0;
   ++counted.compared;
 }
@@ -96,7 +106,7 @@ TEST(StateCosts, HaveTheSumOfTiedEmbeddingsOverTheEndsOfThePipeline) {
   for (int pp = 0; pp < 2; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
     const BucketLayout layout = LayOutBuckets(model, plan, stage, {.pp = pp});
-    const StateCosts found = StateCostsOf({model, plan, stage, layout, {.pp = pp}}, times);
+    const UpdateCosts found = UpdateCostsOf({model, plan, stage, layout, {.pp = pp}}, times);
     ASSERT_EQ(found.sums_over_stages.size(), 1U);
     const Op& sum = found.sums_over_stages[0].ops.front();
     EXPECT_EQ(sum.group, GroupKind::kEnds);

@@ -12,6 +12,7 @@ namespace {
 // Order matters. The pipeline comes first, because all others insert around its passes. Offloads
 // precede gathers, which read their copies. Reductions precede norm and loss scale, and these
 // precede the updates that read them.
+constexpr bool kOfUpdate = true;
 constexpr std::array kLowerings = {
     Lowering{MakeBucketState, nullptr},
     Lowering{MakeOverlapState, LowerPipeline},
@@ -24,16 +25,16 @@ constexpr std::array kLowerings = {
     Lowering{nullptr, LowerTiedEmbeddings},
     Lowering{nullptr, LowerOwnRowGradients},
     Lowering{nullptr, LowerHeadGradients},
-    Lowering{MakeLossState, LowerLoss},
-    Lowering{MakeNormState, LowerGradientNorm},
-    Lowering{MakeLossScaleState, LowerLossScale},
-    Lowering{MakePostValidationState, LowerPostValidation},
-    Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload},
-    Lowering{nullptr, LowerOptimizer},
+    Lowering{MakeLossState, LowerLoss, kOfUpdate},
+    Lowering{MakeNormState, LowerGradientNorm, kOfUpdate},
+    Lowering{MakeLossScaleState, LowerLossScale, kOfUpdate},
+    Lowering{MakePostValidationState, LowerPostValidation, kOfUpdate},
+    Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload, kOfUpdate},
+    Lowering{nullptr, LowerOptimizer, kOfUpdate},
     Lowering{MakeRouterBiasState, LowerRouterBias},
     Lowering{nullptr, LowerOlderParameters},
-    Lowering{nullptr, LowerHostRead},
-    Lowering{nullptr, LowerScaleUpdate},
+    Lowering{nullptr, LowerHostRead, kOfUpdate},
+    Lowering{nullptr, LowerScaleUpdate, kOfUpdate},
 };
 
 }  // namespace
@@ -42,7 +43,7 @@ std::span<const Lowering> Lowerings() { return kLowerings; }
 
 // Runs every lowering but the pipeline on plain passes, so prices see the same rules as a real
 // step.
-Skeleton OutlineStep(const LowerContext& context) {
+Skeleton OutlineStep(const LowerContext& context, bool update) {
   Skeleton skeleton;
   const std::vector<int>& blocks = context.stage.blocks;
   for (int i = 0; i < static_cast<int>(context.plan.MicroBatches()); ++i) {
@@ -54,7 +55,7 @@ Skeleton OutlineStep(const LowerContext& context) {
   }
   for (const Lowering& lowering : kLowerings) {
     const bool inserts = lowering.add_steps != nullptr && lowering.add_steps != LowerPipeline;
-    if (inserts) lowering.add_steps(context, skeleton);
+    if (inserts && (update || !lowering.of_update)) lowering.add_steps(context, skeleton);
   }
   return skeleton;
 }

@@ -17,6 +17,7 @@ namespace foretrain {
 struct Lowering {
   void (*make_state)(RankBuilder& rank) = nullptr;
   void (*add_steps)(const LowerContext& context, Skeleton& skeleton) = nullptr;
+  bool of_update = false;  // all steps that it adds have Pass::kUpdate
 };
 
 // All lowerings in order.
@@ -28,8 +29,8 @@ Skeleton LowerStep(const LowerContext& context);
 // A step without a pipeline: each micro-batch passes the rank's blocks one after the other, and all
 // other strategies insert their steps. It has an instruction of every kind of the whole step, for
 // callers that want costs and not order. Give the plan few micro-batches. `context.stage` may hold
-// any blocks of the model.
-Skeleton OutlineStep(const LowerContext& context);
+// any blocks of the model. Without `update`, lowerings of the update are skipped.
+Skeleton OutlineStep(const LowerContext& context, bool update = true);
 
 // Parameters, gradients and moments of every bucket, as shards if the plan says so.
 void MakeBucketState(RankBuilder& rank);
