@@ -14,7 +14,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/nvme_file.h"
 #include "runtime/run/local_rank.h"
-#include "sim/memory/peak_memory.h"
+#include "sim/program/ir/category_bytes.h"
 #include "sim/program/ir/program.h"
 
 namespace foretrain {

@@ -9,12 +9,12 @@ StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const Syst
   // The source may state memory of rank 0 instead of the fullest. Whether the run fits always
   // depends on the fullest. The kind of figure decides which parts are added: cached memory of the
   // allocator, and for nvidia-smi also memory outside it.
-  const StageUse fullest = FullestStageOf(model, plan, cluster, system);
+  const FullestDevice fullest = FullestDeviceOf(model, plan, cluster, system);
   const auto first = [&] {
-    const std::int64_t tensors = PredictPeakMemory(model, plan, {}).total;
+    const std::int64_t tensors = PlannedPeak(model, plan, {}).total;
     return DeviceUseOf(model, plan, RankCoordinates{}, tensors, tensors, cluster, system);
   };
-  const bool other = system.memory_rank == MemoryRank::kFirst && fullest.pp != 0;
+  const bool other = system.memory_rank == MemoryRank::kFirst && fullest.index != 0;
   const DeviceUse use = other ? first() : fullest.memory;
   StatedMemory out{use.tensors + use.held, Fits(fullest.memory, cluster)};
   if (system.memory_figure == MemoryFigure::kAllocated) return out;

@@ -17,7 +17,7 @@ struct StatedMemory {
 };
 
 // Memory of a valid plan. Without a caching allocator, the tensors represent what it holds. O(ops
-// of 2 pp micro-batches of the stages that FullestStageOf examines).
+// of 2 pp micro-batches of the stages that FullestDeviceOf examines).
 StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
                             const ClusterSpec& cluster);
 

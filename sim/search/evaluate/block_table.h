@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/search/evaluate/block_times.h"
 #include "sim/search/evaluate/plan_key.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "sim/memory/device_overhead.h"
+#include "sim/memory/device_use.h"
 
 namespace foretrain {
 namespace {

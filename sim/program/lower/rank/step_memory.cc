@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/rank_builder.h"
 #include "sim/program/lower/update/overlap.h"
 
 namespace foretrain {
@@ -73,6 +75,22 @@ StepMemory MemoryOf(const LowerContext& context, const StepDescription& step, Sp
                        use.life == Life::kFreed, use.life == Life::kMade});
   }
   return MemoryOfTenants(tenants, static_cast<int>(block.ops.size()));
+}
+
+// Runs the lowerings' own make_state on an empty rank and adds up its buffers. So state is counted
+// as it is allocated, and no formula can drift.
+std::array<CategoryBytes, kSpaceCount> StateBytes(const LowerContext& context) {
+  BlockRegistry blocks;
+  RankProgram rank;
+  RankBuilder builder(context, blocks, rank);
+  for (const Lowering& lowering : Lowerings()) {
+    if (lowering.make_state != nullptr) lowering.make_state(builder);
+  }
+  std::array<CategoryBytes, kSpaceCount> bytes{};
+  for (const Buffer& buffer : rank.buffers) {
+    At(bytes[static_cast<std::size_t>(buffer.space)], buffer.category) += buffer.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace foretrain

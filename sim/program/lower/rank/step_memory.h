@@ -2,6 +2,7 @@
 // frees.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -33,5 +34,8 @@ StepMemory MemoryOfTenants(const std::vector<Tenant>& tenants, int ops);
 // looked up in `blocks` and made if it is new.
 StepMemory MemoryOf(const LowerContext& context, const StepDescription& step, Space space,
                     BlockRegistry& blocks);
+
+// Bytes of the rank's state by space: buffers that live for the whole run. O(buckets).
+std::array<CategoryBytes, kSpaceCount> StateBytes(const LowerContext& context);
 
 }  // namespace foretrain
