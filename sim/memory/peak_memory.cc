@@ -48,12 +48,8 @@ class Walker {
   }
 
  private:
-  // Model blocks have rules of their own, which count device memory only: they use no other space.
   StepMemory Ask(const SkeletonStep& step) {
-    if (step.rule->memory != nullptr) {
-      return space_ == Space::kDevice ? step.rule->memory(context_, step.key) : StepMemory();
-    }
-    return foretrain::MemoryOf(context_, step.rule->describe(context_, step.key), space_,
+    return foretrain::MemoryOf(context_, step.key, step.rule->describe(context_, step.key), space_,
                                registry_);
   }
 

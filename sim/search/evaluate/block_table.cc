@@ -12,6 +12,7 @@
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/block_memory.h"
+#include "sim/program/lower/rank/step_memory.h"
 
 namespace foretrain {
 namespace {
@@ -144,9 +145,8 @@ class BlockMaker {
 
   void AddSeconds(Pass pass, PassCosts& to) { to = times_.Of(passes_.Of(pass), plan_); }
   void AddBytes(Pass pass, PassCosts& to) {
-    const StepMemory memory =
-        MemoryOfBlock(context_, BlockKey(pass, block_, 0),
-                      [this](Pass other) -> const Block& { return passes_.Of(other); });
+    const auto passes = [this](Pass other) -> const Block& { return passes_.Of(other); };
+    const StepMemory memory = MemoryOf(LivesIn(context_, BlockKey(pass, block_, 0), passes));
     to.peak_bytes = memory.peak_total;
     to.end_bytes = Total(memory.at_end);
   }
