@@ -1,4 +1,4 @@
-#include "sim/validate/memory_figure.h"
+#include "sim/validate/predict_run.h"
 
 #include <gtest/gtest.h>
 
