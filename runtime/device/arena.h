@@ -73,7 +73,6 @@ class RankArena {
   // then closes bytes that the next Bear opens again. Safe from any thread.
   void Bear(std::int32_t buffer);
   void Bury(std::int32_t buffer);
-  bool poisons() const { return poison_; }
 
  private:
   RankArena(const RankProgram& rank, bool poison) : rank_(rank), poison_(poison) {}
