@@ -7,7 +7,7 @@
 #include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 
 namespace foretrain {
 namespace {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/memory/copied_bytes.h"
 #include "sim/memory/device_use.h"
 #include "sim/memory/host_memory.h"
 #include "sim/memory/peak_memory.h"

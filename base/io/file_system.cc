@@ -65,25 +65,6 @@ Result<void> WriteFileAtomically(FileSystem& files, const std::string& path,
   return files.SyncDirectory(ParentFolder(path));
 }
 
-// Rejects every name that could leave `folder`: absolute paths, "..", and bytes that another system
-// reads as separators or ends. Only the text is checked, so a link inside `folder` is still
-// followed.
-Result<std::string> PathInside(const std::string& folder, std::string_view name) {
-  const auto refuse = [&](const char* why) {
-    return Fail(ErrorCode::kInvalidArgument, "file name \"" + Printable(name) + "\" " + why +
-                                                 ": it must name a file below " +
-                                                 Printable(folder, 512));
-  };
-  if (name.empty() || name.front() == '/') return refuse("is empty or absolute");
-  for (const char c : name) {
-    if (c == '\0' || c == '\\') return refuse("holds a NUL or a backslash");
-  }
-  for (const std::string_view part : Split(name, '/')) {
-    if (part == ".." || part == "." || part.empty()) return refuse("holds \"..\", \".\" or \"//\"");
-  }
-  return folder + "/" + std::string(name);
-}
-
 // Trailing slashes do not count: the parent of "a/b/" is "a".
 std::string ParentFolder(const std::string& path) {
   const std::size_t end = path.find_last_not_of('/');

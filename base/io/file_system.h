@@ -98,11 +98,6 @@ Result<std::string> ReadFile(FileSystem& files, const std::string& path, std::in
 // file is removed if possible. One writer a path.
 Result<void> WriteFileAtomically(FileSystem& files, const std::string& path, std::string_view text);
 
-// `folder`/`name` for a name from an untrusted file. Errors: kInvalidArgument if the name is empty
-// or absolute, or contains "..", a NUL or a backslash. Only the text is checked: links are
-// followed.
-Result<std::string> PathInside(const std::string& folder, std::string_view name);
-
 // The folder part of `path`: "a/b" gives "a", "b" gives ".", "/b" gives "/".
 std::string ParentFolder(const std::string& path);
 

@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -81,7 +81,7 @@ Result<std::int64_t> CheckDevice(const RankPrograms& ranks, const FtDeviceApi& a
       **std::max_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
         return BytesOf(*a, Space::kDevice) < BytesOf(*b, Space::kDevice);
       });
-  const LinkedPeakMemory peak = LinkedPeak(fullest, Space::kDevice);
+  const PeakMemory peak = LinkedPeak(fullest, Space::kDevice);
   const std::int64_t arena_bytes = BytesOf(fullest, Space::kDevice);
   if (budget_bytes > 0 && arena_bytes > budget_bytes) {
     return Fail(ErrorCode::kInfeasible,
@@ -151,7 +151,7 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
   const std::int64_t device_bytes = arena->bytes(Space::kDevice);
   auto memory = DeviceMemory::Make(api, options.device, device_bytes);
   if (!memory.has_value()) {
-    const LinkedPeakMemory peak = LinkedPeak(rank, Space::kDevice);
+    const PeakMemory peak = LinkedPeak(rank, Space::kDevice);
     return Fail(memory.error().code, "rank " + std::to_string(rank.rank) + ": the arena of " +
                                          Gib(device_bytes) + " (" + CategoryText(peak.bytes) +
                                          ") was refused: " + memory.error().message +
@@ -193,7 +193,7 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
 Result<void> RankArena::Pin(const FtDeviceApi& api, int device, std::int64_t bytes) {
   auto pinned = DeviceMemory::MakePinned(api, device, bytes);
   if (!pinned.has_value()) {
-    const LinkedPeakMemory peak = LinkedPeak(rank_, Space::kPinned);
+    const PeakMemory peak = LinkedPeak(rank_, Space::kPinned);
     return Fail(pinned.error().code,
                 "rank " + std::to_string(rank_.rank) + ": " + Gib(bytes) + " of pinned memory (" +
                     CategoryText(peak.bytes) + ") were refused: " + pinned.error().message +

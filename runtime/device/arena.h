@@ -14,7 +14,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/nvme_file.h"
 #include "runtime/run/local_rank.h"
-#include "sim/memory/peak_memory.h"
+#include "sim/program/ir/category_bytes.h"
 #include "sim/program/ir/program.h"
 
 namespace foretrain {
@@ -73,7 +73,6 @@ class RankArena {
   // then closes bytes that the next Bear opens again. Safe from any thread.
   void Bear(std::int32_t buffer);
   void Bury(std::int32_t buffer);
-  bool poisons() const { return poison_; }
 
  private:
   RankArena(const RankProgram& rank, bool poison) : rank_(rank), poison_(poison) {}

@@ -18,11 +18,6 @@ bool RunControl::Fail(int rank, Error error) {
   return true;
 }
 
-int RunControl::FailedRank() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return failed_rank_;
-}
-
 Error RunControl::AbortedError() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto first = token_.first_error();

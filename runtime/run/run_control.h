@@ -20,9 +20,8 @@ class RunControl {
   // `rank` is the caller's, or -1. Returns true if this error was the first.
   bool Fail(int rank, Error error);
 
-  // The first error, or `nullopt`; and the rank it came from, or -1.
+  // The first error, or `nullopt`.
   std::optional<Error> FirstError() const { return token_.first_error(); }
-  int FailedRank() const;
 
   // The kAborted error for a rank that stops because of another.
   Error AbortedError() const;

@@ -3,11 +3,10 @@
 #include <future>
 #include <utility>
 
-#include "sim/memory/linked_peak.h"
-#include "sim/memory/return_memory.h"
+#include "base/return_memory.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/compile_unverified.h"
-#include "sim/program/link/wait_for_sends.h"
-#include "sim/program/link/wait_for_sums.h"
+#include "sim/program/link/system_waits.h"
 #include "sim/simulate/step_graph.h"
 
 namespace foretrain {

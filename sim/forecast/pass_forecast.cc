@@ -72,7 +72,7 @@ Result<PassForecast> PassForecaster::Forecast(const Plan& plan) {
   }
   // Memory is exact for the fullest rank alone, which decides whether the plan fits.
   const RankCoordinates fullest{.pp = out.estimate.fullest_pp};
-  out.tensors = PredictPeakMemory(model_, plan, fullest);
+  out.tensors = PlannedPeak(model_, plan, fullest);
   out.device = DeviceUseOf(model_, plan, fullest, out.tensors.total, out.tensors.total,
                            costs_.cluster(), costs_.profile().system);
   return out;

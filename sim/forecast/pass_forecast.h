@@ -13,7 +13,7 @@
 #include "sim/cost/cost_model.h"
 #include "sim/forecast/forecast.h"
 #include "sim/memory/device_use.h"
-#include "sim/memory/memory_walk.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/search/evaluate/evaluator.h"
 #include "sim/simulate/pass_simulation.h"
 

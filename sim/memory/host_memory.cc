@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/checked.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/parameters.h"
 #include "sim/program/ir/precision.h"
 #include "traces/timeline.h"
@@ -101,6 +101,21 @@ HostMemory HostMemoryOf(const ModelSpec& model, const Program& program, const Ra
 NodeMemory NodeMemoryOf(const HostMemory& rank, int ranks) {
   const std::int64_t loads = rank.loads_once ? 1 : ranks;
   return {ranks * rank.InStep(), ranks * (rank.process + rank.state) + loads * rank.loading};
+}
+
+// Only kCopy ops count. A copy between host and NVMe adds to the disk alone.
+CopiedBytes CopiedBytesOf(const Program& program, const RankProgram& rank) {
+  CopiedBytes sum;
+  for (const OpRef ref : OpRefs(program, rank)) {
+    const Op& op = OpAt(program, rank, ref);
+    if (op.kind != OpKind::kCopy) continue;
+    const std::int64_t bytes = OperandBinding(program, rank, ref, 0).bytes;
+    if (op.to == Space::kDevice) sum.to_device += bytes;
+    if (op.from == Space::kDevice) sum.from_device += bytes;
+    if (op.from == Space::kNvme) sum.read += bytes;
+    if (op.to == Space::kNvme) sum.written += bytes;
+  }
+  return sum;
 }
 
 std::int64_t HostShareOf(const ClusterSpec& cluster, const SystemOptions& system) {

@@ -1,6 +1,6 @@
 // Host memory and disk that a rank takes: pinned and pageable buffers of the program, allocator
-// rounding, the process, and weights during loading. Leaves out page caches and data-loader
-// workers.
+// rounding, the process, and weights during loading; and the bytes that copies move there and back.
+// Leaves out page caches and data-loader workers.
 #pragma once
 
 #include <array>
@@ -61,6 +61,18 @@ struct NodeMemory {
   std::int64_t Peak() const { return in_step > while_loading ? in_step : while_loading; }
 };
 NodeMemory NodeMemoryOf(const HostMemory& rank, int ranks);
+
+// Bytes that the copies of one step move, by route. Leaves out loads of batches and communication.
+struct CopiedBytes {
+  std::int64_t to_device = 0;
+  std::int64_t from_device = 0;
+  std::int64_t read = 0;     // from NVMe
+  std::int64_t written = 0;  // to NVMe
+};
+
+// Copies of one rank of a linked program in one step. Each copy counts its bytes once per end.
+// O(ops).
+CopiedBytes CopiedBytesOf(const Program& program, const RankProgram& rank);
 
 // Bytes of host memory that one rank may use for offloaded state and activations: its share of the
 // node less its process. 0: unknown, or CPUs, whose devices use that memory themselves.

@@ -1,7 +1,7 @@
-#include "sim/memory/linked_peak.h"
-
 #include <cstddef>
 #include <vector>
+
+#include "sim/memory/peak_memory.h"
 
 namespace foretrain {
 namespace {
@@ -16,8 +16,8 @@ struct Lives {
 
 // One sweep over the ops. Buffers of an op begin before and end after it is compared, so all
 // operands of an op count as live together. The first op with the maximum is kept.
-LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space,
-                            std::int64_t (*taken)(std::int64_t bytes)) {
+PeakMemory LinkedPeak(const RankProgram& rank, Space space,
+                      std::int64_t (*taken)(std::int64_t bytes)) {
   const auto add = [taken](const Buffer& buffer, int sign, PeakMemory& live) {
     const bool other = taken != nullptr && buffer.bytes > 0;
     const std::int64_t bytes = sign * (other ? taken(buffer.bytes) : buffer.bytes);
@@ -37,12 +37,11 @@ LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space,
       lives.end[static_cast<std::size_t>(buffer.last_op)].push_back(&buffer);
     }
   }
-  LinkedPeakMemory peak;
-  static_cast<PeakMemory&>(peak) = live;
+  PeakMemory peak = live;
   for (std::size_t op = 0; op < ops; ++op) {
     for (const Buffer* buffer : lives.begin[op]) add(*buffer, 1, live);
     if (live.total > peak.total) {
-      static_cast<PeakMemory&>(peak) = live;
+      peak = live;
       peak.op = static_cast<std::int32_t>(op);
     }
     for (const Buffer* buffer : lives.end[op]) add(*buffer, -1, live);

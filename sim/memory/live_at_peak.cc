@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/parameters.h"
 
 namespace foretrain {
@@ -174,7 +174,7 @@ Lines LinesAt(const Program& program, const RankProgram& of, Space space, std::i
 // The peak's op comes from LinkedPeak; everything that lives at it is listed.
 LiveAtPeak FindLiveAtPeak(const Program& program, std::size_t rank, Space space) {
   const RankProgram& of = program.ranks[rank];
-  const LinkedPeakMemory peak = LinkedPeak(of, space);
+  const PeakMemory peak = LinkedPeak(of, space);
   const std::vector<OpRef> refs = OpRefs(program, of);
   const auto layers = static_cast<int>(program.model.layers);
   const auto op_text = [&](std::int32_t op) {

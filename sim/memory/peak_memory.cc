@@ -3,33 +3,14 @@
 #include <map>
 #include <tuple>
 
-#include "sim/memory/memory_walk.h"
-
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/recompute.h"
 #include "sim/program/lower/offload/offload_state.h"
 #include "sim/program/lower/rank/block_registry.h"
 #include "sim/program/lower/rank/lowerings.h"
-#include "sim/program/lower/rank/rank_builder.h"
 #include "sim/program/lower/rank/step_memory.h"
 
 namespace foretrain {
-
-// Runs the lowerings' own make_state on an empty rank and adds up its buffers. So state is counted
-// as it is allocated, and no formula can drift.
-std::array<CategoryBytes, kSpaceCount> StateBytes(const LowerContext& context) {
-  BlockRegistry blocks;
-  RankProgram rank;
-  RankBuilder builder(context, blocks, rank);
-  for (const Lowering& lowering : Lowerings()) {
-    if (lowering.make_state != nullptr) lowering.make_state(builder);
-  }
-  std::array<CategoryBytes, kSpaceCount> bytes{};
-  for (const Buffer& buffer : rank.buffers) {
-    At(bytes[static_cast<std::size_t>(buffer.space)], buffer.category) += buffer.bytes;
-  }
-  return bytes;
-}
 
 namespace {
 
@@ -49,32 +30,26 @@ class Walker {
         live_(StateBytes(context)[static_cast<std::size_t>(space)]),
         peak_{live_, Total(live_)} {}
 
-  PeakMemory Run(const Skeleton& skeleton) {
-    for (const SkeletonStep& step : skeleton) Walk(MemoryOf(step));
+  PeakMemory Run(const Skeleton& skeleton, MemoryWalk* walk) {
+    if (walk != nullptr) *walk = {live_, {}};
+    for (const SkeletonStep& step : skeleton) {
+      const StepMemory memory = MemoryOf(step);
+      if (walk == nullptr) {
+        Walk(memory);
+      } else if (memory != StepMemory()) {
+        MemoryMoment moment{step.key, live_, {}};
+        for (std::size_t c = 0; c < live_.size(); ++c) moment.fullest[c] += memory.at_peak[c];
+        Walk(memory);
+        moment.after = live_;
+        walk->moments.push_back(moment);
+      }
+    }
     return peak_;
   }
 
-  MemoryWalk Follow(const Skeleton& skeleton) {
-    MemoryWalk out{live_, {}};
-    for (const SkeletonStep& step : skeleton) {
-      const StepMemory memory = MemoryOf(step);
-      if (memory == StepMemory()) continue;
-      MemoryMoment moment{step.key, live_, {}};
-      for (std::size_t c = 0; c < live_.size(); ++c) moment.fullest[c] += memory.at_peak[c];
-      Walk(memory);
-      moment.after = live_;
-      out.moments.push_back(moment);
-    }
-    return out;
-  }
-
  private:
-  // Model blocks have rules of their own, which count device memory only: they use no other space.
   StepMemory Ask(const SkeletonStep& step) {
-    if (step.rule->memory != nullptr) {
-      return space_ == Space::kDevice ? step.rule->memory(context_, step.key) : StepMemory();
-    }
-    return foretrain::MemoryOf(context_, step.rule->describe(context_, step.key), space_,
+    return foretrain::MemoryOf(context_, step.key, step.rule->describe(context_, step.key), space_,
                                registry_);
   }
 
@@ -116,20 +91,12 @@ class Walker {
 
 }  // namespace
 
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
-                             Space space) {
+PeakMemory PlannedPeak(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                       Space space, MemoryWalk* walk) {
   const Stage stage = StageOf(model, plan, at.pp);
   const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
   const LowerContext context{model, plan, stage, layout, at};
-  return Walker(context, space).Run(LowerStep(context));
-}
-
-MemoryWalk WalkMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
-                      Space space) {
-  const Stage stage = StageOf(model, plan, at.pp);
-  const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-  const LowerContext context{model, plan, stage, layout, at};
-  return Walker(context, space).Follow(LowerStep(context));
+  return Walker(context, space).Run(LowerStep(context), walk);
 }
 
 // Ranks of a stage differ only in padding and in tp pieces, so the first of each stage stands for
@@ -137,7 +104,7 @@ MemoryWalk WalkMemory(const ModelSpec& model, const Plan& plan, const RankCoordi
 FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan) {
   FullestRank fullest;
   for (int pp = 0; pp < plan.pp; ++pp) {
-    const PeakMemory peak = PredictPeakMemory(model, plan, {.pp = pp});
+    const PeakMemory peak = PlannedPeak(model, plan, {.pp = pp});
     if (pp == 0 || peak.total > fullest.peak.total) fullest = {pp, peak};
   }
   return fullest;

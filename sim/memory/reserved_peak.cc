@@ -1,11 +1,10 @@
-#include "sim/memory/reserved_peak.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "sim/memory/caching_allocator_model.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/ir/precision.h"
 #include "sim/program/ir/program.h"
 #include "sim/program/lower/rank/emit.h"
@@ -324,8 +323,8 @@ class Replay {
 
 // Few micro-batches are enough: after 2 pp per chunk the pipeline repeats itself, and so do
 // requests.
-ReservedMemory PredictReserved(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
-                               const SystemOptions& system, std::int64_t capacity) {
+ReservedMemory ReservedPeak(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                            const SystemOptions& system, std::int64_t capacity) {
   Plan played = plan;
   const std::int64_t enough = std::int64_t{2} * plan.pp * plan.Chunks();
   if (plan.MicroBatches() > enough) played.global_batch = enough * plan.micro_batch * plan.dp;

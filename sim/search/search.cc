@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/return_memory.h"
 #include "base/units.h"
 #include "sim/forecast/forecast.h"
 #include "sim/memory/host_memory.h"
-#include "sim/memory/return_memory.h"
 #include "sim/search/advice/advice.h"
 #include "sim/search/advice/dependencies.h"
 #include "sim/search/space/enumerate.h"
@@ -261,10 +261,9 @@ class Searcher {
   // end, and no rank is refused early.
   Result<Forecast> SimulatedIfItFits(const Plan& plan, DeviceUse& device) const {
     const SystemOptions& system = costs_.profile().system;
-    const bool is_replayed = system.caching_allocator || system.logit_bytes > 0;
     ForecastOptions options = Outline();
     options.fits = [&](const RankProgram& rank, const PeakMemory& peak) {
-      if (is_replayed) return true;
+      if (IsReplayed(system)) return true;
       const DeviceUse use = DeviceUseOf(model_, plan, rank.Coordinates(), peak.total,
                                         rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)],
                                         costs_.cluster(), system);
@@ -291,8 +290,8 @@ class Searcher {
     const double step = forecast.simulation.step_s;
     const FullestDevice fullest =
         FullestDeviceOf(model_, forecast.program, forecast.memory, costs_.cluster(), system);
-    const RankProgram& rank = forecast.program.ranks[fullest.rank];
-    out.memory = {rank.pp, forecast.memory[fullest.rank]};
+    const RankProgram& rank = forecast.program.ranks[fullest.index];
+    out.memory = {rank.pp, forecast.memory[fullest.index]};
     out.device = fullest.memory;
     out.host_bytes = candidate.estimate.host_bytes;
     out.step_s = step;

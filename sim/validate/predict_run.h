@@ -2,6 +2,7 @@
 // compares the forecast with the measurement.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,17 @@
 #include "sim/validate/run_case.h"
 
 namespace foretrain {
+
+// Memory of a published run, as its source would state it.
+struct StatedMemory {
+  std::int64_t stated = 0;  // bytes, on the rank and with the parts that the source counts
+  bool fits = false;        // by DeviceUse of the fullest rank
+};
+
+// Memory of a valid plan. Without a caching allocator, the tensors represent what it holds. O(ops
+// of 2 pp micro-batches of the stages that FullestDeviceOf examines).
+StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
+                            const ClusterSpec& cluster);
 
 struct RunPrediction {
   double step_s = 0;

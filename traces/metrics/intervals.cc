@@ -71,24 +71,6 @@ IntervalSet IntervalSet::United(const IntervalSet& other) const {
   return result;
 }
 
-// Two pointers: the interval that ends first cannot overlap anything later, so it is dropped.
-IntervalSet IntervalSet::Intersected(const IntervalSet& other) const {
-  IntervalSet result;
-  auto a = intervals_.begin();
-  auto b = other.intervals_.begin();
-  while (a != intervals_.end() && b != other.intervals_.end()) {
-    AppendMerged(result.intervals_,
-                 {std::max(a->start_ns, b->start_ns), std::min(a->end_ns, b->end_ns)});
-    if (a->end_ns < b->end_ns) {
-      ++a;
-    } else {
-      ++b;
-    }
-  }
-  result.SumLengths();
-  return result;
-}
-
 // Starts at the first interval that ends after the window's start.
 std::vector<Interval> IntervalSet::GapsIn(std::int64_t start_ns, std::int64_t end_ns) const {
   std::vector<Interval> gaps;

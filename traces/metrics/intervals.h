@@ -35,9 +35,6 @@ class IntervalSet {
   // Union of both sets. O(n + m).
   IntervalSet United(const IntervalSet& other) const;
 
-  // Intersection of both sets. O(n + m).
-  IntervalSet Intersected(const IntervalSet& other) const;
-
   // The maximal gaps of the set inside [start_ns, end_ns), in order. O(log n + gaps).
   std::vector<Interval> GapsIn(std::int64_t start_ns, std::int64_t end_ns) const;
 

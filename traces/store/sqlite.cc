@@ -324,8 +324,6 @@ Error Database::ErrorFor(int code) const {
   return MakeError(code, sqlite3_system_errno(handle()), text, path_);
 }
 
-Error Database::LastError() const { return ErrorFor(sqlite3_extended_errcode(handle())); }
-
 // IMMEDIATE takes the write lock at once: a later upgrade could fail with BUSY.
 Result<Transaction> Transaction::Begin(const Database& database, bool write) {
   FT_TRY(database.Execute(write ? "BEGIN IMMEDIATE" : "BEGIN"));

@@ -88,7 +88,6 @@ class Database {
 
   // The Error for result `code`, with SQLite's text and the path.
   Error ErrorFor(int code) const;
-  Error LastError() const;
 
   sqlite3* handle() const { return handle_.get(); }
   const std::string& path() const { return path_; }

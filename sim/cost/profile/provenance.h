@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace foretrain {
@@ -17,7 +16,6 @@ enum class Provenance : std::uint8_t {
 inline constexpr int kProvenanceCount = 4;
 
 std::string_view Name(Provenance provenance);  // "measured", ...
-std::optional<Provenance> ParseProvenance(std::string_view name);
 
 constexpr Provenance Worse(Provenance a, Provenance b) { return a < b ? b : a; }
 

@@ -12,6 +12,8 @@
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/block_memory.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/step_memory.h"
 
 namespace foretrain {
 namespace {
@@ -99,10 +101,6 @@ class BlockMaker {
 
   void MakeWhole(BlockCosts& out) {
     AddSeconds(Pass::kForward, out.forward);
-    for (const TensorSlot& slot : passes_.Of(Pass::kForward).slots) {
-      const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
-      if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
-    }
     Fill(Pass::kBackward, out.backward, &BlockMaker::AddSeconds);
     if (IsLayer(choice_.kind) && choice_.recompute == RecomputeKind::kFull) {
       AddSeconds(Pass::kRecompute, out.again);
@@ -119,6 +117,23 @@ class BlockMaker {
     Fill(Pass::kBackwardInput, out.input, &BlockMaker::AddSeconds);
     Fill(Pass::kBackwardWeight, out.weight, &BlockMaker::AddSeconds);
     out.has_halves = true;
+  }
+
+  // Copies of one layer's kept tensors pass several queues at once, as a pipeline. So the slowest
+  // hop sets the pace. They are described and priced as the lowering emits them.
+  void MakeKept(BlockCosts& out) {
+    BlockRegistry blocks;
+    const auto seconds = [&](InstructionKind hop) {
+      const SkeletonStep step = ActivationCopy(hop, block_, 0);
+      const StepDescription copy = step.rule->describe(context_, step.key);
+      const StepMemory memory = MemoryOf(context_, step.key, copy, Space::kDevice, blocks);
+      if (hop == InstructionKind::kCopyOut) out.kept_bytes = -Total(memory.at_end);
+      return times_.SpanOf(blocks[blocks.Find(copy.block, copy.make)], plan_);
+    };
+    out.kept_s = std::max(seconds(InstructionKind::kCopyOut), seconds(InstructionKind::kCopyIn));
+    out.kept_nvme_s = std::max(
+        {out.kept_s, seconds(InstructionKind::kNvmeWrite), seconds(InstructionKind::kNvmeRead)});
+    out.has_kept = true;
   }
 
   void MakeBytes(BlockCosts& out) {
@@ -144,9 +159,8 @@ class BlockMaker {
 
   void AddSeconds(Pass pass, PassCosts& to) { to = times_.Of(passes_.Of(pass), plan_); }
   void AddBytes(Pass pass, PassCosts& to) {
-    const StepMemory memory =
-        MemoryOfBlock(context_, BlockKey(pass, block_, 0),
-                      [this](Pass other) -> const Block& { return passes_.Of(other); });
+    const auto passes = [this](Pass other) -> const Block& { return passes_.Of(other); };
+    const StepMemory memory = MemoryOf(LivesIn(context_, BlockKey(pass, block_, 0), passes));
     to.peak_bytes = memory.peak_total;
     to.end_bytes = Total(memory.at_end);
   }
@@ -255,8 +269,8 @@ BlockKeys BlockTable::KeysOf(const Plan& plan) {
   return {key(dense_key_, false), key(expert_key_, true), key(end_key_, experts_at_end)};
 }
 
-// Adds to an entry only the parts that are missing: halves if the schedule splits backwards, bytes
-// if they are asked for.
+// Adds to an entry only the parts that are missing: halves if the schedule splits backwards, copies
+// if activations are offloaded, bytes if they are asked for.
 const BlockCosts& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
                                    const BlockKeys& keys, bool bytes) {
   StableHash key;
@@ -270,10 +284,13 @@ const BlockCosts& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
   const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
   const bool asks_bytes = bytes && !figures.has_bytes;
   const bool asks_halves = bytes && SplitsBackward(plan.schedule) && !figures.has_bytes_of_halves;
-  if (is_new || halves || asks_bytes || asks_halves) {
+  const bool asks_kept = plan.offload_activations != OffloadTarget::kNone &&
+                         choice.kind == BlockKind::kLayer && !figures.has_kept;
+  if (is_new || halves || asks_bytes || asks_halves || asks_kept) {
     BlockMaker& maker = MakerOf(key.Value(), plan, choice);
     if (is_new) maker.MakeWhole(figures);
     if (halves) maker.MakeHalves(figures);
+    if (asks_kept) maker.MakeKept(figures);
     if (asks_bytes) maker.MakeBytes(figures);
     if (asks_halves) maker.MakeBytesOfHalves(figures);
   }

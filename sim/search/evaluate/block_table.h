@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/search/evaluate/block_times.h"
 #include "sim/search/evaluate/plan_key.h"
@@ -23,8 +22,11 @@ struct BlockCosts {
   bool has_halves = false;  // `input` and `weight` are filled
   bool has_bytes = false;   // of all passes except the halves
   bool has_bytes_of_halves = false;
-  // Input and saved tensors: the bytes that offloading a layer's activations moves.
-  std::int64_t kept_bytes = 0;
+  // Filled if the plan offloads activations and the block is a layer without experts.
+  bool has_kept = false;
+  std::int64_t kept_bytes = 0;  // that offloading moves to the host
+  double kept_s = 0;            // of the slowest hop to pinned memory and back
+  double kept_nvme_s = 0;       // of the slowest hop to NVMe and back
 };
 
 // Selects one of a plan's blocks.

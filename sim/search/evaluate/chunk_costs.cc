@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/checked.h"
-#include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/ir/precision.h"
 #include "sim/program/lower/rank/step_description.h"
 #include "sim/program/lower/transfers/boundaries.h"
-#include "sim/program/lower/transfers/transfer_blocks.h"
 #include "sim/search/evaluate/chunk_memory.h"
 
 namespace foretrain {
@@ -55,34 +51,17 @@ double ChunkCosts::SendSeconds(const Plan& plan) {
   return found->second;
 }
 
-// Copies of one layer's kept tensors pass several queues at once, as a pipeline. So the slowest hop
-// sets the pace.
-double ChunkCosts::KeptSeconds(const Plan& plan, std::int64_t bytes) {
-  if (plan.offload_activations == OffloadTarget::kNone) return 0;
-  const auto [found, is_new] =
-      kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
-  if (!is_new) return found->second;
-  const auto copy = [&](Space from, Space to) {
-    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}),
-                         plan);
-  };
-  double slowest = copy(Space::kDevice, Space::kPinned);
-  if (plan.offload_activations == OffloadTarget::kNvme) {
-    slowest =
-        std::max({slowest, copy(Space::kPinned, Space::kNvme), copy(Space::kNvme, Space::kPinned)});
-  }
-  return found->second = slowest;
-}
-
 // Adds `count` equal blocks to each pass. With prefetch, gathers overlap other blocks; without it
 // they come before their own block. Gathers and reductions of a backward share a link and add up;
 // copies use other queues and overlap both. held_s and compute_s count the blocks alone: they are
 // lower bounds that hold for any overlap.
 void ChunkCosts::AddBlocks(const Plan& plan, BlockKind kind, const BlockCosts& block, int count,
-                           const StateCosts& state, double kept_s, ClassCosts& out) const {
+                           const StateCosts& state, ClassCosts& out) const {
   const double slow = times_.slowdown();
   // Offloaded activations overlap one block, as gathers do.
-  const double copies = kind == BlockKind::kLayer ? kept_s : 0;
+  const double copies = plan.offload_activations == OffloadTarget::kNone   ? 0
+                        : plan.offload_activations == OffloadTarget::kNvme ? block.kept_nvme_s
+                                                                           : block.kept_s;
   const double gather = state.gather_s[static_cast<std::size_t>(kind)];
   const double reduce = state.reduce_s[static_cast<std::size_t>(kind)];
   const bool ahead = plan.prefetch_depth > 0;
@@ -135,7 +114,7 @@ ClassCosts ChunkCosts::Of(const Plan& plan, const ChunkClass& chunk, const State
   const bool shared = HasTiedCopy(model_) && plan.pp == 1;
   const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
     const BlockCosts& block = blocks_.Find(plan, choice, keys, bytes);
-    AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
+    AddBlocks(plan, kind, block, count, state, out);
     memory.Add(kind, block, count);
   };
   if (chunk.embedding) {

@@ -44,14 +44,13 @@ class ChunkCosts {
 
  private:
   void AddBlocks(const Plan& plan, BlockKind kind, const BlockCosts& block, int count,
-                 const StateCosts& state, double kept_s, ClassCosts& out) const;
-  double KeptSeconds(const Plan& plan, std::int64_t bytes);
+                 const StateCosts& state, ClassCosts& out) const;
 
   const ModelSpec& model_;
   BlockTimes& times_;
   BlockTable& blocks_;
   PlanKey send_key_;
-  std::unordered_map<std::uint64_t, double> sends_, kept_;
+  std::unordered_map<std::uint64_t, double> sends_;
 };
 
 }  // namespace foretrain

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "sim/memory/device_overhead.h"
+#include "sim/memory/device_use.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/ir/precision.h"
@@ -358,7 +358,7 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
 // Asks the exact predictor, once per composition of ranks.
 void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
   for (const int pp : pipeline.examples()) {
-    const PeakMemory peak = PredictPeakMemory(model_, plan, {.pp = pp});
+    const PeakMemory peak = PlannedPeak(model_, plan, {.pp = pp});
     if (peak.total <= out.memory_bytes) continue;
     out.memory_bytes = peak.total;
     out.fullest_pp = pp;

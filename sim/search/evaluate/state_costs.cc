@@ -242,7 +242,8 @@ PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined ou
     priced.last = step >= last_block;
     priced.seconds = seconds[static_cast<std::size_t>(number)];
     if (priced.role == StepRole::kGather) {
-      priced.peak_bytes = MemoryOf(context, description, Space::kDevice, out.blocks).peak_total;
+      priced.peak_bytes =
+          MemoryOf(context, step->key, description, Space::kDevice, out.blocks).peak_total;
     }
     priced.name = std::move(description.block);
     out.steps.push_back(std::move(priced));

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/memory/peak_memory.h"
+#include "sim/program/ir/category_bytes.h"
 #include "sim/program/lower/layout/layout_sizes.h"
 #include "sim/program/lower/rank/skeleton.h"
 #include "sim/search/evaluate/block_table.h"

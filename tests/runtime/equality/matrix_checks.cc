@@ -9,7 +9,6 @@
 
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_json.h"
-#include "sim/memory/linked_peak.h"
 #include "sim/memory/peak_memory.h"
 #include "tests/runtime/executor/step_bytes.h"
 #include "tests/runtime/strategies/quantized_base.h"
@@ -27,8 +26,7 @@ void CheckMemory(const MatrixCase& one, const Program& program) {
     for (int s = 0; s < kSpaceCount; ++s) {
       const auto space = static_cast<Space>(s);
       const PeakMemory linked = LinkedPeak(rank, space);
-      const PeakMemory predicted =
-          PredictPeakMemory(one.model, one.plan, rank.Coordinates(), space);
+      const PeakMemory predicted = PlannedPeak(one.model, one.plan, rank.Coordinates(), space);
       EXPECT_EQ(predicted.bytes, linked.bytes) << "rank " << rank.rank << ' ' << Name(space);
       EXPECT_EQ(predicted.total, linked.total) << "rank " << rank.rank << ' ' << Name(space);
     }

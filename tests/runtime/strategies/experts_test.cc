@@ -356,7 +356,7 @@ TEST(Experts, MeasuredMemoryIsWhatWasPredicted) {
     const auto program = Compile(TinyExperts(), plan);
     ASSERT_TRUE(program.has_value());
     for (const RankProgram& rank : program->ranks) {
-      const auto peak = PredictPeakMemory(TinyExperts(), plan, rank.Coordinates());
+      const auto peak = PlannedPeak(TinyExperts(), plan, rank.Coordinates());
       EXPECT_LE(trained.summary.peak_bytes[static_cast<std::size_t>(rank.rank)],
                 rank.arena_bytes[0])
           << one.name;

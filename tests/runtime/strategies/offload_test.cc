@@ -10,7 +10,7 @@
 #include "runtime/device/device.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/profile/derive_profile.h"
-#include "sim/memory/copied_bytes.h"
+#include "sim/memory/host_memory.h"
 #include "sim/simulate/simulate.h"
 #include "tests/runtime/executor/forced_durations.h"
 #include "tests/runtime/training.h"

@@ -36,7 +36,7 @@ TEST(ForecastOutline, IsTheForecastOfTheWholeProgram) {
         FullestDeviceOf(drawn.model, whole->program, whole->memory, drawn.cluster, system);
     const FullestDevice b =
         FullestDeviceOf(drawn.model, outline->program, outline->memory, drawn.cluster, system);
-    EXPECT_EQ(b.rank, a.rank);
+    EXPECT_EQ(b.index, a.index);
     EXPECT_EQ(b.memory.tensors, a.memory.tensors);
     EXPECT_EQ(b.memory.held, a.memory.held);
     for (const RankProgram& rank : outline->program.ranks) EXPECT_TRUE(rank.bindings.empty());

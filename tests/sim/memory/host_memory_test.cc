@@ -145,7 +145,6 @@ TEST(DeviceUse, IsTheArenaAndWhatLiesOutside) {
   // MiB of workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
   EXPECT_EQ(use.outside.Total(), (1271 + 512 + 32) * kMiB + 9'600'000 + kGiB / 100);
   EXPECT_EQ(use.Total(), use.tensors + use.held + use.outside.Total());
-  EXPECT_EQ(RoomOf(Gpus(), use.outside), 0);
 }
 
 // Cached segments take only the rest of the device, so they make no plan fail.

@@ -1,4 +1,4 @@
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(LinkedPeak, FindsTheFullestOpInIssueOrder) {
   made.AddBuffer(0, 40, Category::kActivations, {0, 2});
   made.AddBuffer(0, 30, Category::kGradients, {1, 2});
   made.AddBuffer(0, 50, Category::kWorkspace, {3});
-  const LinkedPeakMemory peak = LinkedPeak(made.program.ranks[0]);
+  const PeakMemory peak = LinkedPeak(made.program.ranks[0]);
   EXPECT_EQ(peak.total, 70);
   EXPECT_EQ(peak.op, 1);
   EXPECT_EQ(Part(peak, Category::kActivations), 40);
@@ -40,10 +40,10 @@ TEST(LinkedPeak, CountsStateAlwaysAndUntouchedBuffersNever) {
   made.AddBuffer(1, 5, Category::kStaging, {0});
   made.program.ranks[1].buffers.back().space = Space::kPinned;
   EXPECT_EQ(LinkedPeak(made.program.ranks[0]).total, 0);
-  const LinkedPeakMemory device = LinkedPeak(made.program.ranks[1]);
+  const PeakMemory device = LinkedPeak(made.program.ranks[1]);
   EXPECT_EQ(device.total, 100);
   EXPECT_EQ(device.op, -1);
-  const LinkedPeakMemory pinned = LinkedPeak(made.program.ranks[1], Space::kPinned);
+  const PeakMemory pinned = LinkedPeak(made.program.ranks[1], Space::kPinned);
   EXPECT_EQ(pinned.total, 5);
   EXPECT_EQ(pinned.op, 0);
   EXPECT_EQ(Part(pinned, Category::kStaging), 5);

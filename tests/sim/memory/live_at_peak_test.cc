@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/config/catalogue/catalogue.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "tests/sim/simulate/hand_made.h"
 
 namespace foretrain {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/memory/linked_peak.h"
 #include "sim/program/ir/program.h"
 #include "tests/sim/random_plans.h"
 
@@ -21,7 +20,7 @@ TEST(PeakMemory, EqualsTheLinkedProgramToTheByteOnAThousandRandomPlans) {
         const auto space = static_cast<Space>(s);
         const PeakMemory linked = LinkedPeak(rank, space);
         const PeakMemory predicted =
-            PredictPeakMemory(planned.model, planned.plan, rank.Coordinates(), space);
+            PlannedPeak(planned.model, planned.plan, rank.Coordinates(), space);
         for (int c = 0; c < kCategoryCount; ++c) {
           ASSERT_EQ(predicted.bytes[static_cast<std::size_t>(c)],
                     linked.bytes[static_cast<std::size_t>(c)])
@@ -57,7 +56,7 @@ TEST(PeakMemory, HoldsParametersGradientsAndTwoMomentsOfEachParameter) {
   plan.micro_batch = 1;
   plan.global_batch = 1;
   ASSERT_EQ(ParameterCount(model), 1048);
-  const PeakMemory peak = PredictPeakMemory(model, plan, {});
+  const PeakMemory peak = PlannedPeak(model, plan, {});
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kParameters)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kGradients)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kOptimizerState)], 2 * 4224);
@@ -70,9 +69,9 @@ TEST(PeakMemory, ZeroStage3HoldsAShardOfStateOnEachRank) {
   plan.dp = 2;
   plan.global_batch = 2 * plan.micro_batch;
   plan.zero_stage = 0;
-  const PeakMemory whole = PredictPeakMemory(planned.model, plan, {});
+  const PeakMemory whole = PlannedPeak(planned.model, plan, {});
   plan.zero_stage = 3;
-  const PeakMemory sharded = PredictPeakMemory(planned.model, plan, {});
+  const PeakMemory sharded = PlannedPeak(planned.model, plan, {});
   const auto of = [](const PeakMemory& peak, Category category) {
     return peak.bytes[static_cast<std::size_t>(category)];
   };

@@ -112,7 +112,7 @@ TEST(PublishedMemory, OfActivationsIsWhatBlocksKeep) {
 TEST(PublishedMemory, OfStatesIsWhatTheFirstRankHolds) {
   for (const Published& of : kPublished) {
     const ModelSpec model = ModelOf(of);
-    const PeakMemory peak = PredictPeakMemory(model, PlanOf(of), {});
+    const PeakMemory peak = PlannedPeak(model, PlanOf(of), {});
     std::int64_t state = 0;
     for (const Category category : {Category::kParameters, Category::kGradients,
                                     Category::kMasterWeights, Category::kOptimizerState}) {
@@ -140,7 +140,7 @@ TEST(PublishedMemory, OfTheFirstRankIsThatOfLayersEmbeddingAndHead) {
   Plan plan = PlanOf(of);
   plan.sequence_parallel = true;
   plan.recompute = RecomputeKind::kSelective;
-  const PeakMemory peak = PredictPeakMemory(model, plan, {});
+  const PeakMemory peak = PlannedPeak(model, plan, {});
   const double activations =
       GibFromBytes(peak.bytes[static_cast<std::size_t>(Category::kActivations)]);
   const double sbh = 2048.0 * static_cast<double>(of.hidden);

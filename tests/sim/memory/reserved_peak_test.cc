@@ -1,9 +1,8 @@
-#include "sim/memory/reserved_peak.h"
+#include "sim/memory/peak_memory.h"
 
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/parameters.h"
 
 namespace foretrain {
@@ -43,8 +42,8 @@ TEST(ReservedPeak, IsInUseWhatTheClosedFormSays) {
        {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
     Plan plan = Bf16();
     plan.recompute = recompute;
-    const std::int64_t closed = PredictPeakMemory(Wide(), plan, {}).total;
-    const ReservedMemory reserved = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0);
+    const std::int64_t closed = PlannedPeak(Wide(), plan, {}).total;
+    const ReservedMemory reserved = ReservedPeak(Wide(), plan, {}, SystemOptions{}, 0);
     EXPECT_GE(reserved.allocated, closed) << Describe(plan);
     // Blocks that are not split keep up to 1 MiB more than was requested.
     EXPECT_LE(reserved.allocated, closed + (64 << 20)) << Describe(plan);
@@ -54,7 +53,7 @@ TEST(ReservedPeak, IsInUseWhatTheClosedFormSays) {
 
 TEST(ReservedPeak, DoesNotGrowWithMicroBatchesBeyondThePipelines) {
   const auto of = [](std::int64_t count) {
-    return PredictReserved(Wide(), Bf16(count), {}, SystemOptions{}, 0).reserved;
+    return ReservedPeak(Wide(), Bf16(count), {}, SystemOptions{}, 0).reserved;
   };
   EXPECT_EQ(of(8), of(64));
 }
@@ -64,7 +63,7 @@ TEST(ReservedPeak, DoesNotGrowWithMicroBatchesBeyondThePipelines) {
 TEST(ReservedPeak, CountsWhatTheSystemHoldsBesideTheProgram) {
   const ModelSpec model = Wide();
   const auto of = [&](const Plan& plan, const SystemOptions& system) {
-    return PredictReserved(model, plan, {}, system, 0).allocated;
+    return ReservedPeak(model, plan, {}, system, 0).allocated;
   };
   const std::int64_t plain = of(Bf16(), {});
   SystemOptions eager;
@@ -96,11 +95,11 @@ TEST(ReservedPeak, CopiesGradientsOfTheOwnPartForTheUpdate) {
   SystemOptions system;
   system.flat_update = true;
   const auto n = static_cast<double>(CountParameters(model, plan).all);
-  const ReservedMemory held = PredictReserved(model, plan, {}, system, 0);
+  const ReservedMemory held = ReservedPeak(model, plan, {}, system, 0);
   EXPECT_NEAR(static_cast<double>(held.allocated) / n, 2 + 2 + 6 + 1 + 2, 0.05);
   plan.gradients = GradientFormat::kFp32;  // the reduced gradient serves the update as it is
-  EXPECT_EQ(PredictReserved(model, plan, {}, system, 0).allocated,
-            PredictReserved(model, plan, {}, SystemOptions{}, 0).allocated);
+  EXPECT_EQ(ReservedPeak(model, plan, {}, system, 0).allocated,
+            ReservedPeak(model, plan, {}, SystemOptions{}, 0).allocated);
 }
 
 // Gradients of the same model are reduced in fp32, 4 N bytes. They are copied for that in pieces of
@@ -119,14 +118,14 @@ TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
   sums.flat_reduce_elements = 1'000'000;
   const auto n = static_cast<double>(CountParameters(model, plan).all);
   const double table = 8192 * 1024;
-  const ReservedMemory summed = PredictReserved(model, plan, {}, sums, 0);
+  const ReservedMemory summed = ReservedPeak(model, plan, {}, sums, 0);
   EXPECT_NEAR(static_cast<double>(summed.allocated), (2 + 4 + 6) * n + 4 * (1e6 + table), 0.05 * n);
   plan.gradients = GradientFormat::kCompute;
   plan.dp = 16;
   plan.global_batch = 16;
   SystemOptions norm;
   norm.flat_update = norm.wide_norm = true;
-  const ReservedMemory normed = PredictReserved(model, plan, {}, norm, 0);
+  const ReservedMemory normed = ReservedPeak(model, plan, {}, norm, 0);
   EXPECT_NEAR(static_cast<double>(normed.allocated), (4 + (12 + 8) / 16.0) * n, 0.05 * n);
 }
 
@@ -136,7 +135,7 @@ TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
 TEST(ReservedPeak, CountsLogitsAsTheSystemKeepsThem) {
   const ModelSpec model = Wide();
   const auto of = [&](const SystemOptions& system) {
-    return static_cast<double>(PredictReserved(model, Bf16(), {}, system, 0).allocated);
+    return static_cast<double>(ReservedPeak(model, Bf16(), {}, system, 0).allocated);
   };
   const double logits = 1024 * 8192;
   const double program = of({});
@@ -158,7 +157,7 @@ TEST(ReservedPeak, CountsWhatEagerNormsKeep) {
   SystemOptions eager;
   eager.fused_norm = false;
   const auto of = [&](const SystemOptions& system) {
-    return static_cast<double>(PredictReserved(Wide(), Bf16(), {}, system, 0).allocated);
+    return static_cast<double>(ReservedPeak(Wide(), Bf16(), {}, system, 0).allocated);
   };
   EXPECT_NEAR((of(eager) - of({})) / (4.0 * 1024 * 1024), 2 * 4 + 1, 0.6);
 }
@@ -174,8 +173,8 @@ TEST(ReservedPeak, FreesGatheredParametersAGatherLater) {
   plan.recompute = RecomputeKind::kFull;
   SystemOptions late;
   late.late_gathers = 1;
-  const std::int64_t soon = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0).allocated;
-  const std::int64_t later = PredictReserved(Wide(), plan, {}, late, 0).allocated;
+  const std::int64_t soon = ReservedPeak(Wide(), plan, {}, SystemOptions{}, 0).allocated;
+  const std::int64_t later = ReservedPeak(Wide(), plan, {}, late, 0).allocated;
   const double layer = 2.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096);
   EXPECT_GE(static_cast<double>(later - soon), 0.95 * layer);
   EXPECT_LE(static_cast<double>(later - soon), 3.05 * layer);  // and gradients likewise, in fp32
@@ -189,8 +188,8 @@ TEST(ReservedPeak, HoldsWhatAnotherQueueHasTouched) {
   plan.recompute = RecomputeKind::kFull;
   SystemOptions late;
   late.late_free_ops = 50;
-  const ReservedMemory soon = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0);
-  const ReservedMemory later = PredictReserved(Wide(), plan, {}, late, 0);
+  const ReservedMemory soon = ReservedPeak(Wide(), plan, {}, SystemOptions{}, 0);
+  const ReservedMemory later = ReservedPeak(Wide(), plan, {}, late, 0);
   EXPECT_GT(later.reserved, soon.reserved);
 }
 

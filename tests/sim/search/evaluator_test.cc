@@ -11,7 +11,7 @@
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/forecast/forecast.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/ir/program.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"

@@ -9,7 +9,7 @@
 
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/forecast/forecast.h"
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/random_plans.h"

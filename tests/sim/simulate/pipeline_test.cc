@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/schedules/placement.h"
 #include "sim/simulate/simulate.h"
 #include "tests/golden_schedules.h"

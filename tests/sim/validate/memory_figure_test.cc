@@ -1,9 +1,9 @@
-#include "sim/validate/memory_figure.h"
+#include "sim/validate/predict_run.h"
 
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "sim/memory/device_overhead.h"
+#include "sim/memory/device_use.h"
 
 namespace foretrain {
 namespace {

@@ -19,7 +19,7 @@ std::vector<StageMemory> StagesOf(const PlanRequest& request, const Plan& plan) 
   const SystemOptions& system = request.costs.profile().system;
   for (int pp = 0; pp < std::min(plan.pp, kMaxStages); ++pp) {
     const RankCoordinates at{.pp = pp};
-    StageMemory stage{pp, PredictPeakMemory(request.model, plan, at), {}};
+    StageMemory stage{pp, PlannedPeak(request.model, plan, at), {}};
     stage.device = DeviceUseOf(request.model, plan, at, stage.tensors.total, stage.tensors.total,
                                request.cluster, system);
     stages.push_back(stage);

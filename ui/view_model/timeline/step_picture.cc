@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "sim/memory/memory_walk.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/lower/layout/stage.h"
 
 namespace foretrain::ui {
@@ -109,7 +109,8 @@ void AddSamples(double time_s, int rank, const CategoryBytes& bytes, CategoryByt
 // ends.
 void AddMemory(const ModelSpec& model, const PassForecast& forecast, const Stage& stage, int pp,
                Timeline& timeline) {
-  const MemoryWalk walk = WalkMemory(model, forecast.plan, {.pp = pp});
+  MemoryWalk walk;
+  PlannedPeak(model, forecast.plan, {.pp = pp}, Space::kDevice, &walk);
   const MemoryOverSlots order(stage, static_cast<int>(forecast.plan.MicroBatches()),
                               forecast.passes.slots.spans[At(pp)]);
   const auto times = order.TimesOf(walk.moments, forecast.step_s);

@@ -10,6 +10,113 @@
 #include "sim/program/ir/precision.h"
 
 namespace foretrain {
+namespace {
+
+// One loss over some rows.
+struct LossTensors {
+  std::int16_t logits = kNoSlot, targets = kNoSlot, lse = kNoSlot;
+};
+
+OpShape LossShape(const Head& head, std::int64_t some_rows) {
+  return {.rows = some_rows,
+          .vocab = head.vocab,
+          .vocab_total = head.split_vocab ? head.context.model.vocab : 0};
+}
+
+// The norm's output of all rows, all-gathered if each rank has its own.
+std::int16_t WholeNorm(Head& head, const Head::Branch& branch, const std::string& name) {
+  if (!head.split_rows) return branch.norm;
+  const std::int16_t whole =
+      head.b.Temporary("norm.whole" + branch.suffix, head.rows * head.hidden);
+  head.b.TpAllGather(name + branch.suffix, branch.norm, whole, head.rows * head.hidden);
+  return whole;
+}
+
+// Computes logits from norm [some_rows, hidden]. `suffix` ends the ops' names.
+void Logits(Head& head, const std::string& suffix, std::int16_t some_norm, std::int16_t weight,
+            std::int16_t logits, std::int64_t some_rows) {
+  const std::int16_t bias = head.Parameter("bias", kHeadBias, SlotRole::kParameter);
+  head.b.Linear("head.logits" + suffix, some_norm, weight, bias, logits, some_rows, head.vocab,
+                head.hidden);
+  if (head.context.model.logit_softcap == 0) return;
+  Op& op = head.b.Add(OpKind::kSoftcap, "head.softcap" + suffix, {InOut(logits)});
+  op.Set(Attribute::kSoftcap, head.context.model.logit_softcap);
+  op.shape = {.elements = some_rows * head.vocab};
+}
+
+void WholeLoss(Head& head, const std::string& suffix, const LossTensors& of, Operand to,
+               std::int64_t some_rows, double share) {
+  Op& op = head.b.Add(OpKind::kCrossEntropyForward, "head.loss" + suffix,
+                      {In(of.logits), In(of.targets), Out(of.lse), to});
+  op.Set(Attribute::kLossShare, head.loss_scale * static_cast<float>(share));
+  op.accumulate = to.access == Access::kReadWrite;
+  op.shape = LossShape(head, some_rows);
+}
+
+// Cross-entropy over a split vocabulary with three all-reduces of one number a row. They give the
+// maximum, the sum of exponentials, and the target's logit, which one rank has and the others give
+// as 0. The logits stay split.
+void SplitLoss(Head& head, const std::string& suffix, const LossTensors& of, Operand loss,
+               std::int64_t some_rows, double share) {
+  const auto scalars = [&](const char* name) {
+    return head.b.TemporaryIn(NumberFormat::kFp32, name + suffix, some_rows, Category::kLogits);
+  };
+  const std::int16_t max = scalars("max"), sum = scalars("sum"), picked = scalars("picked");
+  const OpShape shape = LossShape(head, some_rows);
+  head.b.Add(OpKind::kVocabMax, "head.loss.max" + suffix, {In(of.logits), Out(max)}).shape = shape;
+  head.b.TpAllReduce("head.loss.max.reduce" + suffix, max, some_rows).maximum = true;
+  head.b
+      .Add(OpKind::kVocabSums, "head.loss.sums" + suffix,
+           {In(of.logits), In(of.targets), In(max), Out(sum), Out(picked)})
+      .shape = shape;
+  head.b.TpAllReduce("head.loss.picked.sum" + suffix, picked, some_rows);
+  head.b.TpAllReduce("head.loss.exponentials.sum" + suffix, sum, some_rows);
+  Op& op = head.b.Add(OpKind::kVocabLoss, "head.loss" + suffix,
+                      {In(of.targets), In(max), In(sum), In(picked), Out(of.lse), loss});
+  op.Set(Attribute::kLossShare, head.loss_scale * static_cast<float>(share));
+  op.accumulate = loss.access == Access::kReadWrite;
+  op.shape = shape;
+}
+
+// Writes or adds the loss of `some_rows` rows and saves their log-sum-exp, from which the backward
+// makes the softmax.
+void Loss(Head& head, const std::string& suffix, const LossTensors& of, std::int16_t loss,
+          std::int64_t some_rows, bool adds, double share) {
+  const Operand to = adds ? InOut(loss) : Out(loss);
+  if (head.split_vocab) {
+    SplitLoss(head, suffix, of, to, some_rows, share);
+  } else {
+    WholeLoss(head, suffix, of, to, some_rows, share);
+  }
+  if (head.context.model.z_loss == 0) return;
+  Op& z =
+      head.b.Add(OpKind::kZLoss, "head.z_loss" + suffix, {In(of.lse), In(of.targets), InOut(loss)});
+  z.Set(Attribute::kLossShare, head.loss_scale * static_cast<float>(share));
+  z.Set(Attribute::kZWeight, head.context.model.z_loss);
+  z.shape = LossShape(head, some_rows);
+}
+
+// The gradient overwrites the logits in place. A fixed loss scale is multiplied in here; a dynamic
+// one is read from its slot when the op runs.
+void LossGradient(Head& head, const std::string& suffix, const LossTensors& of,
+                  std::int64_t some_rows, double share) {
+  Op& op = head.b.Add(OpKind::kCrossEntropyBackward, "head.loss.grad" + suffix,
+                      {InOut(of.logits), In(of.targets), In(of.lse), In(head.LossScale())});
+  const float unscaled = head.gradient_scale * static_cast<float>(share);
+  const auto times = static_cast<float>(head.context.plan.loss_scale);
+  op.Set(Attribute::kLossShare, head.context.plan.loss_scale > 0 ? unscaled * times : unscaled);
+  op.Set(Attribute::kSoftcap, head.context.model.logit_softcap);
+  op.shape = LossShape(head, some_rows);
+  if (head.context.model.z_loss == 0) return;
+  const float part = op.Get(Attribute::kLossShare);
+  Op& z = head.b.Add(OpKind::kZLossBackward, "head.z_loss.grad" + suffix,
+                     {InOut(of.logits), In(of.targets), In(of.lse), In(head.LossScale())});
+  z.Set(Attribute::kLossShare, part);
+  z.Set(Attribute::kZWeight, head.context.model.z_loss);
+  z.shape = LossShape(head, some_rows);
+}
+
+}  // namespace
 
 Head::Head(const BlockContext& c, std::string name)
     : b(std::move(name), WideFormats(c.plan)),
@@ -41,10 +148,6 @@ std::int16_t Head::Parameter(const char* name, int index, SlotRole role) {
                   gradient ? Category::kGradients : Category::kParameters, role, index);
 }
 
-OpShape Head::LossShape(std::int64_t some_rows) const {
-  return {.rows = some_rows, .vocab = vocab, .vocab_total = split_vocab ? context.model.vocab : 0};
-}
-
 void Head::NormForward(const Branch& branch) {
   const std::int16_t weight = Parameter("norm.weight", branch.norm_weight, SlotRole::kParameter);
   const std::int16_t bias = Parameter("norm.bias", branch.norm_bias, SlotRole::kParameter);
@@ -56,99 +159,10 @@ void Head::NormForward(const Branch& branch) {
   op.shape = {.rows = own_rows, .cols = hidden};
 }
 
-// The norm's output of all rows, all-gathered if each rank has its own.
-std::int16_t Head::WholeNorm(const Branch& branch, const std::string& name) {
-  if (!split_rows) return branch.norm;
-  const std::int16_t whole = b.Temporary("norm.whole" + branch.suffix, rows * hidden);
-  b.TpAllGather(name + branch.suffix, branch.norm, whole, rows * hidden);
-  return whole;
-}
-
-// Computes logits from norm [some_rows, hidden]. `suffix` ends the ops' names.
-void Head::Logits(const std::string& suffix, std::int16_t some_norm, std::int16_t weight,
-                  std::int16_t logits, std::int64_t some_rows) {
-  const std::int16_t bias = Parameter("bias", kHeadBias, SlotRole::kParameter);
-  b.Linear("head.logits" + suffix, some_norm, weight, bias, logits, some_rows, vocab, hidden);
-  if (context.model.logit_softcap == 0) return;
-  Op& op = b.Add(OpKind::kSoftcap, "head.softcap" + suffix, {InOut(logits)});
-  op.Set(Attribute::kSoftcap, context.model.logit_softcap);
-  op.shape = {.elements = some_rows * vocab};
-}
-
-// Writes or adds the loss of `some_rows` rows and saves their log-sum-exp, from which the backward
-// makes the softmax.
-void Head::Loss(const std::string& suffix, const LossTensors& of, std::int16_t loss,
-                std::int64_t some_rows, bool adds, double share) {
-  const Operand to = adds ? InOut(loss) : Out(loss);
-  if (split_vocab) {
-    SplitLoss(suffix, of, to, some_rows, share);
-  } else {
-    WholeLoss(suffix, of, to, some_rows, share);
-  }
-  if (context.model.z_loss == 0) return;
-  Op& z = b.Add(OpKind::kZLoss, "head.z_loss" + suffix, {In(of.lse), In(of.targets), InOut(loss)});
-  z.Set(Attribute::kLossShare, loss_scale * static_cast<float>(share));
-  z.Set(Attribute::kZWeight, context.model.z_loss);
-  z.shape = LossShape(some_rows);
-}
-
-void Head::WholeLoss(const std::string& suffix, const LossTensors& of, Operand to,
-                     std::int64_t some_rows, double share) {
-  Op& op = b.Add(OpKind::kCrossEntropyForward, "head.loss" + suffix,
-                 {In(of.logits), In(of.targets), Out(of.lse), to});
-  op.Set(Attribute::kLossShare, loss_scale * static_cast<float>(share));
-  op.accumulate = to.access == Access::kReadWrite;
-  op.shape = LossShape(some_rows);
-}
-
-// Cross-entropy over a split vocabulary with three all-reduces of one number a row. They give the
-// maximum, the sum of exponentials, and the target's logit, which one rank has and the others give
-// as 0. The logits stay split.
-void Head::SplitLoss(const std::string& suffix, const LossTensors& of, Operand loss,
-                     std::int64_t some_rows, double share) {
-  const auto scalars = [&](const char* name) {
-    return b.TemporaryIn(NumberFormat::kFp32, name + suffix, some_rows, Category::kLogits);
-  };
-  const std::int16_t max = scalars("max"), sum = scalars("sum"), picked = scalars("picked");
-  const OpShape shape = LossShape(some_rows);
-  b.Add(OpKind::kVocabMax, "head.loss.max" + suffix, {In(of.logits), Out(max)}).shape = shape;
-  b.TpAllReduce("head.loss.max.reduce" + suffix, max, some_rows).maximum = true;
-  b.Add(OpKind::kVocabSums, "head.loss.sums" + suffix,
-        {In(of.logits), In(of.targets), In(max), Out(sum), Out(picked)})
-      .shape = shape;
-  b.TpAllReduce("head.loss.picked.sum" + suffix, picked, some_rows);
-  b.TpAllReduce("head.loss.exponentials.sum" + suffix, sum, some_rows);
-  Op& op = b.Add(OpKind::kVocabLoss, "head.loss" + suffix,
-                 {In(of.targets), In(max), In(sum), In(picked), Out(of.lse), loss});
-  op.Set(Attribute::kLossShare, loss_scale * static_cast<float>(share));
-  op.accumulate = loss.access == Access::kReadWrite;
-  op.shape = shape;
-}
-
 std::int16_t Head::LossScale() {
   if (!context.plan.HasDynamicScale()) return kNoSlot;
   if (scale == kNoSlot) scale = b.Slot("loss_scale", 1, Category::kWorkspace, SlotRole::kLossScale);
   return scale;
-}
-
-// The gradient overwrites the logits in place. A fixed loss scale is multiplied in here; a dynamic
-// one is read from its slot when the op runs.
-void Head::LossGradient(const std::string& suffix, const LossTensors& of, std::int64_t some_rows,
-                        double share) {
-  Op& op = b.Add(OpKind::kCrossEntropyBackward, "head.loss.grad" + suffix,
-                 {InOut(of.logits), In(of.targets), In(of.lse), In(LossScale())});
-  const float unscaled = gradient_scale * static_cast<float>(share);
-  const auto times = static_cast<float>(context.plan.loss_scale);
-  op.Set(Attribute::kLossShare, context.plan.loss_scale > 0 ? unscaled * times : unscaled);
-  op.Set(Attribute::kSoftcap, context.model.logit_softcap);
-  op.shape = LossShape(some_rows);
-  if (context.model.z_loss == 0) return;
-  const float part = op.Get(Attribute::kLossShare);
-  Op& z = b.Add(OpKind::kZLossBackward, "head.z_loss.grad" + suffix,
-                {InOut(of.logits), In(of.targets), In(of.lse), In(LossScale())});
-  z.Set(Attribute::kLossShare, part);
-  z.Set(Attribute::kZWeight, context.model.z_loss);
-  z.shape = LossShape(some_rows);
 }
 
 // The logits are often the largest tensor of a step and are kept whole; loss_chunks > 1 avoids
@@ -157,8 +171,8 @@ void Head::WholeForward(const Branch& branch, std::int16_t weight, std::int16_t 
                         bool adds_loss) {
   const std::int16_t logits = SavedOfLoss("logits" + branch.suffix, rows * vocab, branch.logits);
   const std::int16_t lse = SavedOfLoss("lse" + branch.suffix, rows, branch.lse);
-  Logits(branch.suffix, WholeNorm(branch, "head.norm.gather"), weight, logits, rows);
-  Loss(branch.suffix, {logits, branch.targets, lse}, loss, rows, adds_loss, branch.share);
+  Logits(*this, branch.suffix, WholeNorm(*this, branch, "head.norm.gather"), weight, logits, rows);
+  Loss(*this, branch.suffix, {logits, branch.targets, lse}, loss, rows, adds_loss, branch.share);
 }
 
 // Each chunk's logits turn into their gradient, are used for both GEMMs of the backward and are
@@ -168,7 +182,7 @@ void Head::WholeForward(const Branch& branch, std::int16_t weight, std::int16_t 
 void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockRequest& request) {
   const bool scatters = split_rows && split_vocab;
   const std::int64_t each = CeilDiv(rows, context.plan.loss_chunks);
-  const std::int16_t all = WholeNorm(next, "head.norm.gather");
+  const std::int16_t all = WholeNorm(*this, next, "head.norm.gather");
   const std::int16_t logits =
       b.TemporaryIn(NumberFormat::kFp32, "logits", each * vocab, Category::kLogits);
   const std::int16_t lse = b.TemporaryIn(NumberFormat::kFp32, "lse", each, Category::kLogits);
@@ -191,10 +205,10 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
     const std::int16_t some_lse = first("lse", lse, 1);
     const std::int16_t some_targets = part("targets", next.targets, 1);
     const std::int16_t d_here = part("d_norm", d_norm, hidden);
-    Logits(suffix, here, weight, some_logits, count);
+    Logits(*this, suffix, here, weight, some_logits, count);
     const LossTensors of{some_logits, some_targets, some_lse};
-    Loss(suffix, of, loss, count, request.adds_loss || c > 0, 1);
-    LossGradient(suffix, of, count, 1);
+    Loss(*this, suffix, of, loss, count, request.adds_loss || c > 0, 1);
+    LossGradient(*this, suffix, of, count, 1);
     const std::int16_t d_logits =
         b.ForProduct("head.loss.grad" + suffix, some_logits, Category::kLogits);
     b.LinearInputGradient("head.logits.input_grad" + suffix, d_logits, weight, d_here, count, vocab,
@@ -218,11 +232,11 @@ void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumu
   const std::int16_t lse = SavedOfLoss("lse" + suffix, rows, branch.lse);
   std::int16_t d_norm = b.Temporary("d_norm" + suffix, (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
-  LossGradient(suffix, {logits, branch.targets, lse}, rows, branch.share);
+  LossGradient(*this, suffix, {logits, branch.targets, lse}, rows, branch.share);
   const std::int16_t d_logits = b.ForProduct("head.loss.grad" + suffix, logits, Category::kLogits);
   const bool trained = !TrainsAdapters(context.plan);
   b.Half(Pass::kBackwardWeight);
-  const std::int16_t all = trained ? WholeNorm(branch, "head.norm.regather") : kNoSlot;
+  const std::int16_t all = trained ? WholeNorm(*this, branch, "head.norm.regather") : kNoSlot;
   b.Half(Pass::kBackwardInput);
   const std::string name = "head.logits.input_grad" + suffix;
   if (split_rows && !split_vocab) {

@@ -92,23 +92,6 @@ struct Head {
   std::int16_t InputGradient() {
     return b.Slot("dx", own_rows * hidden, Category::kWorkspace, SlotRole::kInputGradient);
   }
-
- private:
-  std::int16_t WholeNorm(const Branch& branch, const std::string& name);
-  OpShape LossShape(std::int64_t some_rows) const;
-  void Logits(const std::string& suffix, std::int16_t some_norm, std::int16_t weight,
-              std::int16_t logits, std::int64_t some_rows);
-  struct LossTensors {
-    std::int16_t logits = kNoSlot, targets = kNoSlot, lse = kNoSlot;
-  };
-  void Loss(const std::string& suffix, const LossTensors& of, std::int16_t loss,
-            std::int64_t some_rows, bool adds, double share);
-  void WholeLoss(const std::string& suffix, const LossTensors& of, Operand to,
-                 std::int64_t some_rows, double share);
-  void SplitLoss(const std::string& suffix, const LossTensors& of, Operand loss,
-                 std::int64_t some_rows, double share);
-  void LossGradient(const std::string& suffix, const LossTensors& of, std::int64_t some_rows,
-                    double share);
 };
 
 // MTP layers (ahead.cc), if the model has any (DeepSeek-AI 2024b, s. 2.2). AheadForward adds their

@@ -1,7 +1,6 @@
 #include "sim/program/lower/model/block_memory.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "sim/program/blocks/block_builder.h"
@@ -18,37 +17,27 @@
 namespace foretrain {
 namespace {
 
-Block BlockOf(const LowerContext& context, int block, Pass pass) {
-  return BuildBlock({context.model, context.plan, context.stage.shared_table},
-                    {.kind = context.stage.KindOf(block),
-                     .pass = pass,
-                     .recompute = RecomputeOf(context.plan, context.stage, block)});
+// The later passes of the block that read what the pass of `key` leaves.
+std::vector<Pass> ReadersOf(const LowerContext& context, const InstructionKey& key) {
+  std::vector<Pass> passes;
+  const bool forward = key.pass == Pass::kForward;
+  if (forward || key.pass == Pass::kRecompute) passes.push_back(Pass::kBackward);
+  if (forward && RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull) {
+    passes.push_back(Pass::kRecompute);
+  }
+  if (key.pass == Pass::kBackwardInput) passes.push_back(Pass::kBackwardWeight);
+  const BlockKind kind = context.stage.KindOf(key.block);
+  std::erase_if(passes, [&](Pass pass) { return !HasPass(context.plan, kind, pass); });
+  return passes;
 }
 
-// The passes of one block, each built on first use.
-class BuiltPasses {
- public:
-  BuiltPasses(const LowerContext& context, int block) : context_(context), block_(block) {}
-
-  const Block& Of(Pass pass) {
-    const auto [found, is_new] = blocks_.try_emplace(pass);
-    if (is_new) found->second = BlockOf(context_, block_, pass);
-    return found->second;
-  }
-
- private:
-  const LowerContext& context_;
-  int block_;
-  std::map<Pass, Block> blocks_;  // references stay valid
-};
-
 // Whether a tensor of a role lives before a pass of its block, and whether it still lives after it.
-struct Life {
+struct Ends {
   bool enters = false;
   bool stays = false;
 };
-// Life of a slot in a pass; `later`: a later pass reads the tensor too.
-Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
+// Ends of a slot in a pass; `later`: a later pass reads the tensor too.
+Ends EndsOf(const TensorSlot& slot, Pass pass, bool later) {
   const bool makes_saved = pass == Pass::kForward || pass == Pass::kRecompute;
   switch (slot.role) {
     case SlotRole::kTemporary:
@@ -90,10 +79,9 @@ bool IsBegunByForward(const LowerContext& context, const InstructionKey& key, in
 }
 
 // True if an earlier piece of the pass has touched other tensors of the bucket.
-bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, SlotRole role,
-                         int bucket) {
+bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, const Block& whole,
+                         SlotRole role, int bucket) {
   if (key.part == 0 || role != SlotRole::kGradient) return false;
-  const Block whole = BlockOf(context, key.block, key.pass);
   for (int part = 0; part < key.part; ++part) {
     for (const TensorSlot& slot : CutPiece(whole, part).block.slots) {
       if (slot.role != role) continue;
@@ -107,6 +95,7 @@ bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key,
 struct PieceView {
   const Block& block;
   const std::vector<PieceUse>& uses;  // by slot
+  const Block& whole;                 // the pass
 };
 
 // Adds copies of the buckets that the block's parameters or gradients lie in, each as one tenant.
@@ -134,9 +123,9 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Pi
     }
     if (tenant.first < 0) continue;
     // Bytes that were made before this pass must not be counted as new.
-    const bool begun = use.earlier || EarlierPieceTouches(context, key, role, bucket) ||
-                       IsBegun(context, key.block, bucket) ||
-                       IsBegunByForward(context, key, bucket);
+    const bool begun =
+        use.earlier || EarlierPieceTouches(context, key, piece.whole, role, bucket) ||
+        IsBegun(context, key.block, bucket) || IsBegunByForward(context, key, bucket);
     tenant.enters = parameters || begun;
     const bool backward_reads =
         key.pass == Pass::kRecompute &&
@@ -162,7 +151,7 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
     if (slot.base != kNoSlot || touched[s].first < 0) continue;
-    Life life = LifeOf(slot, key.pass, later.contains({slot.role, slot.index}));
+    Ends life = EndsOf(slot, key.pass, later.contains({slot.role, slot.index}));
     life.enters = life.enters || piece.uses[s].earlier;
     // A frozen embedding has no backward, so nothing reads this gradient.
     const bool unread = slot.role == SlotRole::kInputGradient && key.block == 1 &&
@@ -185,58 +174,74 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
 }
 
 // Every tensor that does not live both before and after the pass is a tenant of some of its ops.
-// The fullest op is the peak. State is never a tenant: StateBytes counts it once.
-StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, const PieceView& piece,
-                    const PassBlocks& blocks) {
+// State is never a tenant: StateBytes counts it once.
+Lives LivesOf(const LowerContext& context, const InstructionKey& key, const PieceView& piece,
+              const PassBlocks& blocks) {
   const std::vector<Tenant> touched = Touch(piece.block);
   const SlotNames later = TouchedAfter(context, key, blocks);
-  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, later);
+  Lives out{SlotTenants(context, key, piece, touched, later),
+            static_cast<int>(piece.block.ops.size())};
   const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
-    AddBuckets(context, key, piece, touched, SlotRole::kParameter, later, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kParameter, later, out.tenants);
   }
   if (sharding.each_micro_batch) {
-    AddBuckets(context, key, piece, touched, SlotRole::kGradient, later, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kGradient, later, out.tenants);
   }
-  return MemoryOfTenants(tenants, static_cast<int>(piece.block.ops.size()));
+  return out;
 }
+
+// The passes of the block of `key`, as far as LivesOf reads them. They are all made at once,
+// because a new block moves the others.
+class RegisteredPasses {
+ public:
+  RegisteredPasses(const LowerContext& context, const InstructionKey& key, BlockRegistry& registry)
+      : context_(context), block_(key.block), registry_(registry) {
+    Find(key.pass);
+    for (const Pass pass : ReadersOf(context, key)) Find(pass);
+  }
+  const Block& operator()(Pass pass) const { return registry_[Find(pass)]; }
+
+ private:
+  int Find(Pass pass) const {
+    const BlockRequest request{.kind = context_.stage.KindOf(block_),
+                               .pass = pass,
+                               .recompute = RecomputeOf(context_.plan, context_.stage, block_)};
+    return registry_.Find(NameOf(request), [&] {
+      return BuildBlock({context_.model, context_.plan, context_.stage.shared_table}, request);
+    });
+  }
+
+  const LowerContext& context_;
+  int block_;
+  BlockRegistry& registry_;
+};
 
 }  // namespace
 
 SlotNames TouchedAfter(const LowerContext& context, const InstructionKey& key,
                        const PassBlocks& blocks) {
   SlotNames touched;
-  const auto add = [&](Pass pass) {
-    if (HasPass(context.plan, context.stage.KindOf(key.block), pass)) {
-      touched.Add(TouchedSlots(blocks(pass)));
-    }
-  };
-  const bool forward = key.pass == Pass::kForward;
-  if (forward || key.pass == Pass::kRecompute) add(Pass::kBackward);
-  if (forward && RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull) {
-    add(Pass::kRecompute);
-  }
-  if (key.pass == Pass::kBackwardInput) add(Pass::kBackwardWeight);
+  for (const Pass pass : ReadersOf(context, key)) touched.Add(TouchedSlots(blocks(pass)));
   return touched;
 }
 
-StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  BuiltPasses passes(context, key.block);
-  return MemoryOfBlock(context, key, [&](Pass pass) -> const Block& { return passes.Of(pass); });
-}
-
-StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
-                         const PassBlocks& blocks) {
+Lives LivesIn(const LowerContext& context, const InstructionKey& key, const PassBlocks& blocks) {
   const Block& block = blocks(key.pass);
   const std::vector<PieceUse> none(block.slots.size());
-  return MemoryOf(context, key, {block, none}, blocks);
+  return LivesOf(context, key, {block, none, block}, blocks);
 }
 
-StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
-  BuiltPasses passes(context, key.block);
-  const auto blocks = [&](Pass pass) -> const Block& { return passes.Of(pass); };
-  const BlockPiece piece = CutPiece(blocks(key.pass), key.part);
-  return MemoryOf(context, key, {piece.block, piece.uses}, blocks);
+Lives LivesInPass(const LowerContext& context, const InstructionKey& key, BlockRegistry& registry) {
+  return LivesIn(context, key, RegisteredPasses(context, key, registry));
+}
+
+Lives LivesInPiece(const LowerContext& context, const InstructionKey& key,
+                   BlockRegistry& registry) {
+  const RegisteredPasses blocks(context, key, registry);
+  const Block& whole = blocks(key.pass);
+  const BlockPiece piece = CutPiece(whole, key.part);
+  return LivesOf(context, key, {piece.block, piece.uses, whole}, blocks);
 }
 
 }  // namespace foretrain

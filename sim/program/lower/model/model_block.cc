@@ -41,20 +41,21 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   return request;
 }
 
-// Bindings follow from the roles of the block's slots, so `use_of` computes them once the block is
-// made.
+// Bindings and lives follow from the roles of the block's slots, so both are computed once the
+// block is made, and lives only for callers that ask for memory.
 StepDescription DescriptionOf(const LowerContext& context, const InstructionKey& key,
-                              std::string name, std::function<Block()> make) {
+                              std::string name, bool is_piece, std::function<Block()> make) {
   StepDescription step;
   step.block = std::move(name);
   step.make = std::move(make);
   step.use_of = [&context, key](const TensorSlot& slot) { return UseOfSlot(context, key, slot); };
+  step.lives = is_piece ? LivesInPiece : LivesInPass;
   return step;
 }
 
 StepDescription Describe(const LowerContext& context, const InstructionKey& key) {
   const BlockRequest request = RequestFor(context, key);
-  return DescriptionOf(context, key, NameOf(request), [&context, request] {
+  return DescriptionOf(context, key, NameOf(request), /*is_piece=*/false, [&context, request] {
     return BuildBlock(BlockContextOf(context), request);
   });
 }
@@ -62,13 +63,13 @@ StepDescription Describe(const LowerContext& context, const InstructionKey& key)
 StepDescription DescribePiece(const LowerContext& context, const InstructionKey& key) {
   const BlockRequest request = RequestFor(context, key);
   return DescriptionOf(context, key, NameOf(request) + ".piece" + std::to_string(key.part),
-                       [&context, request, part = key.part] {
+                       /*is_piece=*/true, [&context, request, part = key.part] {
                          return CutPiece(BuildBlock(BlockContextOf(context), request), part).block;
                        });
 }
 
-constexpr StepRule kModelBlock{.describe = Describe, .memory = MemoryOfBlock};
-constexpr StepRule kModelPiece{.describe = DescribePiece, .memory = MemoryOfPiece};
+constexpr StepRule kModelBlock{.describe = Describe};
+constexpr StepRule kModelPiece{.describe = DescribePiece};
 
 }  // namespace
 

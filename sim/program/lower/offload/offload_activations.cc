@@ -85,6 +85,7 @@ StepDescription Describe(const LowerContext& context, const InstructionKey& key)
   return Copies(name, {from, to}, /*state=*/false, moves);
 }
 
+// Steps of one rule take the same bytes, so each hop has its own.
 constexpr StepRule kOut{Describe, /*alike=*/true};
 constexpr StepRule kWrite{Describe, /*alike=*/true};
 constexpr StepRule kRead{Describe, /*alike=*/true};
@@ -120,6 +121,14 @@ std::vector<Kept> FindKept(const LowerContext& context, const Skeleton& skeleton
 
 }  // namespace
 
+SkeletonStep ActivationCopy(InstructionKind hop, int block, int micro_batch) {
+  const StepRule& rule = hop == InstructionKind::kCopyOut     ? kOut
+                         : hop == InstructionKind::kNvmeWrite ? kWrite
+                         : hop == InstructionKind::kNvmeRead  ? kRead
+                                                              : kIn;
+  return {{hop, Pass::kNone, block, micro_batch, 0}, &rule};
+}
+
 // Copies leave right after the forward. They return one use ahead of the backward, throttled by the
 // end of the use before, so few layers are on the device at once. NVMe adds a hop in each
 // direction.
@@ -133,20 +142,21 @@ void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton) {
   Insertions insertions;
   for (const Kept& kept : FindKept(context, skeleton, uses)) {
     if (kept.first_use - kept.forward <= least) continue;
-    const auto key = [&](InstructionKind kind) {
-      return InstructionKey{kind, Pass::kNone, kept.key.block, kept.key.micro_batch, 0};
+    const auto copy = [&](InstructionKind hop) {
+      return ActivationCopy(hop, kept.key.block, kept.key.micro_batch);
     };
     const std::size_t out = uses[kept.forward].last;
-    insertions.Behind(out, {key(InstructionKind::kCopyOut), &kOut});
-    if (nvme) insertions.Behind(out, {key(InstructionKind::kNvmeWrite), &kWrite});
+    insertions.Behind(out, copy(InstructionKind::kCopyOut));
+    if (nvme) insertions.Behind(out, copy(InstructionKind::kNvmeWrite));
     // Issued `by` uses ahead, and not before the end of the use before that.
-    const auto ahead = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
+    const auto ahead = [&](InstructionKind hop, std::size_t by) {
       const std::size_t place = uses[kept.first_use - by].begin;
-      insertions.Before(
-          place, {key(kind), &rule, LastUseBefore(skeleton, uses, kept.first_use - by - 1, place)});
+      SkeletonStep step = copy(hop);
+      step.after = LastUseBefore(skeleton, uses, kept.first_use - by - 1, place);
+      insertions.Before(place, step);
     };
-    if (nvme) ahead(InstructionKind::kNvmeRead, kRead, 2);
-    ahead(InstructionKind::kCopyIn, kIn, 1);
+    if (nvme) ahead(InstructionKind::kNvmeRead, 2);
+    ahead(InstructionKind::kCopyIn, 1);
   }
   insertions.ApplyTo(skeleton);
 }

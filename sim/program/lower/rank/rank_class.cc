@@ -9,8 +9,7 @@
 #include "base/hash.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/lower/gradients/gradient_norm.h"
-#include "sim/program/lower/gradients/head_gradients.h"
-#include "sim/program/lower/gradients/own_row_gradients.h"
+#include "sim/program/lower/gradients/partial_gradients.h"
 #include "sim/program/lower/rank/rank_builder.h"
 
 namespace foretrain {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/config/plan/plan.h"
-#include "sim/program/ir/category_bytes.h"
 #include "sim/program/lower/layout/stage.h"
 #include "sim/program/schedules/placement.h"
 #include "traces/kinds.h"
@@ -42,25 +41,13 @@ struct LowerContext {
 
 struct StepDescription;  // step_description.h
 
-// Live bytes of an instruction, relative to those before its first op. Negative if it frees more
-// than it makes.
-struct StepMemory {
-  CategoryBytes at_peak{};
-  CategoryBytes at_end{};
-  std::int64_t peak_total = 0;
-  bool operator==(const StepMemory&) const = default;
-};
-
-// How a step becomes an instruction. The strategy that inserts a step gives it its rule, so that
-// nothing else has to know the strategy.
+// How a step becomes an instruction, and so what it costs. The strategy that inserts a step gives
+// it its rule, so that nothing else has to know the strategy.
 struct StepRule {
   // The instruction of `key`: its block and what it does to tensors.
   StepDescription (*describe)(const LowerContext& context, const InstructionKey& key) = nullptr;
   // Whether instructions of one kind of block and pass take the same bytes, whatever the block.
   bool alike = false;
-  // Bytes on the device, if they follow from more than the description: of passes of the model's
-  // blocks, whose tensors live as long as later passes touch them (block_memory.h).
-  StepMemory (*memory)(const LowerContext& context, const InstructionKey& key) = nullptr;
 };
 
 struct SkeletonStep {

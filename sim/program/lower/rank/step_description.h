@@ -10,6 +10,8 @@
 
 #include "sim/program/ir/op.h"
 #include "sim/program/ir/program.h"
+#include "sim/program/lower/rank/block_registry.h"
+#include "sim/program/lower/rank/skeleton.h"
 #include "sim/program/lower/rank/tensor_table.h"
 
 namespace foretrain {
@@ -55,6 +57,23 @@ TensorUse Makes(const TensorName& name, const TensorShape& shape);
 TensorUse Frees(const TensorName& name, const TensorShape& shape);
 TensorUse Borrows(const TensorShape& shape);
 
+// A tensor that lives during some ops of a block. It is made inside unless it `enters`, and gone
+// after its last access unless it `stays`.
+struct Tenant {
+  std::int64_t bytes = 0;
+  Category category = Category::kWorkspace;
+  int first = -1;  // first op that touches it; -1: none does
+  int last = -1;   // last op that touches it
+  bool enters = false;
+  bool stays = false;
+};
+
+// The tensors of a block that begin or end there.
+struct Lives {
+  std::vector<Tenant> tenants;
+  int ops = 0;  // of the block
+};
+
 struct StepDescription {
   // Key of the block. It names every size that differs between instructions of one plan, so equal
   // keys mean equal blocks, which ranks, buckets and the search's prices share.
@@ -64,6 +83,11 @@ struct StepDescription {
   // If set, returns the use of each slot that is not a view, in place of `uses`. Model blocks use
   // it: their uses follow from the roles of slots.
   std::function<TensorUse(const TensorSlot&)> use_of = {};
+  // Set with `use_of`: returns the lives of the tensors of the instruction of `key`, which are on
+  // the device. They follow from the block's other passes, which are looked up in `blocks` and made
+  // if they are new.
+  Lives (*lives)(const LowerContext& context, const InstructionKey& key,
+                 BlockRegistry& blocks) = nullptr;
 };
 
 }  // namespace foretrain

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/rank/rank_builder.h"
 #include "sim/program/lower/update/overlap.h"
 
 namespace foretrain {
@@ -43,36 +45,55 @@ std::vector<Tenant> Touch(const Block& block) {
 }
 
 // Blocks have few ops and tenants, so the live bytes of each op are summed anew.
-StepMemory MemoryOfTenants(const std::vector<Tenant>& tenants, int ops) {
+StepMemory MemoryOf(const Lives& lives) {
   StepMemory out;
-  for (int op = 0; op < ops; ++op) {
-    const CategoryBytes now = LiveAt(op, tenants);
+  for (int op = 0; op < lives.ops; ++op) {
+    const CategoryBytes now = LiveAt(op, lives.tenants);
     if (op == 0 || Total(now) > out.peak_total) {
       out.peak_total = Total(now);
       out.at_peak = now;
     }
   }
-  out.at_end = LiveAt(ops, tenants);
+  out.at_end = LiveAt(lives.ops, lives.tenants);
   return out;
 }
 
 // A tensor is live from the first op that touches it to the last, as in the linked program. So a
 // block of several ops need not hold all that it makes and frees at once.
-StepMemory MemoryOf(const LowerContext& context, const StepDescription& step, Space space,
-                    BlockRegistry& blocks) {
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
+                    const StepDescription& step, Space space, BlockRegistry& blocks) {
+  if (step.lives != nullptr) {
+    return space == Space::kDevice ? MemoryOf(step.lives(context, key, blocks)) : StepMemory();
+  }
   const auto counts = [&](const TensorUse& use) { return BeginsOrEnds(context, use, space); };
   if (std::none_of(step.uses.begin(), step.uses.end(), counts)) return {};
   const Block& block = blocks[blocks.Find(step.block, step.make)];
   const std::vector<Tenant> slots = Touch(block);
   FT_CHECK(slots.size() == step.uses.size());
-  std::vector<Tenant> tenants;
+  Lives lives{{}, static_cast<int>(block.ops.size())};
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const TensorUse& use = step.uses[i];
     if (!counts(use)) continue;
-    tenants.push_back({use.whole, use.category, slots[i].first, slots[i].last,
-                       use.life == Life::kFreed, use.life == Life::kMade});
+    lives.tenants.push_back({use.whole, use.category, slots[i].first, slots[i].last,
+                             use.life == Life::kFreed, use.life == Life::kMade});
   }
-  return MemoryOfTenants(tenants, static_cast<int>(block.ops.size()));
+  return MemoryOf(lives);
+}
+
+// Runs the lowerings' own make_state on an empty rank and adds up its buffers. So state is counted
+// as it is allocated, and no formula can drift.
+std::array<CategoryBytes, kSpaceCount> StateBytes(const LowerContext& context) {
+  BlockRegistry blocks;
+  RankProgram rank;
+  RankBuilder builder(context, blocks, rank);
+  for (const Lowering& lowering : Lowerings()) {
+    if (lowering.make_state != nullptr) lowering.make_state(builder);
+  }
+  std::array<CategoryBytes, kSpaceCount> bytes{};
+  for (const Buffer& buffer : rank.buffers) {
+    At(bytes[static_cast<std::size_t>(buffer.space)], buffer.category) += buffer.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace foretrain

@@ -209,9 +209,9 @@ TEST(LossChunks, ShrinkThePeakByTheLogits) {
   plan.sequence = 64;
   plan.global_batch = 4;
   plan.schedule = ScheduleKind::kGpipe;
-  const PeakMemory whole = PredictPeakMemory(model, plan, {});
+  const PeakMemory whole = PlannedPeak(model, plan, {});
   plan.loss_chunks = 8;
-  const PeakMemory chunked = PredictPeakMemory(model, plan, {});
+  const PeakMemory chunked = PlannedPeak(model, plan, {});
   const auto logits = static_cast<std::size_t>(Category::kLogits);
   EXPECT_EQ(whole.bytes[logits], 4 * 64 * 65536 * 4 + 3 * 64 * 4);
   EXPECT_EQ(chunked.bytes[logits], 8 * 65536 * 4 + 8 * 4);

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "sim/program/blocks/layer/context_parallel.h"
-#include "sim/program/ir/attention_pairs.h"
+#include "sim/program/ops/attention_work.h"
 #include "sim/program/ops/op_kinds.h"
 #include "sim/program/ops/op_work.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/ir/program.h"
 #include "tests/sim/random_plans.h"
 #include "tests/sim/realistic_plans.h"

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/ir/program.h"
 
 namespace foretrain {

@@ -1,4 +1,4 @@
-#include "sim/program/link/wait_for_sums.h"
+#include "sim/program/link/system_waits.h"
 
 #include <gtest/gtest.h>
 

@@ -58,7 +58,7 @@ TEST(StepMakerTest, DrawsMemoryWhoseHighestIsThePredictedPeak) {
       for (const MemoryLevel& level : curve.levels()) {
         highest = std::max(highest, level.total_bytes);
       }
-      const PeakMemory peak = PredictPeakMemory(scenario.model, scenario.plan, {.pp = pp});
+      const PeakMemory peak = PlannedPeak(scenario.model, scenario.plan, {.pp = pp});
       // Moments without length merge with those of the same nanosecond.
       EXPECT_LE(highest, peak.total);
       EXPECT_GT(static_cast<double>(highest), 0.97 * static_cast<double>(peak.total));
