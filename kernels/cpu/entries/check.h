@@ -4,36 +4,38 @@
 #include <cstdint>
 
 #include "base/device_api.h"
+#include "kernels/arguments/reader.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/cpu_queue.h"
 
 namespace foretrain {
 
-// Keeps the first error in a call's arguments, as text in the queue.
-class Check {
+// Adds data that lie in host memory on this device to the checks of every device.
+class Check final : public ArgumentReader {
  public:
-  // Refuses every dtype but FT_F32. Both outlive the check.
-  Check(FtQueue* queue, const char* kernel, FtDtype dtype);
+  Check(FtQueue* queue, FtKernel kernel)
+      : ArgumentReader({"cpu", "this device computes in fp32 (dtype 0)", queue->error,
+                        sizeof queue->error, TakesShortTensors(kernel)},
+                       kernel),
+        queue_(queue) {}
 
-  // Refuses a negative `value`.
-  Check& Size(const char* name, std::int64_t value);
-  Check& AtLeast(const char* name, std::int64_t value, std::int64_t least);
-  Check& HeadDim(std::int64_t value);
+  FtQueue* queue() const { return queue_; }
 
-  // Refuses a null tensor of rows * cols > 0 elements. The sizes must have been checked before.
-  Check& Tensor(const char* name, const void* pointer, std::int64_t rows, std::int64_t cols = 1);
+  // Refuses ids outside [least, vocab), the rows of a table. One pass over the ids for each call is
+  // far cheaper than the rows that they select.
+  void Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least = 0) {
+    for (std::int64_t row = 0; ok() && row < rows; ++row) {
+      if (ids[row] >= least && ids[row] < vocab) continue;
+      Refuse(FT_FAILED, "row %lld has id %d, outside the vocabulary of %lld",
+             static_cast<long long>(row), ids[row], static_cast<long long>(vocab));
+    }
+  }
 
-  // Refuses ids outside [least, vocab), the rows of a table.
-  Check& Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least = 0);
-
-  [[gnu::format(printf, 3, 4)]] Check& Refuse(FtStatus status, const char* format, ...);
-
-  bool ok() const { return status_ == FT_OK; }
-  FtStatus status() const { return status_; }
+  // Takes over the status of another entry, which has worded its refusal.
+  void Adopt(FtStatus status) { status_ = status; }
 
  private:
   FtQueue* queue_;
-  const char* kernel_;
-  FtStatus status_ = FT_OK;
 };
 
 }  // namespace foretrain

@@ -42,16 +42,7 @@ __global__ void DropoutKernel(FtDropout g, KeepRule rule, Runs runs) {
 
 // Without x only the mask is written, which other kernels then read.
 FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
-  CudaCheck check(queue, "dropout");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
-  check.AtLeast("sequence", g->sequence, 1).Size("first_row", g->first_row);
-  if (g->x != nullptr) {
-    check.Tensor("out", g->out, g->rows, g->cols);
-  } else {
-    check.Tensor("mask", g->mask, g->rows, g->cols);
-  }
-  CheckProbability(check, g->random.probability);
+  CudaCheck check(queue, FT_KERNEL_DROPOUT, *g);
   const Runs runs = RunsOf(check, g->runs, g->run_count);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
@@ -73,11 +64,7 @@ __global__ void DropoutBackwardKernel(FtDropoutBackward g, float kept) {
 }
 
 FtStatus DropoutBackward(FtQueue* queue, const FtDropoutBackward* g) {
-  CudaCheck check(queue, "dropout_backward");
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("dy", g->dy, g->elements).Tensor("mask", g->mask, g->elements);
-  check.Tensor("dx", g->dx, g->elements);
-  CheckProbability(check, g->probability);
+  CudaCheck check(queue, FT_KERNEL_DROPOUT_BACKWARD, *g);
   if (!check.ok() || g->elements == 0) return check.status();
   FT_LAUNCH(DropoutBackwardKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0,
             StreamOf(queue), *g, 1.0F / (1.0F - g->probability));

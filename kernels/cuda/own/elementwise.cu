@@ -149,13 +149,7 @@ __global__ void CopyRowsKernel(const Word* from, Word* to, std::int64_t rows, st
 
 template <bool kBackward>
 FtStatus Activation(FtQueue* queue, const FtGelu* g) {
-  CudaCheck check(queue, kBackward ? "gelu_backward" : "gelu_forward");
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("x", g->x, g->elements).Tensor("out", g->out, g->elements);
-  if (kBackward) check.Tensor("dy", g->dy, g->elements);
-  if (g->activation < FT_GELU_TANH || g->activation > FT_SQUARED_RELU) {
-    check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g->activation));
-  }
+  CudaCheck check(queue, kBackward ? FT_KERNEL_GELU_BACKWARD : FT_KERNEL_GELU_FORWARD, *g);
   if (!check.ok() || g->elements == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -167,13 +161,7 @@ FtStatus Activation(FtQueue* queue, const FtGelu* g) {
 
 template <bool kBackward>
 FtStatus Swiglu(FtQueue* queue, const FtSwiglu* g) {
-  CudaCheck check(queue, kBackward ? "swiglu_backward" : "swiglu_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("out", g->out, g->rows, g->cols);
-  if (kBackward) check.Tensor("dy", g->dy, g->rows, g->cols);
-  if (g->gate < FT_GATE_SILU || g->gate > FT_GATE_CLAMPED) {
-    check.Refuse(FT_UNSUPPORTED, "gate %d", static_cast<int>(g->gate));
-  }
+  CudaCheck check(queue, kBackward ? FT_KERNEL_SWIGLU_BACKWARD : FT_KERNEL_SWIGLU_FORWARD, *g);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -185,11 +173,7 @@ FtStatus Swiglu(FtQueue* queue, const FtSwiglu* g) {
 
 // See AddKernel for the single long row.
 FtStatus Add(FtQueue* queue, const FtAdd* g) {
-  CudaCheck check(queue, "add");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
-  check.Tensor("a", g->a, g->rows, g->cols).Tensor("b", g->b, g->rows, g->cols);
-  check.Tensor("out", g->out, g->rows, g->cols);
+  CudaCheck check(queue, FT_KERNEL_ADD, *g);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   FtAdd whole = *g;
   if (g->bias == nullptr) whole.cols = g->rows * g->cols, whole.rows = 1;
@@ -201,11 +185,7 @@ FtStatus Add(FtQueue* queue, const FtAdd* g) {
 }
 
 FtStatus Softcap(FtQueue* queue, const FtSoftcap* g) {
-  CudaCheck check(queue, "softcap");
-  check.Float("dtype", g->dtype).Size("elements", g->elements).Tensor("x", g->x, g->elements);
-  if (!(g->cap > 0.0F)) {
-    check.Refuse(FT_FAILED, "cap %g: must be above 0", static_cast<double>(g->cap));
-  }
+  CudaCheck check(queue, FT_KERNEL_SOFTCAP, *g);
   if (!check.ok() || g->elements == 0) return check.status();
   FT_LAUNCH(SoftcapKernel, dim3(OctetBlocks(1, g->elements)), dim3(kBlock), 0, StreamOf(queue), *g);
   return check.Launched();
@@ -222,10 +202,7 @@ void CopyWordsOf(FtQueue* queue, const FtCopyRows& g, std::int64_t size) {
 
 // Picks the widest word that divides addresses, row length and both strides.
 FtStatus CopyRows(FtQueue* queue, const FtCopyRows* g) {
-  CudaCheck check(queue, "copy_rows");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.AtLeast("from_stride", g->from_stride, g->cols).AtLeast("to_stride", g->to_stride, g->cols);
-  check.Tensor("from", g->from, g->rows, g->cols).Tensor("to", g->to, g->rows, g->cols);
+  CudaCheck check(queue, FT_KERNEL_COPY_ROWS, *g);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   const std::int64_t size = g->dtype == FT_F32 ? 4 : 2;
   const auto bytes = static_cast<std::uintptr_t>(g->cols | g->from_stride | g->to_stride) *

@@ -29,13 +29,7 @@ __global__ void EmbeddingForwardKernel(FtEmbeddingForward g, Runs runs) {
 }
 
 FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
-  CudaCheck check(queue, "embedding_forward");
-  check.Float("dtype", g->dtype).Float("table_dtype", g->table_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
-  check.AtLeast("sequence", g->sequence, g->positions == nullptr ? 0 : 1);
-  check.Size("first_row", g->first_row).Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("table", g->table, g->vocab, g->cols).Tensor("out", g->out, g->rows, g->cols);
-  check.Tensor("ids", g->ids, g->rows);
+  CudaCheck check(queue, FT_KERNEL_EMBEDDING_FORWARD, *g);
   const Runs runs = RunsOf(check, g->runs, g->run_count);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   FtEmbeddingForward scaled = *g;
@@ -188,14 +182,8 @@ void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b)
 }
 
 FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
-  CudaCheck check(queue, "embedding_backward");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
-  check.AtLeast("sequence", g->sequence, g->positions_grad == nullptr ? 0 : 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  CudaCheck check(queue, FT_KERNEL_EMBEDDING_BACKWARD, *g);
   check.AtMost("rows", g->rows, 0x7fffffff).AtMost("vocab", g->vocab, 0x7fffffff);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("ids", g->ids, g->rows);
-  check.Tensor("table_grad", g->table_grad, g->vocab, g->cols);
   const Runs runs = RunsOf(check, g->runs, g->run_count);
   if (!check.ok() || g->cols == 0 || g->vocab == 0) return check.status();
   const Buckets buckets = BucketsOf(check, *g);

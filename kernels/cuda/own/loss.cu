@@ -125,10 +125,7 @@ void SumLoss(FtQueue* queue, CudaCheck& check, const Pick& pick, std::int64_t ro
 }
 
 FtStatus CrossEntropyForward(FtQueue* queue, const FtCrossEntropyForward* g) {
-  CudaCheck check(queue, "cross_entropy_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  CudaCheck check(queue, FT_KERNEL_CROSS_ENTROPY_FORWARD, *g);
   if (!check.ok()) return check.status();
   if (g->rows > 0) {
     WithType(g->dtype, [&](auto type) {
@@ -174,11 +171,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
-  CudaCheck check(queue, "cross_entropy_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows);
+  CudaCheck check(queue, FT_KERNEL_CROSS_ENTROPY_BACKWARD, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(CrossEntropyBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
@@ -230,18 +223,9 @@ __global__ void __launch_bounds__(1024) VocabSumsKernel(FtVocabSums g, std::int6
   g.picked[row] = column >= 0 && column < used ? Widen(logits[column]) : 0.0F;
 }
 
-// Checks that the kernels on one rank's columns share.
-template <class Arguments>
-bool CheckShare(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
-  check.AtLeast("all_ids", g.all_ids, 1).Size("first_id", g.first_id);
-  check.Tensor("logits", g.logits, g.rows, g.vocab).Tensor("max", g.max, g.rows);
-  return check.ok() && g.rows > 0;
-}
-
 FtStatus VocabMax(FtQueue* queue, const FtVocabMax* g) {
-  CudaCheck check(queue, "vocab_max");
-  if (!CheckShare(check, *g)) return check.status();
+  CudaCheck check(queue, FT_KERNEL_VOCAB_MAX, *g);
+  if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(VocabMaxKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
               0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
@@ -250,11 +234,8 @@ FtStatus VocabMax(FtQueue* queue, const FtVocabMax* g) {
 }
 
 FtStatus VocabSums(FtQueue* queue, const FtVocabSums* g) {
-  CudaCheck check(queue, "vocab_sums");
-  const bool works = CheckShare(check, *g);
-  check.Tensor("targets", g->targets, g->rows).Tensor("sum", g->sum, g->rows);
-  check.Tensor("picked", g->picked, g->rows);
-  if (!check.ok() || !works) return check.status();
+  CudaCheck check(queue, FT_KERNEL_VOCAB_SUMS, *g);
+  if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(VocabSumsKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
               0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
@@ -263,11 +244,7 @@ FtStatus VocabSums(FtQueue* queue, const FtVocabSums* g) {
 }
 
 FtStatus VocabLoss(FtQueue* queue, const FtVocabLoss* g) {
-  CudaCheck check(queue, "vocab_loss");
-  check.Size("rows", g->rows).AtLeast("all_ids", g->all_ids, 1);
-  check.Tensor("targets", g->targets, g->rows).Tensor("max", g->max, g->rows);
-  check.Tensor("sum", g->sum, g->rows).Tensor("picked", g->picked, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  CudaCheck check(queue, FT_KERNEL_VOCAB_LOSS, *g);
   if (!check.ok()) return check.status();
   SumLoss(queue, check, PickOfRanks{*g}, g->rows, g->scale, g->accumulate, g->loss);
   return check.Launched();
@@ -282,9 +259,7 @@ struct SquareOfLse {
 };
 
 FtStatus ZLoss(FtQueue* queue, const FtZLoss* g) {
-  CudaCheck check(queue, "z_loss");
-  check.Size("rows", g->rows).Size("ids", g->ids).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
+  CudaCheck check(queue, FT_KERNEL_Z_LOSS, *g);
   if (!check.ok()) return check.status();
   SumLoss(queue, check, SquareOfLse{*g}, g->rows, g->scale * g->weight, /*accumulate=*/1, g->loss);
   return check.Launched();
@@ -309,11 +284,7 @@ __global__ void __launch_bounds__(1024) ZLossBackwardKernel(FtZLossBackward g, s
 }
 
 FtStatus ZLossBackward(FtQueue* queue, const FtZLossBackward* g) {
-  CudaCheck check(queue, "z_loss_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("d_logits", g->d_logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows);
+  CudaCheck check(queue, FT_KERNEL_Z_LOSS_BACKWARD, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(ZLossBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
@@ -331,9 +302,7 @@ __global__ void ShiftTargetsKernel(FtShiftTargets g) {
 }
 
 FtStatus ShiftTargets(FtQueue* queue, const FtShiftTargets* g) {
-  CudaCheck check(queue, "shift_targets");
-  check.Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
-  check.Tensor("targets", g->targets, g->rows).Tensor("out", g->out, g->rows);
+  CudaCheck check(queue, FT_KERNEL_SHIFT_TARGETS, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g->rows, kBlock)), dim3(kBlock), 0, StreamOf(queue),
             *g);

@@ -102,12 +102,7 @@ void LaunchForward(FtQueue* queue, const ForwardTensors<T>& tensors, std::int64_
 }
 
 FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
-  CudaCheck check(queue, "norm_forward");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("y", g->y, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight", g->weight, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
+  CudaCheck check(queue, FT_KERNEL_NORM_FORWARD, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -131,13 +126,7 @@ FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
 
 // One kernel instead of an addition and a norm: the sum is written once and not read again.
 FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
-  CudaCheck check(queue, "add_norm_forward");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("a", g->a, g->rows, g->cols).Tensor("b", g->b, g->rows, g->cols);
-  check.Tensor("sum", g->sum, g->rows, g->cols).Tensor("y", g->y, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight", g->weight, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
+  CudaCheck check(queue, FT_KERNEL_ADD_NORM_FORWARD, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -211,13 +200,7 @@ __global__ void __launch_bounds__(1024) NormBackwardInputKernel(FtNormBackwardIn
 }
 
 FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
-  CudaCheck check(queue, "norm_backward_input");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("dx", g->dx, g->rows, g->cols).Tensor("weight", g->weight, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
+  CudaCheck check(queue, FT_KERNEL_NORM_BACKWARD_INPUT, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(NormBackwardInputKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
@@ -250,12 +233,7 @@ struct NormWeightTerm {
 };
 
 FtStatus NormBackwardWeight(FtQueue* queue, const FtNormBackwardWeight* g) {
-  CudaCheck check(queue, "norm_backward_weight");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight_grad", g->weight_grad, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
+  CudaCheck check(queue, FT_KERNEL_NORM_BACKWARD_WEIGHT, *g);
   if (!check.ok()) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -286,10 +264,7 @@ struct BiasTerm {
 
 // Also called by GEMM entries whose epilogue the library lacks.
 FtStatus CudaBiasGrad(FtQueue* queue, const FtBiasGrad* g) {
-  CudaCheck check(queue, "bias_grad");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("grad", g->grad, g->cols);
+  CudaCheck check(queue, FT_KERNEL_BIAS_GRAD, *g);
   if (!check.ok()) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);

@@ -17,8 +17,7 @@ __global__ void CountSkippedKernel(FtCountSkipped g) {
 }
 
 FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
-  CudaCheck check(queue, "count_skipped");
-  check.Tensor("not_finite", g->not_finite, 1).Tensor("skipped", g->skipped, 1);
+  CudaCheck check(queue, FT_KERNEL_COUNT_SKIPPED, *g);
   if (!check.ok()) return check.status();
   FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
   return check.Launched();
@@ -39,9 +38,7 @@ __global__ void ScaleLossKernel(FtScaleLoss g) {
 }
 
 FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
-  CudaCheck check(queue, "scale_loss");
-  check.Tensor("not_finite", g->not_finite, 1).Tensor("doublings", g->doublings, 1);
-  check.Tensor("since", g->since, 1).AtLeast("window", g->window, 1);
+  CudaCheck check(queue, FT_KERNEL_SCALE_LOSS, *g);
   if (!check.ok()) return check.status();
   FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
   return check.Launched();
@@ -308,41 +305,8 @@ __global__ void SgdAmendKernel(FtSgdAmend g) {
 
 // ---- entries
 
-template <class Update>
-void CheckUpdate(CudaCheck& check, const Update& g) {
-  check.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
-  check.Size("elements", g.elements).Size("decayed", g.decayed);
-  check.Tensor("param", g.param, g.elements).Tensor("grad", g.grad, g.elements);
-  const bool is_short = g.weights_dtype == FT_BF16 || g.weights_dtype == FT_F16;
-  if (g.weights != nullptr && (g.dtype != FT_F32 || !is_short)) {
-    check.Refuse(FT_UNSUPPORTED,
-                 "weights of dtype %d beside parameters of dtype %d: only 16 bits beside fp32",
-                 static_cast<int>(g.weights_dtype), static_cast<int>(g.dtype));
-  }
-}
-void CheckAdamW(CudaCheck& check, const FtAdamW& g) {
-  CheckUpdate(check, g);
-  check.AtLeast("step", g.step, 1);
-  check.Tensor("moment1", g.moment1, g.elements).Tensor("moment2", g.moment2, g.elements);
-}
-
-// Amendments require fp32 throughout, so that the correction is exact up to rounding.
-template <class Update>
-void CheckAmended(CudaCheck& check, const Update& g) {
-  if (g.dtype == FT_F32 && g.grad_dtype == FT_F32) return;
-  check.Refuse(FT_UNSUPPORTED, "dtype %d, grad_dtype %d: only f32", static_cast<int>(g.dtype),
-               static_cast<int>(g.grad_dtype));
-}
-
 FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
-  CudaCheck check(queue, "adamw");
-  CheckAdamW(check, *g);
-  if (g->moments == FT_I8) {
-    check.Tensor("absmax1", g->absmax1, g->elements).Tensor("absmax2", g->absmax2, g->elements);
-  } else if (g->moments != FT_F32 && g->moments != FT_BF16) {
-    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32, bf16 and i8",
-                 static_cast<int>(g->moments));
-  }
+  CudaCheck check(queue, FT_KERNEL_ADAMW, *g);
   if (!check.ok() || g->elements == 0) return check.status();
   const unsigned blocks = Blocks(g->elements, kBlock * kOctet);
   if (g->moments == FT_I8) {
@@ -356,8 +320,7 @@ FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
 }
 
 FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
-  CudaCheck check(queue, "sgd");
-  CheckUpdate(check, *g);
+  CudaCheck check(queue, FT_KERNEL_SGD, *g);
   if (!check.ok() || g->elements == 0) return check.status();
   FT_LAUNCH(SgdKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0, StreamOf(queue),
             *g);
@@ -365,13 +328,7 @@ FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
 }
 
 FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
-  CudaCheck check(queue, "adamw_amend");
-  CheckAdamW(check, g->update);
-  CheckAmended(check, g->update);
-  if (g->update.moments != FT_F32) {
-    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32",
-                 static_cast<int>(g->update.moments));
-  }
+  CudaCheck check(queue, FT_KERNEL_ADAMW_AMEND, *g);
   if (!check.ok() || g->update.elements == 0) return check.status();
   FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
             StreamOf(queue), *g);
@@ -379,9 +336,7 @@ FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
 }
 
 FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
-  CudaCheck check(queue, "sgd_amend");
-  CheckUpdate(check, g->update);
-  CheckAmended(check, g->update);
+  CudaCheck check(queue, FT_KERNEL_SGD_AMEND, *g);
   if (!check.ok() || g->update.elements == 0) return check.status();
   FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
             StreamOf(queue), *g);

@@ -69,19 +69,8 @@ __global__ void DotsKernel(FtExpertDots g) {
   if (lane == 0) g.out[pair] = static_cast<float>(sum);
 }
 
-// Checks that all entries share. Index values are not checked here: they are on the device.
-template <class Arguments>
-bool CheckSizes(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Size("tokens", g.tokens).Size("expert_rows", g.expert_rows);
-  check.Size("cols", g.cols).AtLeast("per_token", g.per_token, 1);
-  return check.ok();
-}
-
 FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
-  CudaCheck check(queue, "expert_gather");
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->tokens, g->cols).Tensor("sources", g->sources, g->expert_rows);
-  check.Tensor("out", g->out, g->expert_rows, g->cols);
+  CudaCheck check(queue, FT_KERNEL_EXPERT_GATHER, *g);
   if (!check.ok() || g->expert_rows * g->cols == 0) return check.status();
   const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
   WithType(g->dtype, [&](auto type) {
@@ -92,10 +81,7 @@ FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
 }
 
 FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
-  CudaCheck check(queue, "expert_combine");
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->expert_rows, g->cols).Tensor("out", g->out, g->tokens, g->cols);
-  check.Tensor("places", g->places, g->tokens, g->per_token);
+  CudaCheck check(queue, FT_KERNEL_EXPERT_COMBINE, *g);
   if (!check.ok() || g->tokens * g->cols == 0) return check.status();
   const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
   WithType(g->dtype, [&](auto type) {
@@ -106,11 +92,7 @@ FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
 }
 
 FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
-  CudaCheck check(queue, "expert_dots");
-  CheckSizes(check, *g);
-  check.Tensor("dy", g->dy, g->tokens, g->cols).Tensor("x", g->x, g->expert_rows, g->cols);
-  check.Tensor("places", g->places, g->tokens, g->per_token);
-  check.Tensor("out", g->out, g->tokens, g->per_token);
+  CudaCheck check(queue, FT_KERNEL_EXPERT_DOTS, *g);
   if (!check.ok() || g->tokens == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(DotsKernel<decltype(type)>, dim3(Blocks(g->tokens * g->per_token * kWarp, kBlock)),

@@ -49,10 +49,7 @@ __global__ void __launch_bounds__(1024) GateBackwardKernel(FtGateBackward g) {
 
 // Rows and octets of columns are independent, so the grid covers both.
 FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
-  CudaCheck check(queue, "gate_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("scores", g->scores, g->rows);
-  check.Tensor("y", g->y, g->rows, g->cols);
+  CudaCheck check(queue, FT_KERNEL_GATE_FORWARD, *g);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
   WithType(g->dtype, [&](auto type) {
@@ -63,11 +60,7 @@ FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
 }
 
 FtStatus GateBackward(FtQueue* queue, const FtGateBackward* g) {
-  CudaCheck check(queue, "gate_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("scores", g->scores, g->rows).Tensor("dx", g->dx, g->rows, g->cols);
-  check.Tensor("d_scores", g->d_scores, g->rows);
+  CudaCheck check(queue, FT_KERNEL_GATE_BACKWARD, *g);
   if (!check.ok() || g->rows == 0) return check.status();
   WithType(g->dtype, [&](auto type) {
     FT_LAUNCH(GateBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
@@ -88,9 +81,7 @@ __global__ void CountChoicesKernel(FtCountChoices g) {
 }
 
 FtStatus CountChoices(FtQueue* queue, const FtCountChoices* g) {
-  CudaCheck check(queue, "count_choices");
-  check.Size("rows", g->rows).Size("per_token", g->per_token).AtLeast("experts", g->experts, 1);
-  check.Tensor("chosen", g->chosen, g->rows, g->per_token).Tensor("loads", g->loads, g->experts);
+  CudaCheck check(queue, FT_KERNEL_COUNT_CHOICES, *g);
   if (!check.ok()) return check.status();
   FT_LAUNCH(CountChoicesKernel, dim3(Blocks(g->experts, 1)), dim3(kBlock), 0, StreamOf(queue), *g);
   return check.Launched();
@@ -112,9 +103,7 @@ __global__ void BalanceBiasKernel(FtBalanceBias g) {
 }
 
 FtStatus BalanceBias(FtQueue* queue, const FtBalanceBias* g) {
-  CudaCheck check(queue, "balance_bias");
-  check.AtLeast("experts", g->experts, 1);
-  check.Tensor("loads", g->loads, g->experts).Tensor("bias", g->bias, g->experts);
+  CudaCheck check(queue, FT_KERNEL_BALANCE_BIAS, *g);
   if (!check.ok()) return check.status();
   FT_LAUNCH(BalanceBiasKernel, dim3(1), dim3(kBlock), 0, StreamOf(queue), *g);
   return check.Launched();
