@@ -14,4 +14,16 @@ namespace foretrain {
 FT_KERNEL_ENTRIES(FT_DESCRIBE)
 #undef FT_DESCRIBE
 
+// Struct and number of the entry behind a member of FtDeviceApi.
+template <auto entry>
+struct EntryOf;
+#define FT_ENTRY_OF(NAME, entry, Struct)                  \
+  template <>                                             \
+  struct EntryOf<&FtDeviceApi::entry> {                   \
+    using Arguments = Struct;                             \
+    static constexpr FtKernel kKernel = FT_KERNEL_##NAME; \
+  };
+FT_KERNEL_ENTRIES(FT_ENTRY_OF)
+#undef FT_ENTRY_OF
+
 }  // namespace foretrain

@@ -1,25 +1,44 @@
 // Makes an entry of the device table from a kernel that computes in fp32 on valid arguments.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "base/device_api.h"
 #include "kernels/arguments/describe.h"
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/cpu_queue.h"
 #include "kernels/cpu/wide_copies.h"
 
 namespace foretrain {
 
-template <auto entry>
-struct EntryOf;
-#define FT_ENTRY_OF(NAME, entry, Struct)                  \
-  template <>                                             \
-  struct EntryOf<&FtDeviceApi::entry> {                   \
-    using Arguments = Struct;                             \
-    static constexpr FtKernel kKernel = FT_KERNEL_##NAME; \
-  };
-FT_KERNEL_ENTRIES(FT_ENTRY_OF)
-#undef FT_ENTRY_OF
+// Adds data that lie in host memory on this device to the checks of every device.
+class Check final : public ArgumentReader {
+ public:
+  Check(FtQueue* queue, FtKernel kernel)
+      : ArgumentReader({"cpu", "this device computes in fp32 (dtype 0)", queue->error,
+                        sizeof queue->error, TakesShortTensors(kernel)},
+                       kernel),
+        queue_(queue) {}
+
+  FtQueue* queue() const { return queue_; }
+
+  // Refuses ids outside [least, vocab), the rows of a table. One pass over the ids for each call is
+  // far cheaper than the rows that they select.
+  void Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least = 0) {
+    for (std::int64_t row = 0; ok() && row < rows; ++row) {
+      if (ids[row] >= least && ids[row] < vocab) continue;
+      Refuse(FT_FAILED, "row %lld has id %d, outside the vocabulary of %lld",
+             static_cast<long long>(row), ids[row], static_cast<long long>(vocab));
+    }
+  }
+
+  // Takes over the status of another entry, which has worded its refusal.
+  void Adopt(FtStatus status) { status_ = status; }
+
+ private:
+  FtQueue* queue_;
+};
 
 // Calls a kernel of one of three forms: a member of VectorKernels, with or without scratch memory;
 // a function of the arguments; or one that may also refuse them and use the queue.

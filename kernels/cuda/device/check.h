@@ -28,6 +28,9 @@ class CudaCheck final : public ArgumentReader {
     Describe(*this, copy);
   }
 
+  FtQueue* queue() const { return queue_; }
+  void* stream() const { return StreamOf(queue_); }
+
   // The queue's workspace; refuses and returns null if it has fewer than `bytes`.
   std::byte* Workspace(std::int64_t bytes);
 
@@ -37,5 +40,19 @@ class CudaCheck final : public ArgumentReader {
  private:
   FtQueue* queue_;
 };
+
+// Entry that checks its arguments, then launches its kernels.
+template <auto entry, auto launch>
+FtStatus CheckAndLaunch(FtQueue* queue, const typename EntryOf<entry>::Arguments* g) {
+  CudaCheck check(queue, EntryOf<entry>::kKernel, *g);
+  if (check.ok()) launch(check, *g);
+  return check.Launched();
+}
+
+// Sets the entry that launches by `launch(check, arguments)`.
+template <auto entry, auto launch>
+void SetCuda(FtDeviceApi& api) {
+  api.*entry = &CheckAndLaunch<entry, launch>;
+}
 
 }  // namespace foretrain

@@ -41,14 +41,12 @@ __global__ void DropoutKernel(FtDropout g, KeepRule rule, Runs runs) {
 }
 
 // Without x only the mask is written, which other kernels then read.
-FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
-  CudaCheck check(queue, FT_KERNEL_DROPOUT, *g);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  FT_LAUNCH(DropoutKernel, dim3(Blocks(g->rows * octets, kBlock)), dim3(kBlock), 0, StreamOf(queue),
-            *g, KeepRuleOf(g->random), runs);
-  return check.Launched();
+void Dropout(CudaCheck& check, const FtDropout& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  FT_LAUNCH(DropoutKernel, dim3(Blocks(g.rows * octets, kBlock)), dim3(kBlock), 0, check.stream(),
+            g, KeepRuleOf(g.random), runs);
 }
 
 // Reads the stored mask instead of drawing again: one byte per element is cheaper than Philox.
@@ -63,19 +61,17 @@ __global__ void DropoutBackwardKernel(FtDropoutBackward g, float kept) {
   StoreAnyOctet(g.dx, g.dtype, at, left, d);
 }
 
-FtStatus DropoutBackward(FtQueue* queue, const FtDropoutBackward* g) {
-  CudaCheck check(queue, FT_KERNEL_DROPOUT_BACKWARD, *g);
-  if (!check.ok() || g->elements == 0) return check.status();
-  FT_LAUNCH(DropoutBackwardKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g, 1.0F / (1.0F - g->probability));
-  return check.Launched();
+void DropoutBackward(CudaCheck& check, const FtDropoutBackward& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(DropoutBackwardKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g, 1.0F / (1.0F - g.probability));
 }
 
 }  // namespace
 
 void SetCudaDropoutEntries(FtDeviceApi& api) {
-  api.dropout = &Dropout;
-  api.dropout_backward = &DropoutBackward;
+  SetCuda<&FtDeviceApi::dropout, &Dropout>(api);
+  SetCuda<&FtDeviceApi::dropout_backward, &DropoutBackward>(api);
 }
 
 }  // namespace foretrain

@@ -28,18 +28,16 @@ __global__ void EmbeddingForwardKernel(FtEmbeddingForward g, Runs runs) {
   StoreOctet(static_cast<T*>(g.out) + row * g.cols + col, left, x);
 }
 
-FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
-  CudaCheck check(queue, FT_KERNEL_EMBEDDING_FORWARD, *g);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  FtEmbeddingForward scaled = *g;
-  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(EmbeddingForwardKernel<decltype(type)>, dim3(Blocks(g->rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+void EmbeddingForward(CudaCheck& check, const FtEmbeddingForward& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  FtEmbeddingForward scaled = g;
+  scaled.scale = g.scale == 0.0F ? 1.0F : g.scale;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(EmbeddingForwardKernel<decltype(type)>, dim3(Blocks(g.rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), scaled, runs);
   });
-  return check.Launched();
 }
 
 // ---- backward: a counting sort of the rows by id
@@ -181,31 +179,29 @@ void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b)
   });
 }
 
-FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
-  CudaCheck check(queue, FT_KERNEL_EMBEDDING_BACKWARD, *g);
-  check.AtMost("rows", g->rows, 0x7fffffff).AtMost("vocab", g->vocab, 0x7fffffff);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->cols == 0 || g->vocab == 0) return check.status();
-  const Buckets buckets = BucketsOf(check, *g);
-  if (!check.ok()) return check.status();
-  FtEmbeddingBackward scaled = *g;
-  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
-  LaunchTable(queue, scaled, buckets);
-  if (g->positions_grad != nullptr) {
-    const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-    WithType(g->dtype, [&](auto type) {
-      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g->sequence * octets, kBlock)),
-                dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+void EmbeddingBackward(CudaCheck& check, const FtEmbeddingBackward& g) {
+  check.AtMost("rows", g.rows, 0x7fffffff).AtMost("vocab", g.vocab, 0x7fffffff);
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.cols == 0 || g.vocab == 0) return;
+  const Buckets buckets = BucketsOf(check, g);
+  if (!check.ok()) return;
+  FtEmbeddingBackward scaled = g;
+  scaled.scale = g.scale == 0.0F ? 1.0F : g.scale;
+  LaunchTable(check.queue(), scaled, buckets);
+  if (g.positions_grad != nullptr) {
+    const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+    WithType(g.dtype, [&](auto type) {
+      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g.sequence * octets, kBlock)),
+                dim3(kBlock), 0, check.stream(), scaled, runs);
     });
   }
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaEmbeddingEntries(FtDeviceApi& api) {
-  api.embedding_forward = &EmbeddingForward;
-  api.embedding_backward = &EmbeddingBackward;
+  SetCuda<&FtDeviceApi::embedding_forward, &EmbeddingForward>(api);
+  SetCuda<&FtDeviceApi::embedding_backward, &EmbeddingBackward>(api);
 }
 
 }  // namespace foretrain

@@ -279,14 +279,12 @@ __global__ void ExpertBiasKernel(FtExpertBias g) {
   }
 }
 
-FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
-  CudaCheck check(queue, FT_KERNEL_EXPERT_BIAS, *g);
-  check.AtMost("groups", g->groups, kMaxGroups);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const unsigned blocks = Blocks(g->rows * g->cols, kBlock * std::int64_t{8} * g->groups);
-  FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g->groups)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void ExpertBias(CudaCheck& check, const FtExpertBias& g) {
+  check.AtMost("groups", g.groups, kMaxGroups);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  const unsigned blocks = Blocks(g.rows * g.cols, kBlock * std::int64_t{8} * g.groups);
+  FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g.groups)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 // One expert per blockIdx.y, 32 columns per block, rows spread over eight warps. The warps' sums
@@ -311,13 +309,11 @@ __global__ void ExpertBiasGradKernel(FtExpertBiasGrad g) {
   StoreAny(g.bias_grad, g.grad_dtype, at, total);
 }
 
-FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
-  CudaCheck check(queue, FT_KERNEL_EXPERT_BIAS_GRAD, *g);
-  check.AtMost("groups", g->groups, kMaxGroups);
-  if (!check.ok() || g->cols == 0) return check.status();
-  FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g->cols, kWarp), static_cast<unsigned>(g->experts)),
-            dim3(kWarp, kOctet), 0, StreamOf(queue), *g);
-  return check.Launched();
+void ExpertBiasGrad(CudaCheck& check, const FtExpertBiasGrad& g) {
+  check.AtMost("groups", g.groups, kMaxGroups);
+  if (!check.ok() || g.cols == 0) return;
+  FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g.cols, kWarp), static_cast<unsigned>(g.experts)),
+            dim3(kWarp, kOctet), 0, check.stream(), g);
 }
 
 }  // namespace
@@ -325,8 +321,8 @@ FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
 void SetCudaGemmEntries(FtDeviceApi& api) {
   api.gemm = &Gemm;
   api.grouped_gemm = &GroupedGemm;
-  api.expert_bias = &ExpertBias;
-  api.expert_bias_grad = &ExpertBiasGrad;
+  SetCuda<&FtDeviceApi::expert_bias, &ExpertBias>(api);
+  SetCuda<&FtDeviceApi::expert_bias_grad, &ExpertBiasGrad>(api);
 }
 
 }  // namespace foretrain

@@ -16,11 +16,8 @@ __global__ void CountSkippedKernel(FtCountSkipped g) {
   g.skipped[0] += Skips(g.not_finite) ? 1.0F : 0.0F;
 }
 
-FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
-  CudaCheck check(queue, FT_KERNEL_COUNT_SKIPPED, *g);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
-  return check.Launched();
+void CountSkipped(CudaCheck& check, const FtCountSkipped& g) {
+  FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, check.stream(), g);
 }
 
 // One thread: it updates two numbers.
@@ -37,11 +34,8 @@ __global__ void ScaleLossKernel(FtScaleLoss g) {
   g.since[0] = 0.0F;
 }
 
-FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
-  CudaCheck check(queue, FT_KERNEL_SCALE_LOSS, *g);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
-  return check.Launched();
+void ScaleLoss(CudaCheck& check, const FtScaleLoss& g) {
+  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, check.stream(), g);
 }
 
 // ---- updates
@@ -305,53 +299,45 @@ __global__ void SgdAmendKernel(FtSgdAmend g) {
 
 // ---- entries
 
-FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
-  CudaCheck check(queue, FT_KERNEL_ADAMW, *g);
-  if (!check.ok() || g->elements == 0) return check.status();
-  const unsigned blocks = Blocks(g->elements, kBlock * kOctet);
-  if (g->moments == FT_I8) {
-    FT_LAUNCH(AdamWCodesKernel, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), *g);
+void AdamW(CudaCheck& check, const FtAdamW& g) {
+  if (g.elements == 0) return;
+  const unsigned blocks = Blocks(g.elements, kBlock * kOctet);
+  if (g.moments == FT_I8) {
+    FT_LAUNCH(AdamWCodesKernel, dim3(blocks), dim3(kBlock), 0, check.stream(), g);
   } else {
     constexpr unsigned kMost = 4096;  // FactorsOf computes fp64 powers once per block
-    FT_LAUNCH(AdamWKernel, dim3(blocks < kMost ? blocks : kMost), dim3(kBlock), 0, StreamOf(queue),
-              *g);
+    FT_LAUNCH(AdamWKernel, dim3(blocks < kMost ? blocks : kMost), dim3(kBlock), 0, check.stream(),
+              g);
   }
-  return check.Launched();
 }
 
-FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
-  CudaCheck check(queue, FT_KERNEL_SGD, *g);
-  if (!check.ok() || g->elements == 0) return check.status();
-  FT_LAUNCH(SgdKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0, StreamOf(queue),
-            *g);
-  return check.Launched();
+void Sgd(CudaCheck& check, const FtSgd& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(SgdKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0, check.stream(),
+            g);
 }
 
-FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
-  CudaCheck check(queue, FT_KERNEL_ADAMW_AMEND, *g);
-  if (!check.ok() || g->update.elements == 0) return check.status();
-  FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void AdamWAmend(CudaCheck& check, const FtAdamWAmend& g) {
+  if (g.update.elements == 0) return;
+  FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
-FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
-  CudaCheck check(queue, FT_KERNEL_SGD_AMEND, *g);
-  if (!check.ok() || g->update.elements == 0) return check.status();
-  FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void SgdAmend(CudaCheck& check, const FtSgdAmend& g) {
+  if (g.update.elements == 0) return;
+  FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaUpdateEntries(FtDeviceApi& api) {
-  api.count_skipped = &CountSkipped;
-  api.scale_loss = &ScaleLoss;
-  api.adamw = &AdamW;
-  api.sgd = &Sgd;
-  api.adamw_amend = &AdamWAmend;
-  api.sgd_amend = &SgdAmend;
+  SetCuda<&FtDeviceApi::count_skipped, &CountSkipped>(api);
+  SetCuda<&FtDeviceApi::scale_loss, &ScaleLoss>(api);
+  SetCuda<&FtDeviceApi::adamw, &AdamW>(api);
+  SetCuda<&FtDeviceApi::sgd, &Sgd>(api);
+  SetCuda<&FtDeviceApi::adamw_amend, &AdamWAmend>(api);
+  SetCuda<&FtDeviceApi::sgd_amend, &SgdAmend>(api);
 }
 
 }  // namespace foretrain

@@ -63,15 +63,13 @@ __global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
   }
 }
 
-FtStatus Rope(FtQueue* queue, const FtRope* g) {
-  CudaCheck check(queue, FT_KERNEL_ROPE, *g);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows == 0 || g->heads == 0) return check.status();
-  const std::int64_t places = g->sequence < g->rows ? g->sequence : g->rows;
+void Rope(CudaCheck& check, const FtRope& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows == 0 || g.heads == 0) return;
+  const std::int64_t places = g.sequence < g.rows ? g.sequence : g.rows;
   FT_LAUNCH(RopeKernel, dim3(Blocks(places, 1)), dim3(kBlock),
-            static_cast<std::size_t>(g->head_dim) * sizeof(float), StreamOf(queue), *g, runs,
-            g->runs != nullptr ? 1 : 0);
-  return check.Launched();
+            static_cast<std::size_t>(g.head_dim) * sizeof(float), check.stream(), g, runs,
+            g.runs != nullptr ? 1 : 0);
 }
 
 // ---- RMSNorm of each head: one warp per head
@@ -130,22 +128,18 @@ std::int64_t ItemsOf(const Arguments& g) {
   return g.rows * (std::int64_t{g.heads} + g.kv_heads);
 }
 
-FtStatus HeadNormForward(FtQueue* queue, const FtHeadNormForward* g) {
-  CudaCheck check(queue, FT_KERNEL_HEAD_NORM_FORWARD, *g);
-  const std::int64_t items = ItemsOf(*g);
-  if (!check.ok() || items == 0) return check.status();
+void HeadNormForward(CudaCheck& check, const FtHeadNormForward& g) {
+  const std::int64_t items = ItemsOf(g);
+  if (items == 0) return;
   FT_LAUNCH(HeadNormForwardKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+            check.stream(), g);
 }
 
-FtStatus HeadNormBackwardInput(FtQueue* queue, const FtHeadNormBackwardInput* g) {
-  CudaCheck check(queue, FT_KERNEL_HEAD_NORM_BACKWARD_INPUT, *g);
-  const std::int64_t items = ItemsOf(*g);
-  if (!check.ok() || items == 0) return check.status();
+void HeadNormBackwardInput(CudaCheck& check, const FtHeadNormBackwardInput& g) {
+  const std::int64_t items = ItemsOf(g);
+  if (items == 0) return;
   FT_LAUNCH(HeadNormBackwardInputKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+            check.stream(), g);
 }
 
 // Terms of the query or key weight's gradient: "row" counts the heads of one kind over all rows.
@@ -168,19 +162,16 @@ struct HeadTerm {
   }
 };
 
-FtStatus HeadNormBackwardWeight(FtQueue* queue, const FtHeadNormBackwardWeight* g) {
-  CudaCheck check(queue, FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT, *g);
-  if (!check.ok()) return check.status();
+void HeadNormBackwardWeight(CudaCheck& check, const FtHeadNormBackwardWeight& g) {
   // Query and key heads have separate weights, so there are two sums over columns.
-  const std::int64_t all = std::int64_t{g->heads} + g->kv_heads;
-  HeadTerm term{g->dy, g->x, g->rstd, g->dtype, all, 0, g->heads, g->head_dim};
-  SumColumns(queue, check, term, g->rows * g->heads, g->head_dim, g->q_weight_grad, nullptr,
-             g->dtype, g->accumulate);
-  term.first = g->heads;
-  term.count = g->kv_heads;
-  SumColumns(queue, check, term, g->rows * g->kv_heads, g->head_dim, g->k_weight_grad, nullptr,
-             g->dtype, g->accumulate);
-  return check.Launched();
+  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads;
+  HeadTerm term{g.dy, g.x, g.rstd, g.dtype, all, 0, g.heads, g.head_dim};
+  SumColumns(check.queue(), check, term, g.rows * g.heads, g.head_dim, g.q_weight_grad, nullptr,
+             g.dtype, g.accumulate);
+  term.first = g.heads;
+  term.count = g.kv_heads;
+  SumColumns(check.queue(), check, term, g.rows * g.kv_heads, g.head_dim, g.k_weight_grad, nullptr,
+             g.dtype, g.accumulate);
 }
 
 // ---- heads of latent attention: one block per row
@@ -241,16 +232,14 @@ __global__ void LatentSplitKernel(FtLatentHeads g) {
   }
 }
 
-FtStatus LatentHeads(FtQueue* queue, const FtLatentHeads* g) {
-  CudaCheck check(queue, FT_KERNEL_LATENT_HEADS, *g);
-  if (!check.ok() || g->rows == 0) return check.status();
-  const dim3 grid(Blocks(g->rows, 1)), block(kBlock);
-  if (g->inverse != 0) {
-    FT_LAUNCH(LatentSplitKernel, grid, block, 0, StreamOf(queue), *g);
+void LatentHeads(CudaCheck& check, const FtLatentHeads& g) {
+  if (g.rows == 0) return;
+  const dim3 grid(Blocks(g.rows, 1)), block(kBlock);
+  if (g.inverse != 0) {
+    FT_LAUNCH(LatentSplitKernel, grid, block, 0, check.stream(), g);
   } else {
-    FT_LAUNCH(LatentJoinKernel, grid, block, 0, StreamOf(queue), *g);
+    FT_LAUNCH(LatentJoinKernel, grid, block, 0, check.stream(), g);
   }
-  return check.Launched();
 }
 
 // ---- attention sinks
@@ -292,32 +281,27 @@ __global__ void SinkBackwardKernel(FtSinkBackward g) {
   StoreAny(g.sinks_grad, g.grad_dtype, head, static_cast<float>(static_cast<double>(before) + sum));
 }
 
-FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
-  CudaCheck check(queue, FT_KERNEL_SINK_FORWARD, *g);
-  if (!check.ok() || g->rows == 0) return check.status();
-  FT_LAUNCH(SinkForwardKernel, dim3(Blocks(g->rows * g->heads * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void SinkForward(CudaCheck& check, const FtSinkForward& g) {
+  if (g.rows == 0) return;
+  FT_LAUNCH(SinkForwardKernel, dim3(Blocks(g.rows * g.heads * kWarp, kBlock)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
-FtStatus SinkBackward(FtQueue* queue, const FtSinkBackward* g) {
-  CudaCheck check(queue, FT_KERNEL_SINK_BACKWARD, *g);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(SinkBackwardKernel, dim3(static_cast<unsigned>(g->heads)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void SinkBackward(CudaCheck& check, const FtSinkBackward& g) {
+  FT_LAUNCH(SinkBackwardKernel, dim3(static_cast<unsigned>(g.heads)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaHeadEntries(FtDeviceApi& api) {
-  api.rope = &Rope;
-  api.head_norm_forward = &HeadNormForward;
-  api.head_norm_backward_input = &HeadNormBackwardInput;
-  api.head_norm_backward_weight = &HeadNormBackwardWeight;
-  api.latent_heads = &LatentHeads;
-  api.sink_forward = &SinkForward;
-  api.sink_backward = &SinkBackward;
+  SetCuda<&FtDeviceApi::rope, &Rope>(api);
+  SetCuda<&FtDeviceApi::head_norm_forward, &HeadNormForward>(api);
+  SetCuda<&FtDeviceApi::head_norm_backward_input, &HeadNormBackwardInput>(api);
+  SetCuda<&FtDeviceApi::head_norm_backward_weight, &HeadNormBackwardWeight>(api);
+  SetCuda<&FtDeviceApi::latent_heads, &LatentHeads>(api);
+  SetCuda<&FtDeviceApi::sink_forward, &SinkForward>(api);
+  SetCuda<&FtDeviceApi::sink_backward, &SinkBackward>(api);
 }
 
 }  // namespace foretrain

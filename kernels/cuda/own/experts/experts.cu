@@ -69,44 +69,38 @@ __global__ void DotsKernel(FtExpertDots g) {
   if (lane == 0) g.out[pair] = static_cast<float>(sum);
 }
 
-FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
-  CudaCheck check(queue, FT_KERNEL_EXPERT_GATHER, *g);
-  if (!check.ok() || g->expert_rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GatherKernel<decltype(type)>, dim3(Blocks(g->expert_rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
+void ExpertGather(CudaCheck& check, const FtExpertGather& g) {
+  if (g.expert_rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GatherKernel<decltype(type)>, dim3(Blocks(g.expert_rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
   });
-  return check.Launched();
 }
 
-FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
-  CudaCheck check(queue, FT_KERNEL_EXPERT_COMBINE, *g);
-  if (!check.ok() || g->tokens * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(CombineKernel<decltype(type)>, dim3(Blocks(g->tokens * octets, kBlock)), dim3(kBlock),
-              0, StreamOf(queue), *g);
+void ExpertCombine(CudaCheck& check, const FtExpertCombine& g) {
+  if (g.tokens * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(CombineKernel<decltype(type)>, dim3(Blocks(g.tokens * octets, kBlock)), dim3(kBlock),
+              0, check.stream(), g);
   });
-  return check.Launched();
 }
 
-FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
-  CudaCheck check(queue, FT_KERNEL_EXPERT_DOTS, *g);
-  if (!check.ok() || g->tokens == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(DotsKernel<decltype(type)>, dim3(Blocks(g->tokens * g->per_token * kWarp, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
+void ExpertDots(CudaCheck& check, const FtExpertDots& g) {
+  if (g.tokens == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(DotsKernel<decltype(type)>, dim3(Blocks(g.tokens * g.per_token * kWarp, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
   });
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaExpertEntries(FtDeviceApi& api) {
-  api.expert_gather = &ExpertGather;
-  api.expert_combine = &ExpertCombine;
-  api.expert_dots = &ExpertDots;
+  SetCuda<&FtDeviceApi::expert_gather, &ExpertGather>(api);
+  SetCuda<&FtDeviceApi::expert_combine, &ExpertCombine>(api);
+  SetCuda<&FtDeviceApi::expert_dots, &ExpertDots>(api);
 }
 
 }  // namespace foretrain

@@ -48,25 +48,21 @@ __global__ void __launch_bounds__(1024) GateBackwardKernel(FtGateBackward g) {
 }
 
 // Rows and octets of columns are independent, so the grid covers both.
-FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
-  CudaCheck check(queue, FT_KERNEL_GATE_FORWARD, *g);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GateForwardKernel<decltype(type)>, dim3(Blocks(g->rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
+void GateForward(CudaCheck& check, const FtGateForward& g) {
+  if (g.rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GateForwardKernel<decltype(type)>, dim3(Blocks(g.rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
   });
-  return check.Launched();
 }
 
-FtStatus GateBackward(FtQueue* queue, const FtGateBackward* g) {
-  CudaCheck check(queue, FT_KERNEL_GATE_BACKWARD, *g);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GateBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-              dim3(RowThreads(g->cols)), 0, StreamOf(queue), *g);
+void GateBackward(CudaCheck& check, const FtGateBackward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GateBackwardKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.cols)),
+              0, check.stream(), g);
   });
-  return check.Launched();
 }
 
 // One block per expert. Counts are integers below 2^24, exact in any order of addition.
@@ -80,11 +76,8 @@ __global__ void CountChoicesKernel(FtCountChoices g) {
   if (threadIdx.x == 0) g.loads[expert] += static_cast<float>(count);
 }
 
-FtStatus CountChoices(FtQueue* queue, const FtCountChoices* g) {
-  CudaCheck check(queue, FT_KERNEL_COUNT_CHOICES, *g);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(CountChoicesKernel, dim3(Blocks(g->experts, 1)), dim3(kBlock), 0, StreamOf(queue), *g);
-  return check.Launched();
+void CountChoices(CudaCheck& check, const FtCountChoices& g) {
+  FT_LAUNCH(CountChoicesKernel, dim3(Blocks(g.experts, 1)), dim3(kBlock), 0, check.stream(), g);
 }
 
 // A single block: experts are at most a few thousand, and the mean needs all of them.
@@ -102,20 +95,17 @@ __global__ void BalanceBiasKernel(FtBalanceBias g) {
   }
 }
 
-FtStatus BalanceBias(FtQueue* queue, const FtBalanceBias* g) {
-  CudaCheck check(queue, FT_KERNEL_BALANCE_BIAS, *g);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(BalanceBiasKernel, dim3(1), dim3(kBlock), 0, StreamOf(queue), *g);
-  return check.Launched();
+void BalanceBias(CudaCheck& check, const FtBalanceBias& g) {
+  FT_LAUNCH(BalanceBiasKernel, dim3(1), dim3(kBlock), 0, check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaGateEntries(FtDeviceApi& api) {
-  api.gate_forward = &GateForward;
-  api.gate_backward = &GateBackward;
-  api.count_choices = &CountChoices;
-  api.balance_bias = &BalanceBias;
+  SetCuda<&FtDeviceApi::gate_forward, &GateForward>(api);
+  SetCuda<&FtDeviceApi::gate_backward, &GateBackward>(api);
+  SetCuda<&FtDeviceApi::count_choices, &CountChoices>(api);
+  SetCuda<&FtDeviceApi::balance_bias, &BalanceBias>(api);
 }
 
 }  // namespace foretrain

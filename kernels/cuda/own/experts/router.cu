@@ -252,26 +252,24 @@ __global__ void DealRoomKernel(FtRoute g) {
   }
 }
 
-FtStatus Route(FtQueue* queue, const FtRoute* g) {
-  CudaCheck check(queue, FT_KERNEL_ROUTE, *g);
-  check.AtMost("experts", g->experts, kMaxExperts).AtMost("pieces", g->pieces, 65535);
-  if (!check.ok()) return check.status();
-  void* const stream = StreamOf(queue);
-  const auto experts = static_cast<unsigned>(g->experts);
-  if (g->rows > 0) {
-    const std::int64_t counts = g->rows / g->balance_rows * g->experts;
-    const std::size_t shared = (2 * g->experts + kMaxGroups) * sizeof(float) + g->experts;
-    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream, g->balance_counts,
+void Route(CudaCheck& check, const FtRoute& g) {
+  check.AtMost("experts", g.experts, kMaxExperts).AtMost("pieces", g.pieces, 65535);
+  if (!check.ok()) return;
+  void* const stream = check.stream();
+  const auto experts = static_cast<unsigned>(g.experts);
+  if (g.rows > 0) {
+    const std::int64_t counts = g.rows / g.balance_rows * g.experts;
+    const std::size_t shared = (2 * g.experts + kMaxGroups) * sizeof(float) + g.experts;
+    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream, g.balance_counts,
               counts);
-    FT_LAUNCH(ChooseKernel, dim3(Blocks(g->rows, 1)), dim3(kWarp), shared, stream, *g);
+    FT_LAUNCH(ChooseKernel, dim3(Blocks(g.rows, 1)), dim3(kWarp), shared, stream, g);
   }
-  if (g->capacity > 0) {
-    FT_LAUNCH(DealRoomKernel, dim3(experts), dim3(kBlock), 0, stream, *g);
+  if (g.capacity > 0) {
+    FT_LAUNCH(DealRoomKernel, dim3(experts), dim3(kBlock), 0, stream, g);
   } else {
-    FT_LAUNCH(DealPiecesKernel, dim3(experts, static_cast<unsigned>(g->pieces)), dim3(kBlock), 0,
-              stream, *g);
+    FT_LAUNCH(DealPiecesKernel, dim3(experts, static_cast<unsigned>(g.pieces)), dim3(kBlock), 0,
+              stream, g);
   }
-  return check.Launched();
 }
 
 // ---- backward: one warp per row; kernels/cpu/entries/router.cc derives the terms
@@ -363,25 +361,22 @@ __global__ void RouteBackwardKernel(FtRouteBackward g, double balance) {
   }
 }
 
-FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
-  CudaCheck check(queue, FT_KERNEL_ROUTE_BACKWARD, *g);
-  if (!check.ok() || g->rows == 0) return check.status();
+void RouteBackward(CudaCheck& check, const FtRouteBackward& g) {
+  if (g.rows == 0) return;
   // The loss is a mean over rows / balance_rows groups, and each group's probs are a mean over its
   // rows.
-  const double balance =
-      static_cast<double>(g->balance) * static_cast<double>(g->experts) /
-      (static_cast<double>(g->balance_rows) * static_cast<double>(g->per_token)) /
-      static_cast<double>(g->rows);
-  FT_LAUNCH(RouteBackwardKernel, dim3(Blocks(g->rows, 1)), dim3(kWarp), 0, StreamOf(queue), *g,
+  const double balance = static_cast<double>(g.balance) * static_cast<double>(g.experts) /
+                         (static_cast<double>(g.balance_rows) * static_cast<double>(g.per_token)) /
+                         static_cast<double>(g.rows);
+  FT_LAUNCH(RouteBackwardKernel, dim3(Blocks(g.rows, 1)), dim3(kWarp), 0, check.stream(), g,
             balance);
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaRouterEntries(FtDeviceApi& api) {
-  api.route = &Route;
-  api.route_backward = &RouteBackward;
+  SetCuda<&FtDeviceApi::route, &Route>(api);
+  SetCuda<&FtDeviceApi::route_backward, &RouteBackward>(api);
 }
 
 }  // namespace foretrain
