@@ -1,6 +1,6 @@
 # The plugin libforetrain_cuda.so: the only code that includes CUDA headers. Built if nvcc is found and sources exist.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc
+  ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc ${CMAKE_SOURCE_DIR}/kernels/arguments/*.cc
   ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cu ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cc)
 # kernels/cuda/shim executes kernels on the host, for tests.

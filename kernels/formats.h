@@ -1,5 +1,4 @@
-// Formats that kernels of all devices accept, and the position of the scales of codes. Leaves out
-// the 16-bit formats, in which devices differ.
+// Formats of tensors and codes, which kernels accept them, and the position of the scales of codes.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +6,10 @@
 #include "base/device_api.h"
 
 namespace foretrain {
+
+constexpr bool IsShort(FtDtype dtype) { return dtype == FT_BF16 || dtype == FT_F16; }
+// True for 8-bit codes, which have scales.
+constexpr bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
 constexpr std::int64_t ScaleBlocks(std::int64_t numbers) {
   return (numbers + FT_SCALE_SIDE - 1) / FT_SCALE_SIDE;

@@ -2,14 +2,13 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 #include "kernels/formats.h"
 
 namespace foretrain {
-namespace {
 
-// True if the kernel accepts bf16 and fp16 tensors. The losses and the amendments of updates are
-// fp32 only, whatever the rest of the model uses.
+// The losses and the amendments of updates are fp32 only, whatever the rest of the model uses.
 bool TakesShortTensors(FtKernel kernel) {
   switch (kernel) {
     case FT_KERNEL_CROSS_ENTROPY_FORWARD:
@@ -34,6 +33,8 @@ bool TakesShortTensors(FtKernel kernel) {
   }
 }
 
+namespace {
+
 // An unknown kernel is unsupported, so that callers may probe with any number.
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
@@ -41,21 +42,28 @@ std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   return (is_short ? TakesShortTensors(kernel) : TakesFormat(kernel, dtype)) ? 1 : 0;
 }
 
+// Sets each entry that has a kernel of its name in VectorKernels.
+template <class Kernels>
+void SetVectorEntries(FtDeviceApi& api) {
+#define FT_SET(NAME, entry, Arguments)              \
+  if constexpr (requires { &Kernels::entry; }) {    \
+    Set<&FtDeviceApi::entry, &Kernels::entry>(api); \
+  }
+  FT_KERNEL_ENTRIES(FT_SET)
+#undef FT_SET
+}
+
 }  // namespace
 
-// One call for each group of entries, so that a group can be built and tested by itself.
+// Families replace entries whose arguments need more than the vector kernel.
 void SetCpuKernels(FtDeviceApi& api) {
   api.supports = &Supports;
+  SetVectorEntries<VectorKernels>(api);
   SetLinearEntries(api);
   SetEmbeddingEntries(api);
-  SetNormEntries(api);
-  SetHeadNormEntries(api);
   SetLatentEntries(api);
-  SetAttentionEntries(api);
-  SetAttentionPartEntries(api);
   SetStandardAttentionEntries(api);
   SetDropoutEntries(api);
-  SetActivationEntries(api);
   SetCrossEntropyEntries(api);
   SetRouterEntries(api);
   SetMoeEntries(api);

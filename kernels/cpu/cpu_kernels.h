@@ -6,6 +6,9 @@
 
 namespace foretrain {
 
+// True if the kernel accepts bf16 and fp16 tensors.
+bool TakesShortTensors(FtKernel kernel);
+
 // Sets the kernel entries and `supports` of `api`. An entry refuses bad arguments without touching
 // a tensor and leaves a sentence in the queue's text. FT_UNSUPPORTED: a dtype that `supports` does
 // not accept, or a head_dim over kMaxHeadDim. FT_FAILED: a negative size, a row stride below the

@@ -1,5 +1,6 @@
 #include "kernels/cpu/wide_copies.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -9,10 +10,24 @@
 namespace foretrain {
 namespace {
 
-// True for sizes with nothing to copy. Wrong sizes also count as empty: the entry itself refuses
-// them.
-bool IsEmpty(const Extent& extent) {
-  return extent.rows <= 0 || extent.cols <= 0 || extent.stride < extent.cols;
+bool IsEmpty(const Extent& extent) { return extent.rows <= 0 || extent.cols <= 0; }
+
+// Smallest slice of the same rows that covers both.
+Tensor Join(const Tensor& a, const Tensor& b) {
+  const auto *const at_a = static_cast<const std::uint16_t*>(a.at),
+                    *const at_b = static_cast<const std::uint16_t*>(b.at);
+  Tensor joined = a;
+  const auto* const first = std::min(at_a, at_b);
+  joined.at = first;
+  joined.extent.cols = std::max(at_a + a.extent.cols, at_b + b.extent.cols) - first;
+  return joined;
+}
+
+// True if the slices are parts of the same rows: q, k and v (or their gradients) in one packed
+// tensor.
+bool ShareRows(const Tensor& a, const Tensor& b) {
+  return a.extent.rows == b.extent.rows && a.extent.stride == b.extent.stride &&
+         Join(a, b).extent.cols <= a.extent.stride;
 }
 
 }  // namespace
@@ -35,6 +50,13 @@ void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements) {
   } else {
     for (std::int64_t i = 0; i < elements; ++i) codes[i] = Fp16OfFloat(from[i]);
   }
+}
+
+WideCopies::WideCopies(FtQueue* queue, FtKernel kernel)
+    : ArgumentReader({"cpu", "", queue->error, sizeof queue->error}, kernel), queue_(queue) {}
+
+void WideCopies::UseFp32() {
+  for (std::size_t i = 0; i < dtype_count_; ++i) *dtypes_[i] = FT_F32;
 }
 
 // Hands out the queue's buffers in call order, so that a repeated call reuses the same memory. A
@@ -62,52 +84,73 @@ float* WideCopies::Room(std::int64_t floats) {
 
 // Keeps the tensor's stride, so that the entry's arguments stay valid. A product over the limit
 // asks for kMost floats, which fails like any other allocation.
-float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
+float* WideCopies::CopyOf(const Tensor& tensor) {
   constexpr std::int64_t kMost = std::int64_t{1} << 56;
-  const bool fits = extent.rows <= kMost / extent.stride;
-  float* const copy = Room(fits ? extent.rows * extent.stride : kMost);
-  if (copy == nullptr || !reads) return copy;
-  const auto* const codes = static_cast<const std::uint16_t*>(tensor);
-  if (extent.cols == extent.stride) {
-    Widen(dtype, codes, copy, extent.rows * extent.cols);
+  const auto& [rows, cols, stride] = tensor.extent;
+  float* const copy = Room(rows <= kMost / stride ? rows * stride : kMost);
+  if (copy == nullptr || IsCode(tensor.dtype)) return copy;
+  if (tensor.access != Access::kRead) {
+    written_[written_count_++] = {const_cast<void*>(tensor.at), copy, tensor.dtype, tensor.extent};
+  }
+  if (tensor.access == Access::kWrite) return copy;
+  const auto* const codes = static_cast<const std::uint16_t*>(tensor.at);
+  if (cols == stride) {
+    Widen(tensor.dtype, codes, copy, rows * cols);
     return copy;
   }
-  for (std::int64_t row = 0; row < extent.rows; ++row) {
-    Widen(dtype, codes + row * extent.stride, copy + row * extent.stride, extent.cols);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Widen(tensor.dtype, codes + row * stride, copy + row * stride, cols);
   }
   return copy;
 }
 
-// fp32 tensors are used as they are; only short ones cost a copy.
-const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& extent) {
-  if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
-  return CopyOf(tensor, dtype, extent, /*reads=*/true);
-}
-
-// Dequantizes value by value with the scale of its row, column or tile.
-const void* WideCopies::Codes(const void* tensor, FtDtype dtype, const Extent& extent,
-                              FtScaling scaling, const float* scales) {
-  if (tensor == nullptr || IsEmpty(extent)) return tensor;
-  float* const copy = CopyOf(tensor, dtype, extent, /*reads=*/false);
-  if (copy == nullptr) return nullptr;
-  const auto* const codes = static_cast<const std::uint8_t*>(tensor);
-  for (std::int64_t row = 0; row < extent.rows; ++row) {
-    for (std::int64_t col = 0; col < extent.cols; ++col) {
-      const std::int64_t at = row * extent.stride + col;
+// Dequantizes codes value by value with the scale of their row, column or tile.
+void WideCopies::Take(const Tensor& tensor) {
+  const bool codes = tensor.scales != nullptr && IsCode(tensor.dtype);
+  if (tensor.member == nullptr || tensor.at == nullptr || IsEmpty(tensor.extent)) return;
+  if (!codes && !IsShort(tensor.dtype)) return;
+  float* const copy = CopyOf(tensor);
+  *tensor.member = copy;
+  if (copy == nullptr || !codes) return;
+  const auto& [rows, cols, stride] = tensor.extent;
+  const auto* const from = static_cast<const std::uint8_t*>(tensor.at);
+  const float* const scales = *tensor.scales;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t col = 0; col < cols; ++col) {
+      const std::int64_t at = row * stride + col;
       const float scale =
-          scales != nullptr ? scales[ScalePlace(scaling, extent.cols, row, col)] : 1.0F;
-      copy[at] = scale * (dtype == FT_FP8 ? FloatOfFp8(codes[at]) : FloatOfE5m2(codes[at]));
+          scales != nullptr ? scales[ScalePlace(tensor.scaling, cols, row, col)] : 1.0F;
+      copy[at] = scale * (tensor.dtype == FT_FP8 ? FloatOfFp8(from[at]) : FloatOfE5m2(from[at]));
     }
   }
-  return copy;
+  *tensor.scales = nullptr;
 }
 
-// `reads` is false for an output that is overwritten: its old values are not converted.
-void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
-  if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
-  float* const copy = CopyOf(tensor, dtype, extent, reads);
-  if (copy != nullptr) written_[written_count_++] = {tensor, copy, dtype, extent};
-  return copy;
+// Joins each slice with all later ones that share its rows.
+void WideCopies::Slices(std::initializer_list<Tensor> slices) {
+  std::array<bool, 3> done{};
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Tensor& first = slices.begin()[i];
+    if (done[i] || !ok() || first.at == nullptr || !IsShort(first.dtype) || IsEmpty(first.extent)) {
+      continue;
+    }
+    Tensor joined = first;
+    std::array<const Tensor*, 3> parts{};
+    std::size_t count = 0;
+    for (std::size_t j = i; j < slices.size(); ++j) {
+      const Tensor& part = slices.begin()[j];
+      if (part.at == nullptr || IsEmpty(part.extent) || !ShareRows(joined, part)) continue;
+      joined = Join(joined, part);
+      done[j] = true;
+      parts[count++] = &part;
+    }
+    const float* const copy = CopyOf(joined);
+    if (copy == nullptr) return;
+    for (std::size_t k = 0; k < count; ++k) {
+      *parts[k]->member = copy + (static_cast<const std::uint16_t*>(parts[k]->at) -
+                                  static_cast<const std::uint16_t*>(joined.at));
+    }
+  }
 }
 
 // Only the `cols` values of each row are written: values between rows belong to other tensors.

@@ -1,53 +1,33 @@
-// fp32 copies of a call's 16-bit tensors. Entries compute in fp32 on the copies, then round their
-// outputs to nearest even. entries/short_tensors.cc lists the tensors of each call.
+// fp32 copies of a call's 16-bit tensors and 8-bit codes. Entries compute in fp32 on the copies,
+// then round their outputs to nearest even. A call on fp32 tensors copies nothing.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "base/device_api.h"
+#include "kernels/arguments/reader.h"
 #include "kernels/cpu/cpu_queue.h"
 
 namespace foretrain {
-
-constexpr bool IsShort(FtDtype dtype) { return dtype == FT_BF16 || dtype == FT_F16; }
-// True for 8-bit codes, which have scales.
-constexpr bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
 // Converts values of a 16-bit dtype to fp32 and back.
 void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements);
 void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements);
 
-// Extent of a tensor: rows of `cols` values, `stride` values apart.
-struct Extent {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t stride = 0;
-
-  static Extent Dense(std::int64_t rows, std::int64_t cols) { return {rows, cols, cols}; }
-  static Extent Vector(std::int64_t elements) { return {1, elements, elements}; }
-};
-
-// Copies for one call. The memory is the queue's; each buffer grows to the longest tensor that used
-// it.
-class WideCopies {
+// Replaces the tensors of arguments that have been checked by copies, and after UseFp32 their
+// dtypes by FT_F32. The memory is the queue's; each buffer grows to the longest tensor that used
+// it. FT_OUT_OF_MEMORY if a copy could not be allocated.
+class WideCopies final : public ArgumentReader {
  public:
-  explicit WideCopies(FtQueue* queue) : queue_(queue) {}
+  WideCopies(FtQueue* queue, FtKernel kernel);
 
-  // Copy with the layout of the tensor. Returns the tensor itself if it is null or not 16-bit.
-  const void* In(const void* tensor, FtDtype dtype, const Extent& extent);
-  // Values of 8-bit codes times their scales (null: 1); null if the tensor is null.
-  const void* Codes(const void* tensor, FtDtype dtype, const Extent& extent, FtScaling scaling,
-                    const float* scales);
-  // Like In, for a tensor that the kernel writes. `reads`: the kernel also reads it or leaves a
-  // part of it unwritten.
-  void* Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads);
+  // Slices that share rows get one copy, because storing one would overwrite the others.
+  void Slices(std::initializer_list<Tensor> slices) override;
+  void UseFp32();
+
   // Rounds all outputs into their tensors.
   void Store() const;
-
-  // FT_OUT_OF_MEMORY if a copy could not be allocated.
-  FtStatus status() const { return status_; }
 
  private:
   struct Written {
@@ -56,14 +36,17 @@ class WideCopies {
     FtDtype dtype = FT_F32;
     Extent extent;
   };
+  void Take(FtDtype& dtype) override { dtypes_[dtype_count_++] = &dtype; }
+  void Take(const Tensor& tensor) override;
   float* Room(std::int64_t floats);
-  float* CopyOf(const void* tensor, FtDtype dtype, const Extent& extent, bool reads);
+  float* CopyOf(const Tensor& tensor);
 
   FtQueue* queue_;
   std::size_t used_ = 0;
+  std::array<FtDtype*, 4> dtypes_{};
+  std::size_t dtype_count_ = 0;
   std::array<Written, 4> written_{};
   std::size_t written_count_ = 0;
-  FtStatus status_ = FT_OK;
 };
 
 }  // namespace foretrain

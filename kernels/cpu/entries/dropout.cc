@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 #include "kernels/cpu/random_mask.h"
 
@@ -11,8 +11,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kPiece = 1024;  // factors per KeepFactors call; they stay in L1
-
-bool IsProbability(float p) { return p >= 0.0F && p < 1.0F; }
 
 // Position in the sequence of token `token` of a sample; the token itself if there are no runs.
 std::int64_t PositionOf(const FtDropout& g, std::int64_t token) {
@@ -44,57 +42,32 @@ void DropRow(const FtDropout& g, std::int64_t row, std::int64_t first, std::int6
 
 // Factors depend only on seed and position, so a rank that holds part of the rows draws the same
 // ones.
-FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
-  Check check(queue, "dropout", g->dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).AtLeast("sequence", g->sequence, 1);
-  check.Size("first_row", g->first_row);
-  if (g->x != nullptr) {
-    check.Tensor("out", g->out, g->rows, g->cols);
-  } else {
-    check.Tensor("mask", g->mask, g->rows, g->cols);
-  }
-  if (!IsProbability(g->random.probability)) {
-    check.Refuse(FT_FAILED, "probability %g: must lie in [0, 1)",
-                 static_cast<double>(g->random.probability));
-  }
-  if (!check.ok()) return check.status();
+void Dropout(const FtDropout& g) {
   float factors[kPiece];
-  for (std::int64_t row = 0; row < g->rows; ++row) {
-    const std::int64_t token = g->first_row + row;
-    const std::int64_t position = PositionOf(*g, token % g->sequence);
-    for (std::int64_t first = 0; first < g->cols; first += kPiece) {
-      const std::int64_t count = std::min(kPiece, g->cols - first);
-      KeepFactors(g->random, token / g->sequence, 0, position, first, count, factors);
-      DropRow(*g, row, first, count, factors);
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const std::int64_t token = g.first_row + row;
+    const std::int64_t position = PositionOf(g, token % g.sequence);
+    for (std::int64_t first = 0; first < g.cols; first += kPiece) {
+      const std::int64_t count = std::min(kPiece, g.cols - first);
+      KeepFactors(g.random, token / g.sequence, 0, position, first, count, factors);
+      DropRow(g, row, first, count, factors);
     }
   }
-  return check.status();
 }
 
 // The mask is enough for the backward; no random numbers are drawn again.
-FtStatus DropoutBackward(FtQueue* queue, const FtDropoutBackward* g) {
-  Check check(queue, "dropout_backward", g->dtype);
-  check.Size("elements", g->elements)
-      .Tensor("dy", g->dy, g->elements)
-      .Tensor("mask", g->mask, g->elements)
-      .Tensor("dx", g->dx, g->elements);
-  if (!IsProbability(g->probability)) {
-    check.Refuse(FT_FAILED, "probability %g: must lie in [0, 1)",
-                 static_cast<double>(g->probability));
-  }
-  if (!check.ok()) return check.status();
-  const float kept = 1.0F / (1.0F - g->probability);
-  const auto* const dy = static_cast<const float*>(g->dy);
-  auto* const dx = static_cast<float*>(g->dx);
-  for (std::int64_t i = 0; i < g->elements; ++i) dx[i] = g->mask[i] != 0 ? kept * dy[i] : 0.0F;
-  return check.status();
+void DropoutBackward(const FtDropoutBackward& g) {
+  const float kept = 1.0F / (1.0F - g.probability);
+  const auto* const dy = static_cast<const float*>(g.dy);
+  auto* const dx = static_cast<float*>(g.dx);
+  for (std::int64_t i = 0; i < g.elements; ++i) dx[i] = g.mask[i] != 0 ? kept * dy[i] : 0.0F;
 }
 
 }  // namespace
 
 void SetDropoutEntries(FtDeviceApi& api) {
-  api.dropout = &Dropout;
-  api.dropout_backward = &DropoutBackward;
+  Set<&FtDeviceApi::dropout, &Dropout>(api);
+  Set<&FtDeviceApi::dropout_backward, &DropoutBackward>(api);
 }
 
 }  // namespace foretrain

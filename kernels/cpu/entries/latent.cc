@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 
 namespace foretrain {
@@ -60,84 +60,52 @@ void Split(const LatentRow& row) {
   }
 }
 
-FtStatus LatentHeads(FtQueue* queue, const FtLatentHeads* g) {
-  Check check(queue, "latent_heads", g->dtype);
-  check.Size("rows", g->rows).AtLeast("heads", g->heads, 1).HeadDim(g->head_dim);
-  check.HeadDim(g->value_dim).Size("rotary", g->rotary).AtLeast("head_dim", g->head_dim, g->rotary);
-  check.Tensor("q", g->q, g->rows, g->heads)
-      .Tensor("kv", g->kv, g->rows, g->heads)
-      .Tensor("turned_key", g->turned_key, g->rows, g->rotary)
-      .Tensor("qkv", g->qkv, g->rows, g->heads);
-  if (!check.ok()) {
-    return check.status();
+void LatentHeads(const FtLatentHeads& g) {
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    g.inverse != 0 ? Split(LatentRow(g, row)) : Join(LatentRow(g, row));
   }
-  for (std::int64_t row = 0; row < g->rows; ++row) {
-    g->inverse != 0 ? Split(LatentRow(*g, row)) : Join(LatentRow(*g, row));
-  }
-  return FT_OK;
-}
-
-// Checks that forward and backward of sinks share.
-template <class Arguments>
-void CheckSinks(Check& check, const Arguments& g) {
-  check.Size("rows", g.rows).AtLeast("heads", g.heads, 1).HeadDim(g.head_dim);
-  check.Tensor("out", g.out, g.rows, g.heads).Tensor("lse", g.lse, g.rows, g.heads);
-  check.Tensor("sinks", g.sinks, g.heads);
 }
 
 // The sink only enlarges the softmax's denominator: lse grows, and out shrinks by e^(old lse - new
 // lse).
-FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
-  Check check(queue, "sink_forward", g->dtype);
-  CheckSinks(check, *g);
-  if (!check.ok()) {
-    return check.status();
-  }
-  const auto* sinks = static_cast<const float*>(g->sinks);
-  for (std::int64_t item = 0; item < g->rows * g->heads; ++item) {
-    const float sink = sinks[item % g->heads], before = g->lse[item];
+void SinkForward(const FtSinkForward& g) {
+  const auto* sinks = static_cast<const float*>(g.sinks);
+  for (std::int64_t item = 0; item < g.rows * g.heads; ++item) {
+    const float sink = sinks[item % g.heads], before = g.lse[item];
     const float most = std::max(sink, before);
     const float after = most + std::log(std::exp(before - most) + std::exp(sink - most));
     const float share = std::exp(before - after);
-    float* const out = static_cast<float*>(g->out) + item * g->head_dim;
-    for (std::int64_t i = 0; i < g->head_dim; ++i) out[i] *= share;
-    g->lse[item] = after;
+    float* const out = static_cast<float*>(g.out) + item * g.head_dim;
+    for (std::int64_t i = 0; i < g.head_dim; ++i) out[i] *= share;
+    g.lse[item] = after;
   }
-  return FT_OK;
 }
 
 // d sink = -p_sink * (dout . out), summed over rows in fp64.
-FtStatus SinkBackward(FtQueue* queue, const FtSinkBackward* g) {
-  Check check(queue, "sink_backward", g->dtype);
-  CheckSinks(check, *g);
-  check.Tensor("dout", g->dout, g->rows, g->heads).Tensor("sinks_grad", g->sinks_grad, g->heads);
-  if (!check.ok()) {
-    return check.status();
-  }
-  const auto* sinks = static_cast<const float*>(g->sinks);
-  auto* grad = static_cast<float*>(g->sinks_grad);
-  for (std::int64_t head = 0; head < g->heads; ++head) {
+void SinkBackward(const FtSinkBackward& g) {
+  const auto* sinks = static_cast<const float*>(g.sinks);
+  auto* grad = static_cast<float*>(g.sinks_grad);
+  for (std::int64_t head = 0; head < g.heads; ++head) {
     double sum = 0.0;
-    for (std::int64_t row = 0; row < g->rows; ++row) {
-      const std::int64_t item = row * g->heads + head;
-      const auto* const out = static_cast<const float*>(g->out) + item * g->head_dim;
-      const auto* const dout = static_cast<const float*>(g->dout) + item * g->head_dim;
+    for (std::int64_t row = 0; row < g.rows; ++row) {
+      const std::int64_t item = row * g.heads + head;
+      const auto* const out = static_cast<const float*>(g.out) + item * g.head_dim;
+      const auto* const dout = static_cast<const float*>(g.dout) + item * g.head_dim;
       float dot = 0.0F;
-      for (std::int64_t i = 0; i < g->head_dim; ++i) dot += out[i] * dout[i];
-      sum -= static_cast<double>(std::exp(sinks[head] - g->lse[item]) * dot);
+      for (std::int64_t i = 0; i < g.head_dim; ++i) dot += out[i] * dout[i];
+      sum -= static_cast<double>(std::exp(sinks[head] - g.lse[item]) * dot);
     }
-    const double before = g->accumulate != 0 ? static_cast<double>(grad[head]) : 0.0;
+    const double before = g.accumulate != 0 ? static_cast<double>(grad[head]) : 0.0;
     grad[head] = static_cast<float>(before + sum);
   }
-  return FT_OK;
 }
 
 }  // namespace
 
 void SetLatentEntries(FtDeviceApi& api) {
-  api.latent_heads = &LatentHeads;
-  api.sink_forward = &SinkForward;
-  api.sink_backward = &SinkBackward;
+  Set<&FtDeviceApi::latent_heads, &LatentHeads>(api);
+  Set<&FtDeviceApi::sink_forward, &SinkForward>(api);
+  Set<&FtDeviceApi::sink_backward, &SinkBackward>(api);
 }
 
 }  // namespace foretrain

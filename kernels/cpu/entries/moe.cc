@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 
 namespace foretrain {
@@ -21,60 +21,20 @@ void CheckIndices(Check& check, const char* name, const std::int32_t* indices, s
   }
 }
 
-template <class Arguments>
-void CheckSizes(Check& check, const Arguments& g) {
-  check.Size("tokens", g.tokens).Size("expert_rows", g.expert_rows).Size("cols", g.cols);
-  check.AtLeast("per_token", g.per_token, 1);
-}
-
 // Indices are data from a router, so each is checked before it addresses a row.
-FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
-  Check check(queue, "expert_gather", g->dtype);
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->tokens, g->cols)
-      .Tensor("sources", g->sources, g->expert_rows)
-      .Tensor("out", g->out, g->expert_rows, g->cols);
-  if (check.ok()) {
-    CheckIndices(check, "sources", g->sources, g->expert_rows, g->tokens * g->per_token);
-  }
-  if (check.ok()) {
-    queue->kernels->expert_gather(*g);
-  }
-  return check.status();
+void ExpertGather(Check& check, const FtExpertGather& g) {
+  CheckIndices(check, "sources", g.sources, g.expert_rows, g.tokens * g.per_token);
+  if (check.ok()) check.queue()->kernels->expert_gather(g);
 }
 
-// Sums each token's expert rows in the order of its choices, so that the result is deterministic.
-FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
-  Check check(queue, "expert_combine", g->dtype);
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->expert_rows, g->cols)
-      .Tensor("places", g->places, g->tokens, g->per_token)
-      .Tensor("out", g->out, g->tokens, g->cols);
-  if (check.ok()) {
-    CheckIndices(check, "places", g->places, g->tokens * g->per_token, g->expert_rows);
-  }
-  if (check.ok()) {
-    queue->kernels->expert_combine(*g);
-  }
-  return check.status();
+void ExpertCombine(Check& check, const FtExpertCombine& g) {
+  CheckIndices(check, "places", g.places, g.tokens * g.per_token, g.expert_rows);
+  if (check.ok()) check.queue()->kernels->expert_combine(g);
 }
 
-// Dot products of each token's gradient with its experts' outputs: the gradients of the combine
-// weights.
-FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
-  Check check(queue, "expert_dots", g->dtype);
-  CheckSizes(check, *g);
-  check.Tensor("dy", g->dy, g->tokens, g->cols)
-      .Tensor("x", g->x, g->expert_rows, g->cols)
-      .Tensor("places", g->places, g->tokens, g->per_token)
-      .Tensor("out", g->out, g->tokens, g->per_token);
-  if (check.ok()) {
-    CheckIndices(check, "places", g->places, g->tokens * g->per_token, g->expert_rows);
-  }
-  if (check.ok()) {
-    queue->kernels->expert_dots(*g);
-  }
-  return check.status();
+void ExpertDots(Check& check, const FtExpertDots& g) {
+  CheckIndices(check, "places", g.places, g.tokens * g.per_token, g.expert_rows);
+  if (check.ok()) check.queue()->kernels->expert_dots(g);
 }
 
 // Arguments of the product for rows [first, first + count), which belong to `expert`. `adds`: a
@@ -120,6 +80,7 @@ std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
 // Refuses negative counts. The sum must equal `rows`, or with a stride at most `rows`.
 template <class Arguments>
 void CheckCounts(Check& check, const Arguments& g) {
+  if (g.counts == nullptr) return;
   std::int64_t sum = 0;
   for (std::int64_t run = 0; check.ok() && run < g.groups; ++run) {
     if (RowsOfRun(g, run) < 0) {
@@ -129,23 +90,6 @@ void CheckCounts(Check& check, const Arguments& g) {
   }
   if (check.ok() && (g.count_stride > 0 ? sum > g.rows : sum != g.rows)) {
     check.Refuse(FT_FAILED, "counts add up to %lld of %lld rows", static_cast<long long>(sum),
-                 static_cast<long long>(g.rows));
-  }
-}
-
-// Checks the runs of experts' rows.
-template <class Arguments>
-void CheckRuns(Check& check, const Arguments& g) {
-  check.Size("rows", g.rows);
-  check.AtLeast("experts", g.experts, 1).AtLeast("groups", g.groups, g.experts);
-  check.Size("count_stride", g.count_stride);
-  if (check.ok() && g.groups % g.experts != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
-                 static_cast<long long>(g.groups), static_cast<long long>(g.experts));
-  }
-  if (check.ok() && g.counts == nullptr && g.rows % g.groups != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
-                 static_cast<long long>(g.groups), static_cast<long long>(g.experts),
                  static_cast<long long>(g.rows));
   }
 }
@@ -161,84 +105,54 @@ void ForEachRun(const Arguments& g, const Use& use) {
 }
 
 // Adds scale * bias of its expert to each row. Rows after the last run stay as they are.
-FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
-  Check check(queue, "expert_bias", g->dtype);
-  CheckRuns(check, *g);
-  check.Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("bias", g->bias, g->experts, g->cols);
-  if (g->counts != nullptr) CheckCounts(check, *g);
-  if (!check.ok()) {
-    return check.status();
-  }
-  ForEachRun(*g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-    const auto* const bias = static_cast<const float*>(g->bias) + expert * g->cols;
+void ExpertBias(Check& check, const FtExpertBias& g) {
+  CheckCounts(check, g);
+  if (!check.ok()) return;
+  ForEachRun(g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+    const auto* const bias = static_cast<const float*>(g.bias) + expert * g.cols;
     for (std::int64_t row = first; row < first + count; ++row) {
-      float* const x = static_cast<float*>(g->x) + row * g->cols;
-      for (std::int64_t c = 0; c < g->cols; ++c) x[c] += g->scale * bias[c];
+      float* const x = static_cast<float*>(g.x) + row * g.cols;
+      for (std::int64_t c = 0; c < g.cols; ++c) x[c] += g.scale * bias[c];
     }
   });
-  return FT_OK;
 }
 
 // Sums in the order of runs and rows, so that results are repeatable.
-FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
-  Check check(queue, "expert_bias_grad", g->dtype);
-  CheckRuns(check, *g);
-  check.Size("cols", g->cols).Tensor("dy", g->dy, g->rows, g->cols);
-  check.Tensor("bias_grad", g->bias_grad, g->experts, g->cols);
-  if (g->counts != nullptr) CheckCounts(check, *g);
-  if (!check.ok()) {
-    return check.status();
-  }
-  auto* const grads = static_cast<float*>(g->bias_grad);
-  if (g->accumulate == 0) std::fill_n(grads, g->experts * g->cols, 0.0F);
-  ForEachRun(*g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-    float* const grad = grads + expert * g->cols;
+void ExpertBiasGrad(Check& check, const FtExpertBiasGrad& g) {
+  CheckCounts(check, g);
+  if (!check.ok()) return;
+  auto* const grads = static_cast<float*>(g.bias_grad);
+  if (g.accumulate == 0) std::fill_n(grads, g.experts * g.cols, 0.0F);
+  ForEachRun(g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+    float* const grad = grads + expert * g.cols;
     for (std::int64_t row = first; row < first + count; ++row) {
-      const auto* const dy = static_cast<const float*>(g->dy) + row * g->cols;
-      for (std::int64_t c = 0; c < g->cols; ++c) grad[c] += dy[c];
+      const auto* const dy = static_cast<const float*>(g.dy) + row * g.cols;
+      for (std::int64_t c = 0; c < g.cols; ++c) grad[c] += dy[c];
     }
   });
-  return FT_OK;
 }
 
 // An expert with several runs gets several GEMMs; its weight gradient accumulates in the order of
 // the runs. No run is padded.
-FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
-  Check check(queue, "grouped_gemm", g->dtype);
-  CheckRuns(check, *g);
-  check.Size("out", g->out).Size("in", g->in);
-  const bool weight = g->mode == FT_GROUPED_WEIGHT;
-  const std::int64_t of_a = g->mode == FT_GROUPED_FORWARD ? g->in : g->out;
-  check.Tensor("a", g->a, g->rows, of_a);
-  if (weight) {
-    check.Tensor("b", g->b, g->rows, g->in).Tensor("c", g->c, g->experts * g->out, g->in);
-  } else {
-    check.Tensor("b", g->b, g->experts * g->out, g->in)
-        .Tensor("c", g->c, g->rows, g->mode == FT_GROUPED_FORWARD ? g->out : g->in);
-  }
-  if (g->counts != nullptr) CheckCounts(check, *g);
-  if (!check.ok()) {
-    return check.status();
-  }
-  for (std::int64_t run = 0, first = 0; run < g->groups; ++run) {
-    const std::int64_t count = RowsOfRun(*g, run);
-    const FtGemm gemm = RunOf(*g, run % g->experts, first, count, run >= g->experts);
-    if (const FtStatus status = RunGemm(queue, &gemm); status != FT_OK) return status;
+void GroupedGemm(Check& check, const FtGroupedGemm& g) {
+  CheckCounts(check, g);
+  for (std::int64_t run = 0, first = 0; check.ok() && run < g.groups; ++run) {
+    const std::int64_t count = RowsOfRun(g, run);
+    const FtGemm gemm = RunOf(g, run % g.experts, first, count, run >= g.experts);
+    check.Adopt(RunGemm(check.queue(), &gemm));
     first += count;
   }
-  return FT_OK;
 }
 
 }  // namespace
 
 void SetMoeEntries(FtDeviceApi& api) {
-  api.expert_gather = &ExpertGather;
-  api.expert_combine = &ExpertCombine;
-  api.expert_dots = &ExpertDots;
-  api.grouped_gemm = &GroupedGemm;
-  api.expert_bias = &ExpertBias;
-  api.expert_bias_grad = &ExpertBiasGrad;
+  Set<&FtDeviceApi::expert_gather, &ExpertGather>(api);
+  Set<&FtDeviceApi::expert_combine, &ExpertCombine>(api);
+  Set<&FtDeviceApi::expert_dots, &ExpertDots>(api);
+  Set<&FtDeviceApi::grouped_gemm, &GroupedGemm>(api);
+  Set<&FtDeviceApi::expert_bias, &ExpertBias>(api);
+  Set<&FtDeviceApi::expert_bias_grad, &ExpertBiasGrad>(api);
 }
 
 }  // namespace foretrain

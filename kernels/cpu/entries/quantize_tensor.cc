@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/numeric/number_formats.h"
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 #include "kernels/formats.h"
 
@@ -48,50 +48,31 @@ std::uint8_t CodeOf(FtDtype format, float x) {
                           : E5m2OfFloat(std::clamp(x, -57344.0F, 57344.0F));
 }
 
-// Absmax, transposed codes and a given scale exist for one scale per tensor only.
-void CheckScaling(Check& check, const FtQuantizeTensor& g) {
-  if (g.scaling < FT_SCALE_TENSOR || g.scaling > FT_SCALE_TILES) {
-    check.Refuse(FT_UNSUPPORTED, "scaling %d", static_cast<int>(g.scaling));
-  }
-  const bool one = g.absmax != nullptr || g.transposed != nullptr || g.keep_scale != 0;
-  if (g.scaling != FT_SCALE_TENSOR && one) {
-    check.Refuse(FT_FAILED, "absmax, transposed, keep_scale: of one scale for all alone");
-  }
-}
-
 // Two passes, scales then codes. With keep_scale the scale is given, for example a maximum over
 // ranks; without outputs only the scales are computed.
-FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
-  Check check(queue, "quantize_tensor", g->dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("scale", g->scale, 1);
-  CheckScaling(check, *g);
-  if (g->format != FT_FP8 && g->format != FT_E5M2) {
-    check.Refuse(FT_UNSUPPORTED, "format %d: only fp8 (5) and e5m2 (9)",
-                 static_cast<int>(g->format));
-  }
-  if (!check.ok()) return check.status();
-  const auto* const x = static_cast<const float*>(g->x);
-  if (g->absmax != nullptr) *g->absmax = LargestOf(x, g->rows * g->cols);
-  if (g->keep_scale == 0) FindScales(*g);
-  auto* const out = static_cast<std::uint8_t*>(g->out);
-  auto* const transposed = static_cast<std::uint8_t*>(g->transposed);
-  if (out == nullptr && transposed == nullptr) return FT_OK;
-  for (std::int64_t row = 0; row < g->rows; ++row) {
-    for (std::int64_t col = 0; col < g->cols; ++col) {
-      const float scale = g->scale[ScalePlace(g->scaling, g->cols, row, col)];
+void QuantizeTensor(const FtQuantizeTensor& g) {
+  const auto* const x = static_cast<const float*>(g.x);
+  if (g.absmax != nullptr) *g.absmax = LargestOf(x, g.rows * g.cols);
+  if (g.keep_scale == 0) FindScales(g);
+  auto* const out = static_cast<std::uint8_t*>(g.out);
+  auto* const transposed = static_cast<std::uint8_t*>(g.transposed);
+  if (out == nullptr && transposed == nullptr) return;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    for (std::int64_t col = 0; col < g.cols; ++col) {
+      const float scale = g.scale[ScalePlace(g.scaling, g.cols, row, col)];
       // A smaller scale has an inverse beyond fp32's range.
       const float inverse = scale > 1e-37F ? 1.0F / scale : 0.0F;
-      const std::uint8_t code = CodeOf(g->format, x[row * g->cols + col] * inverse);
-      if (out != nullptr) out[row * g->cols + col] = code;
-      if (transposed != nullptr) transposed[col * g->rows + row] = code;
+      const std::uint8_t code = CodeOf(g.format, x[row * g.cols + col] * inverse);
+      if (out != nullptr) out[row * g.cols + col] = code;
+      if (transposed != nullptr) transposed[col * g.rows + row] = code;
     }
   }
-  return FT_OK;
 }
 
 }  // namespace
 
-void SetQuantizeTensorEntry(FtDeviceApi& api) { api.quantize_tensor = &QuantizeTensor; }
+void SetQuantizeTensorEntry(FtDeviceApi& api) {
+  Set<&FtDeviceApi::quantize_tensor, &QuantizeTensor>(api);
+}
 
 }  // namespace foretrain

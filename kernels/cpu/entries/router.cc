@@ -5,15 +5,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 
 namespace foretrain {
 namespace {
-
-// Expert, pair and row numbers are stored in 32 bits.
-constexpr std::int64_t kMaxPairs = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxGroups = 64;
 
 // The maximum is subtracted before exp; the sum is in fp64.
 void Softmax(std::int64_t n, const float* x, float* y) {
@@ -178,53 +174,12 @@ void DealRows(const FtRoute& g) {
   }
 }
 
-// Bounds sizes before their products are formed.
-void CheckRoute(Check& check, const FtRoute& g) {
-  check.Size("rows", g.rows).Size("capacity", g.capacity).AtLeast("per_token", g.per_token, 1);
-  check.AtLeast("experts", g.experts, g.per_token).AtLeast("pieces", g.pieces, 1);
-  check.AtLeast("balance_rows", g.balance_rows, 1).Size("group_limit", g.group_limit);
+void Route(Check& check, const FtRoute& g) {
+  if (g.replay != 0) check.Ids(g.chosen, g.rows * g.per_token, g.experts);
   if (!check.ok()) return;
-  const std::int64_t groups = g.group_limit > 0 ? g.expert_groups : 1;
-  if (groups < 1 || groups > kMaxGroups || g.experts % groups != 0 || g.group_limit > groups ||
-      (g.group_limit > 0 && g.experts / groups * g.group_limit < g.per_token)) {
-    check.Refuse(FT_FAILED, "expert_groups %lld, group_limit %lld: do not fit experts %lld",
-                 static_cast<long long>(g.expert_groups), static_cast<long long>(g.group_limit),
-                 static_cast<long long>(g.experts));
-  }
-  if (check.ok() && g.rows % g.balance_rows != 0) {
-    check.Refuse(FT_FAILED, "rows %lld: must be a multiple of balance_rows %lld",
-                 static_cast<long long>(g.rows), static_cast<long long>(g.balance_rows));
-  }
-  if (check.ok() && (g.rows > kMaxPairs / g.per_token || g.experts > kMaxPairs / g.pieces ||
-                     (g.capacity > 0 && RoomOf(g) > kMaxPairs / (g.experts * g.pieces)))) {
-    check.Refuse(FT_UNSUPPORTED, "rows %lld, per_token %lld: more than 2^31 pairs or rows",
-                 static_cast<long long>(g.rows), static_cast<long long>(g.per_token));
-  }
-}
-
-FtStatus Route(FtQueue* queue, const FtRoute* g) {
-  Check check(queue, "route", g->dtype);
-  CheckRoute(check, *g);
-  if (!check.ok()) {
-    return check.status();
-  }
-  check.Tensor("logits", g->logits, g->rows, g->experts)
-      .Tensor("probs", g->probs, g->rows, g->experts)
-      .Tensor("weights", g->weights, g->rows, g->per_token)
-      .Tensor("chosen", g->chosen, g->rows, g->per_token)
-      .Tensor("places", g->places, g->rows, g->per_token)
-      .Tensor("sources", g->sources, ExpertRowsOf(*g))
-      .Tensor("counts", g->counts, g->capacity > 0 ? 1 : g->pieces, g->experts)
-      .Tensor("balance_counts", g->balance_counts, g->rows / g->balance_rows, g->experts);
-  if (g->choice_bias != nullptr) check.Tensor("choice_bias", g->choice_bias, g->experts);
-  if (check.ok() && g->replay != 0) check.Ids(g->chosen, g->rows * g->per_token, g->experts);
-  if (!check.ok()) {
-    return check.status();
-  }
-  std::fill_n(g->balance_counts, g->rows / g->balance_rows * g->experts, 0);
-  for (std::int64_t row = 0; row < g->rows; ++row) ChooseExperts(*g, row);
-  DealRows(*g);
-  return FT_OK;
+  std::fill_n(g.balance_counts, g.rows / g.balance_rows * g.experts, 0);
+  for (std::int64_t row = 0; row < g.rows; ++row) ChooseExperts(g, row);
+  DealRows(g);
 }
 
 double WeightScale(const FtRouteBackward& g) {
@@ -298,42 +253,26 @@ void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance
   g.sigmoid != 0 ? SigmoidBackwardRow(g, row, balance) : SoftmaxBackwardRow(g, row, balance);
 }
 
-FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
-  Check check(queue, "route_backward", g->dtype);
-  check.Size("rows", g->rows).AtLeast("per_token", g->per_token, 1);
-  check.AtLeast("experts", g->experts, g->per_token).AtLeast("balance_rows", g->balance_rows, 1);
-  check.Tensor("probs", g->probs, g->rows, g->experts)
-      .Tensor("weights", g->weights, g->rows, g->per_token)
-      .Tensor("chosen", g->chosen, g->rows, g->per_token)
-      .Tensor("balance_counts", g->balance_counts,
-              g->rows / std::max<std::int64_t>(1, g->balance_rows), g->experts)
-      .Tensor("d_weights", g->d_weights, g->rows, g->per_token)
-      .Tensor("d_logits", g->d_logits, g->rows, g->experts);
-  if (!check.ok() || g->rows == 0) {
-    return check.status();
-  }
-  check.Ids(g->chosen, g->rows * g->per_token, g->experts);
-  if (!check.ok()) {
-    return check.status();
-  }
-  const double rows = static_cast<double>(g->rows);
+void RouteBackward(Check& check, const FtRouteBackward& g) {
+  check.Ids(g.chosen, g.rows * g.per_token, g.experts);
+  if (!check.ok() || g.rows == 0) return;
+  const double rows = static_cast<double>(g.rows);
   // The loss is a mean over rows / balance_rows groups, and each group's probs are a mean over its
   // rows.
-  const double scaled = g->loss_scale == nullptr ? static_cast<double>(g->balance)
-                                                 : std::ldexp(static_cast<double>(g->balance),
-                                                              static_cast<int>(g->loss_scale[0]));
-  const double balance =
-      scaled * static_cast<double>(g->experts) /
-      (static_cast<double>(g->balance_rows) * static_cast<double>(g->per_token)) / rows;
-  for (std::int64_t row = 0; row < g->rows; ++row) RouteBackwardRow(*g, row, balance);
-  return FT_OK;
+  const double scaled = g.loss_scale == nullptr ? static_cast<double>(g.balance)
+                                                : std::ldexp(static_cast<double>(g.balance),
+                                                             static_cast<int>(g.loss_scale[0]));
+  const double balance = scaled * static_cast<double>(g.experts) /
+                         (static_cast<double>(g.balance_rows) * static_cast<double>(g.per_token)) /
+                         rows;
+  for (std::int64_t row = 0; row < g.rows; ++row) RouteBackwardRow(g, row, balance);
 }
 
 }  // namespace
 
 void SetRouterEntries(FtDeviceApi& api) {
-  api.route = &Route;
-  api.route_backward = &RouteBackward;
+  Set<&FtDeviceApi::route, &Route>(api);
+  Set<&FtDeviceApi::route_backward, &RouteBackward>(api);
 }
 
 }  // namespace foretrain

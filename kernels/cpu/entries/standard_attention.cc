@@ -3,36 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
-#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"
 #include "kernels/cpu/random_mask.h"
 
 namespace foretrain {
 namespace {
-
-template <class Arguments>
-void CheckSizes(Check& check, const Arguments& g) {
-  check.Size("batch", g.batch).Size("sequence", g.sequence).HeadDim(g.head_dim);
-  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1);
-  if (check.ok() && g.heads % g.kv_heads != 0) {
-    check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
-  }
-  check.AtLeast("row_stride", g.row_stride, std::int64_t{g.heads} * g.head_dim);
-  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const bool fits = g.sequence == 0 || (g.batch <= most / g.sequence && g.sequence <= most);
-  if (check.ok() && !fits) {
-    check.Refuse(FT_FAILED, "batch %lld of sequence %lld has over 2^31 rows",
-                 static_cast<long long>(g.batch), static_cast<long long>(g.sequence));
-  }
-  if (!check.ok()) return;
-  const std::int64_t rows = g.batch * g.sequence;
-  check.Tensor("q", g.q, rows, g.row_stride)
-      .Tensor("k", g.k, rows, g.row_stride)
-      .Tensor("v", g.v, rows, g.row_stride)
-      .Tensor("weights", g.weights, rows * g.heads, g.sequence);
-}
 
 // A given scale of 0 means 1 / sqrt(head_dim).
 template <class Arguments>
@@ -69,7 +46,7 @@ struct Product {
   bool trans_a = false, trans_b = false, adds = false;
   float scale = 1.0F;
 };
-FtStatus Run(FtQueue* queue, const Product& p) {
+FtStatus Multiply(FtQueue* queue, const Product& p) {
   FtGemm gemm{};
   gemm.a = p.a, gemm.b = p.b, gemm.c = p.c;
   gemm.m = p.m, gemm.n = p.n, gemm.k = p.k;
@@ -110,17 +87,17 @@ FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std:
   const Head<FtStandardAttentionForward> of(g, item);
   const std::int64_t s = g.sequence;
   float* const scores = At(g.scores, of.matrix);
-  const FtStatus status = Run(queue, {.a = At(g.q, of.query),
-                                      .b = At(g.k, of.key),
-                                      .c = scores,
-                                      .m = s,
-                                      .n = s,
-                                      .k = g.head_dim,
-                                      .lda = g.row_stride,
-                                      .ldb = g.row_stride,
-                                      .ldc = s,
-                                      .trans_b = true,
-                                      .scale = ScaleOf(g)});
+  const FtStatus status = Multiply(queue, {.a = At(g.q, of.query),
+                                           .b = At(g.k, of.key),
+                                           .c = scores,
+                                           .m = s,
+                                           .n = s,
+                                           .k = g.head_dim,
+                                           .lda = g.row_stride,
+                                           .ldb = g.row_stride,
+                                           .ldc = s,
+                                           .trans_b = true,
+                                           .scale = ScaleOf(g)});
   if (status != FT_OK) return status;
   for (std::int64_t i = 0; i < s; ++i) {
     const std::int64_t first = g.window > 0 ? std::max<std::int64_t>(0, i + 1 - g.window) : 0;
@@ -129,33 +106,23 @@ FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std:
     if (g.mask != nullptr) DropRow(g, of, i, weights);
   }
   if (g.out == nullptr) return FT_OK;
-  return Run(queue, {.a = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix),
-                     .b = At(g.v, of.key),
-                     .c = At(g.out, of.out),
-                     .m = s,
-                     .n = g.head_dim,
-                     .k = s,
-                     .lda = s,
-                     .ldb = g.row_stride,
-                     .ldc = of.out_stride});
+  return Multiply(queue, {.a = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix),
+                          .b = At(g.v, of.key),
+                          .c = At(g.out, of.out),
+                          .m = s,
+                          .n = g.head_dim,
+                          .k = s,
+                          .lda = s,
+                          .ldb = g.row_stride,
+                          .ldc = of.out_stride});
 }
 
 // One head of one sample at a time: three passes over its matrix while it is in cache, if it fits.
 // The work grows with the square of the sequence.
-FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
-  Check check(queue, "standard_attention_forward", g->dtype);
-  CheckSizes(check, *g);
-  check.Size("window", g->window);
-  if (check.ok()) {
-    const std::int64_t rows = g->batch * g->heads * g->sequence;
-    check.Tensor("scores", g->scores, rows, g->sequence);
-    if (g->mask != nullptr) check.Tensor("dropped", g->dropped, rows, g->sequence);
+void Forward(Check& check, const FtStandardAttentionForward& g) {
+  for (std::int64_t item = 0; check.ok() && item < g.batch * g.heads; ++item) {
+    if (g.sequence > 0) check.Adopt(ForwardOfHead(check.queue(), g, item));
   }
-  FtStatus status = check.status();
-  for (std::int64_t item = 0; status == FT_OK && item < g->batch * g->heads; ++item) {
-    if (g->sequence > 0) status = ForwardOfHead(queue, *g, item);
-  }
-  return status;
 }
 
 // Turns gradients of dropped weights into gradients of scores: w (g - sum over keys of w g), with g
@@ -229,36 +196,26 @@ FtStatus BackwardOfHead(FtQueue* queue, const FtStandardAttentionBackward& g, st
                         .adds = adds,
                         .scale = ScaleOf(g)};
   for (const Product* product : {&of_weights, &of_values}) {
-    if (const FtStatus status = Run(queue, *product); status != FT_OK) return status;
+    if (const FtStatus status = Multiply(queue, *product); status != FT_OK) return status;
   }
   ScoreGradients(g, of.matrix);
   for (const Product* product : {&of_queries, &of_keys}) {
-    if (const FtStatus status = Run(queue, *product); status != FT_OK) return status;
+    if (const FtStatus status = Multiply(queue, *product); status != FT_OK) return status;
   }
   return FT_OK;
 }
 
-FtStatus Backward(FtQueue* queue, const FtStandardAttentionBackward* g) {
-  Check check(queue, "standard_attention_backward", g->dtype);
-  CheckSizes(check, *g);
-  if (check.ok()) {
-    const std::int64_t rows = g->batch * g->sequence;
-    check.Tensor("dout", g->dout, rows).Tensor("dq", g->dq, rows).Tensor("dk", g->dk, rows);
-    check.Tensor("dv", g->dv, rows).Tensor("d_scores", g->d_scores, rows);
-    if (g->mask != nullptr) check.Tensor("dropped", g->dropped, rows);
+void Backward(Check& check, const FtStandardAttentionBackward& g) {
+  for (std::int64_t item = 0; check.ok() && item < g.batch * g.heads; ++item) {
+    if (g.sequence > 0) check.Adopt(BackwardOfHead(check.queue(), g, item));
   }
-  FtStatus status = check.status();
-  for (std::int64_t item = 0; status == FT_OK && item < g->batch * g->heads; ++item) {
-    if (g->sequence > 0) status = BackwardOfHead(queue, *g, item);
-  }
-  return status;
 }
 
 }  // namespace
 
 void SetStandardAttentionEntries(FtDeviceApi& api) {
-  api.standard_attention_forward = &Forward;
-  api.standard_attention_backward = &Backward;
+  Set<&FtDeviceApi::standard_attention_forward, &Forward>(api);
+  Set<&FtDeviceApi::standard_attention_backward, &Backward>(api);
 }
 
 }  // namespace foretrain

@@ -5,40 +5,54 @@
 #include <cstdint>
 
 #include "base/device_api.h"
+#include "kernels/arguments/describe.h"
 #include "kernels/cuda/device/queue.h"
 
 namespace foretrain {
 
-// Keeps the first error in a call's arguments, as text in the queue.
-class CudaCheck {
+// Adds limits of this device and the status of launches to the checks of every device.
+class CudaCheck final : public ArgumentReader {
  public:
-  CudaCheck(FtQueue* queue, const char* kernel);
+  // Also makes the queue's device current.
+  CudaCheck(FtQueue* queue, FtKernel kernel);
+  // The same, and checks the arguments.
+  template <class Arguments>
+  CudaCheck(FtQueue* queue, FtKernel kernel, const Arguments& g) : CudaCheck(queue, kernel) {
+    Read(g);
+  }
 
-  // Refuses a tensor's dtype other than fp32, bf16 and fp16.
-  CudaCheck& Float(const char* name, FtDtype dtype);
-  CudaCheck& Size(const char* name, std::int64_t value) { return AtLeast(name, value, 0); }
-  CudaCheck& AtLeast(const char* name, std::int64_t value, std::int64_t least);
-  CudaCheck& AtMost(const char* name, std::int64_t value, std::int64_t most);
+  // Checks the arguments by their description.
+  template <class Arguments>
+  void Read(const Arguments& g) {
+    Arguments copy = g;
+    Describe(*this, copy);
+  }
 
-  // Refuses a null tensor of rows * cols > 0 elements. The sizes must have been checked before.
-  CudaCheck& Tensor(const char* name, const void* pointer, std::int64_t rows,
-                    std::int64_t cols = 1);
+  FtQueue* queue() const { return queue_; }
+  void* stream() const { return StreamOf(queue_); }
 
   // The queue's workspace; refuses and returns null if it has fewer than `bytes`.
   std::byte* Workspace(std::int64_t bytes);
 
-  [[gnu::format(printf, 3, 4)]] CudaCheck& Refuse(FtStatus status, const char* format, ...);
-
   // Status that the entry returns after its launches: the first error, or that of the launches.
-  FtStatus Launched() { return ok() ? LaunchStatus(queue_, kernel_) : status_; }
-
-  bool ok() const { return status_ == FT_OK; }
-  FtStatus status() const { return status_; }
+  FtStatus Launched() { return ok() ? LaunchStatus(queue_, NameOf(kernel())) : status_; }
 
  private:
   FtQueue* queue_;
-  const char* kernel_;
-  FtStatus status_ = FT_OK;
 };
+
+// Entry that checks its arguments, then launches its kernels.
+template <auto entry, auto launch>
+FtStatus CheckAndLaunch(FtQueue* queue, const typename EntryOf<entry>::Arguments* g) {
+  CudaCheck check(queue, EntryOf<entry>::kKernel, *g);
+  if (check.ok()) launch(check, *g);
+  return check.Launched();
+}
+
+// Sets the entry that launches by `launch(check, arguments)`.
+template <auto entry, auto launch>
+void SetCuda(FtDeviceApi& api) {
+  api.*entry = &CheckAndLaunch<entry, launch>;
+}
 
 }  // namespace foretrain

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/queue.h"
+#include "kernels/formats.h"
 
 namespace foretrain {
 namespace {
@@ -61,7 +62,6 @@ cudaDataType_t TypeOf(FtDtype dtype) {
       return CUDA_R_32F;
   }
 }
-bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
 // Largest power of two, up to 256, that divides all addresses.
 std::int32_t AlignmentOf(const FtGemm& g) {

@@ -41,23 +41,12 @@ __global__ void DropoutKernel(FtDropout g, KeepRule rule, Runs runs) {
 }
 
 // Without x only the mask is written, which other kernels then read.
-FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
-  CudaCheck check(queue, "dropout");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
-  check.AtLeast("sequence", g->sequence, 1).Size("first_row", g->first_row);
-  if (g->x != nullptr) {
-    check.Tensor("out", g->out, g->rows, g->cols);
-  } else {
-    check.Tensor("mask", g->mask, g->rows, g->cols);
-  }
-  CheckProbability(check, g->random.probability);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  FT_LAUNCH(DropoutKernel, dim3(Blocks(g->rows * octets, kBlock)), dim3(kBlock), 0, StreamOf(queue),
-            *g, KeepRuleOf(g->random), runs);
-  return check.Launched();
+void Dropout(CudaCheck& check, const FtDropout& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  FT_LAUNCH(DropoutKernel, dim3(Blocks(g.rows * octets, kBlock)), dim3(kBlock), 0, check.stream(),
+            g, KeepRuleOf(g.random), runs);
 }
 
 // Reads the stored mask instead of drawing again: one byte per element is cheaper than Philox.
@@ -72,23 +61,17 @@ __global__ void DropoutBackwardKernel(FtDropoutBackward g, float kept) {
   StoreAnyOctet(g.dx, g.dtype, at, left, d);
 }
 
-FtStatus DropoutBackward(FtQueue* queue, const FtDropoutBackward* g) {
-  CudaCheck check(queue, "dropout_backward");
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("dy", g->dy, g->elements).Tensor("mask", g->mask, g->elements);
-  check.Tensor("dx", g->dx, g->elements);
-  CheckProbability(check, g->probability);
-  if (!check.ok() || g->elements == 0) return check.status();
-  FT_LAUNCH(DropoutBackwardKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g, 1.0F / (1.0F - g->probability));
-  return check.Launched();
+void DropoutBackward(CudaCheck& check, const FtDropoutBackward& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(DropoutBackwardKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g, 1.0F / (1.0F - g.probability));
 }
 
 }  // namespace
 
 void SetCudaDropoutEntries(FtDeviceApi& api) {
-  api.dropout = &Dropout;
-  api.dropout_backward = &DropoutBackward;
+  SetCuda<&FtDeviceApi::dropout, &Dropout>(api);
+  SetCuda<&FtDeviceApi::dropout_backward, &DropoutBackward>(api);
 }
 
 }  // namespace foretrain

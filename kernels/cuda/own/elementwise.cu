@@ -148,67 +148,39 @@ __global__ void CopyRowsKernel(const Word* from, Word* to, std::int64_t rows, st
 // ---- entries
 
 template <bool kBackward>
-FtStatus Activation(FtQueue* queue, const FtGelu* g) {
-  CudaCheck check(queue, kBackward ? "gelu_backward" : "gelu_forward");
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("x", g->x, g->elements).Tensor("out", g->out, g->elements);
-  if (kBackward) check.Tensor("dy", g->dy, g->elements);
-  if (g->activation < FT_GELU_TANH || g->activation > FT_SQUARED_RELU) {
-    check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g->activation));
-  }
-  if (!check.ok() || g->elements == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
+void Activation(CudaCheck& check, const FtGelu& g) {
+  if (g.elements == 0) return;
+  WithType(g.dtype, [&](auto type) {
     using T = decltype(type);
-    FT_LAUNCH((ActivationKernel<T, kBackward>), dim3(OctetBlocks(1, g->elements)), dim3(kBlock), 0,
-              StreamOf(queue), *g);
+    FT_LAUNCH((ActivationKernel<T, kBackward>), dim3(OctetBlocks(1, g.elements)), dim3(kBlock), 0,
+              check.stream(), g);
   });
-  return check.Launched();
 }
 
 template <bool kBackward>
-FtStatus Swiglu(FtQueue* queue, const FtSwiglu* g) {
-  CudaCheck check(queue, kBackward ? "swiglu_backward" : "swiglu_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("out", g->out, g->rows, g->cols);
-  if (kBackward) check.Tensor("dy", g->dy, g->rows, g->cols);
-  if (g->gate < FT_GATE_SILU || g->gate > FT_GATE_CLAMPED) {
-    check.Refuse(FT_UNSUPPORTED, "gate %d", static_cast<int>(g->gate));
-  }
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
+void Swiglu(CudaCheck& check, const FtSwiglu& g) {
+  if (g.rows * g.cols == 0) return;
+  WithType(g.dtype, [&](auto type) {
     using T = decltype(type);
-    FT_LAUNCH((SwigluKernel<T, kBackward>), dim3(OctetBlocks(g->rows, g->cols)), dim3(kBlock), 0,
-              StreamOf(queue), *g);
+    FT_LAUNCH((SwigluKernel<T, kBackward>), dim3(OctetBlocks(g.rows, g.cols)), dim3(kBlock), 0,
+              check.stream(), g);
   });
-  return check.Launched();
 }
 
 // See AddKernel for the single long row.
-FtStatus Add(FtQueue* queue, const FtAdd* g) {
-  CudaCheck check(queue, "add");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
-  check.Tensor("a", g->a, g->rows, g->cols).Tensor("b", g->b, g->rows, g->cols);
-  check.Tensor("out", g->out, g->rows, g->cols);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  FtAdd whole = *g;
-  if (g->bias == nullptr) whole.cols = g->rows * g->cols, whole.rows = 1;
-  WithType(g->dtype, [&](auto type) {
+void Add(CudaCheck& check, const FtAdd& g) {
+  if (g.rows * g.cols == 0) return;
+  FtAdd whole = g;
+  if (g.bias == nullptr) whole.cols = g.rows * g.cols, whole.rows = 1;
+  WithType(g.dtype, [&](auto type) {
     FT_LAUNCH(AddKernel<decltype(type)>, dim3(OctetBlocks(whole.rows, whole.cols)), dim3(kBlock), 0,
-              StreamOf(queue), whole);
+              check.stream(), whole);
   });
-  return check.Launched();
 }
 
-FtStatus Softcap(FtQueue* queue, const FtSoftcap* g) {
-  CudaCheck check(queue, "softcap");
-  check.Float("dtype", g->dtype).Size("elements", g->elements).Tensor("x", g->x, g->elements);
-  if (!(g->cap > 0.0F)) {
-    check.Refuse(FT_FAILED, "cap %g: must be above 0", static_cast<double>(g->cap));
-  }
-  if (!check.ok() || g->elements == 0) return check.status();
-  FT_LAUNCH(SoftcapKernel, dim3(OctetBlocks(1, g->elements)), dim3(kBlock), 0, StreamOf(queue), *g);
-  return check.Launched();
+void Softcap(CudaCheck& check, const FtSoftcap& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(SoftcapKernel, dim3(OctetBlocks(1, g.elements)), dim3(kBlock), 0, check.stream(), g);
 }
 
 template <class Word>
@@ -221,37 +193,32 @@ void CopyWordsOf(FtQueue* queue, const FtCopyRows& g, std::int64_t size) {
 }
 
 // Picks the widest word that divides addresses, row length and both strides.
-FtStatus CopyRows(FtQueue* queue, const FtCopyRows* g) {
-  CudaCheck check(queue, "copy_rows");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.AtLeast("from_stride", g->from_stride, g->cols).AtLeast("to_stride", g->to_stride, g->cols);
-  check.Tensor("from", g->from, g->rows, g->cols).Tensor("to", g->to, g->rows, g->cols);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const std::int64_t size = g->dtype == FT_F32 ? 4 : 2;
-  const auto bytes = static_cast<std::uintptr_t>(g->cols | g->from_stride | g->to_stride) *
+void CopyRows(CudaCheck& check, const FtCopyRows& g) {
+  if (g.rows * g.cols == 0) return;
+  const std::int64_t size = g.dtype == FT_F32 ? 4 : 2;
+  const auto bytes = static_cast<std::uintptr_t>(g.cols | g.from_stride | g.to_stride) *
                      static_cast<std::uintptr_t>(size);
   const auto where =
-      reinterpret_cast<std::uintptr_t>(g->from) | reinterpret_cast<std::uintptr_t>(g->to);
+      reinterpret_cast<std::uintptr_t>(g.from) | reinterpret_cast<std::uintptr_t>(g.to);
   if (((bytes | where) & 15U) == 0) {
-    CopyWordsOf<uint4>(queue, *g, size);
+    CopyWordsOf<uint4>(check.queue(), g, size);
   } else if (size == 4) {
-    CopyWordsOf<std::uint32_t>(queue, *g, size);
+    CopyWordsOf<std::uint32_t>(check.queue(), g, size);
   } else {
-    CopyWordsOf<std::uint16_t>(queue, *g, size);
+    CopyWordsOf<std::uint16_t>(check.queue(), g, size);
   }
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaElementwiseEntries(FtDeviceApi& api) {
-  api.gelu_forward = &Activation<false>;
-  api.gelu_backward = &Activation<true>;
-  api.swiglu_forward = &Swiglu<false>;
-  api.swiglu_backward = &Swiglu<true>;
-  api.add = &Add;
-  api.softcap = &Softcap;
-  api.copy_rows = &CopyRows;
+  SetCuda<&FtDeviceApi::gelu_forward, &Activation<false>>(api);
+  SetCuda<&FtDeviceApi::gelu_backward, &Activation<true>>(api);
+  SetCuda<&FtDeviceApi::swiglu_forward, &Swiglu<false>>(api);
+  SetCuda<&FtDeviceApi::swiglu_backward, &Swiglu<true>>(api);
+  SetCuda<&FtDeviceApi::add, &Add>(api);
+  SetCuda<&FtDeviceApi::softcap, &Softcap>(api);
+  SetCuda<&FtDeviceApi::copy_rows, &CopyRows>(api);
 }
 
 }  // namespace foretrain

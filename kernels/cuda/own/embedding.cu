@@ -28,24 +28,16 @@ __global__ void EmbeddingForwardKernel(FtEmbeddingForward g, Runs runs) {
   StoreOctet(static_cast<T*>(g.out) + row * g.cols + col, left, x);
 }
 
-FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
-  CudaCheck check(queue, "embedding_forward");
-  check.Float("dtype", g->dtype).Float("table_dtype", g->table_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
-  check.AtLeast("sequence", g->sequence, g->positions == nullptr ? 0 : 1);
-  check.Size("first_row", g->first_row).Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("table", g->table, g->vocab, g->cols).Tensor("out", g->out, g->rows, g->cols);
-  check.Tensor("ids", g->ids, g->rows);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  FtEmbeddingForward scaled = *g;
-  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(EmbeddingForwardKernel<decltype(type)>, dim3(Blocks(g->rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+void EmbeddingForward(CudaCheck& check, const FtEmbeddingForward& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  FtEmbeddingForward scaled = g;
+  scaled.scale = g.scale == 0.0F ? 1.0F : g.scale;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(EmbeddingForwardKernel<decltype(type)>, dim3(Blocks(g.rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), scaled, runs);
   });
-  return check.Launched();
 }
 
 // ---- backward: a counting sort of the rows by id
@@ -187,37 +179,29 @@ void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b)
   });
 }
 
-FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
-  CudaCheck check(queue, "embedding_backward");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
-  check.AtLeast("sequence", g->sequence, g->positions_grad == nullptr ? 0 : 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.AtMost("rows", g->rows, 0x7fffffff).AtMost("vocab", g->vocab, 0x7fffffff);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("ids", g->ids, g->rows);
-  check.Tensor("table_grad", g->table_grad, g->vocab, g->cols);
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->cols == 0 || g->vocab == 0) return check.status();
-  const Buckets buckets = BucketsOf(check, *g);
-  if (!check.ok()) return check.status();
-  FtEmbeddingBackward scaled = *g;
-  scaled.scale = g->scale == 0.0F ? 1.0F : g->scale;
-  LaunchTable(queue, scaled, buckets);
-  if (g->positions_grad != nullptr) {
-    const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-    WithType(g->dtype, [&](auto type) {
-      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g->sequence * octets, kBlock)),
-                dim3(kBlock), 0, StreamOf(queue), scaled, runs);
+void EmbeddingBackward(CudaCheck& check, const FtEmbeddingBackward& g) {
+  check.AtMost("rows", g.rows, 0x7fffffff).AtMost("vocab", g.vocab, 0x7fffffff);
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.cols == 0 || g.vocab == 0) return;
+  const Buckets buckets = BucketsOf(check, g);
+  if (!check.ok()) return;
+  FtEmbeddingBackward scaled = g;
+  scaled.scale = g.scale == 0.0F ? 1.0F : g.scale;
+  LaunchTable(check.queue(), scaled, buckets);
+  if (g.positions_grad != nullptr) {
+    const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+    WithType(g.dtype, [&](auto type) {
+      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g.sequence * octets, kBlock)),
+                dim3(kBlock), 0, check.stream(), scaled, runs);
     });
   }
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaEmbeddingEntries(FtDeviceApi& api) {
-  api.embedding_forward = &EmbeddingForward;
-  api.embedding_backward = &EmbeddingBackward;
+  SetCuda<&FtDeviceApi::embedding_forward, &EmbeddingForward>(api);
+  SetCuda<&FtDeviceApi::embedding_backward, &EmbeddingBackward>(api);
 }
 
 }  // namespace foretrain

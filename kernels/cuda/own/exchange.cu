@@ -8,9 +8,6 @@ namespace {
 
 constexpr std::int32_t kMostRanks = 256;
 
-// bf16 and f16 pieces are plain conversions without scales.
-bool HasScales(FtDtype format) { return format == FT_FP8 || format == FT_I8; }
-
 // Bytes of a quantized piece of n values. 4 divides n, so that the scales after the codes are
 // aligned.
 FT_DEVICE std::int64_t PieceBytes(FtDtype format, std::int64_t n) {
@@ -98,31 +95,14 @@ __global__ void DequantizeKernel(FtQuantize g, std::int64_t blocks) {
   StoreAnyOctet(g.out, g.dtype, at.piece * n + at.from, at.left, x);
 }
 
-// Formats with scales need pieces of whole 4-byte words for the scales' alignment.
-bool CheckQuantize(CudaCheck& check, const FtQuantize& g) {
-  check.Float("dtype", g.dtype).Size("elements", g.elements).AtLeast("pieces", g.pieces, 1);
-  check.Tensor("x", g.x, g.elements).Tensor("out", g.out, g.elements);
-  if (!HasScales(g.format) && g.format != FT_BF16 && g.format != FT_F16) {
-    check.Refuse(FT_UNSUPPORTED, "format %d: only bf16, f16, fp8, i8 and nf4",
-                 static_cast<int>(g.format));
-  } else if (check.ok() && HasScales(g.format) && g.elements % (4 * g.pieces) != 0) {
-    check.Refuse(FT_FAILED, "%lld elements in %lld pieces: each must be a multiple of 4",
-                 static_cast<long long>(g.elements), static_cast<long long>(g.pieces));
-  } else if (check.ok() && g.elements % g.pieces != 0) {
-    check.Refuse(FT_FAILED, "%lld elements in %lld pieces: they do not divide",
-                 static_cast<long long>(g.elements), static_cast<long long>(g.pieces));
-  }
-  return check.ok() && g.elements > 0;
-}
-
 std::int64_t BlocksOfPiece(const FtQuantize& g) {
   return (g.elements / g.pieces + FT_SCALE_BLOCK - 1) / FT_SCALE_BLOCK;
 }
 
 FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
-  CudaCheck check(queue, "quantize");
+  CudaCheck check(queue, FT_KERNEL_QUANTIZE, *g);
+  if (!check.ok() || g->elements == 0) return check.status();
   if (g->format == FT_NF4) return QuantizeNf4(queue, check, *g);
-  if (!CheckQuantize(check, *g)) return check.status();
   const std::int64_t blocks = BlocksOfPiece(*g);
   FT_LAUNCH(QuantizeKernel, dim3(Blocks(g->pieces * blocks * kWarp, kBlock)), dim3(kBlock), 0,
             StreamOf(queue), *g, blocks);
@@ -130,9 +110,9 @@ FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
 }
 
 FtStatus Dequantize(FtQueue* queue, const FtQuantize* g) {
-  CudaCheck check(queue, "dequantize");
+  CudaCheck check(queue, FT_KERNEL_DEQUANTIZE, *g);
+  if (!check.ok() || g->elements == 0) return check.status();
   if (g->format == FT_NF4) return DequantizeNf4(queue, check, *g);
-  if (!CheckQuantize(check, *g)) return check.status();
   const std::int64_t blocks = BlocksOfPiece(*g);
   FT_LAUNCH(DequantizeKernel, dim3(Blocks(g->pieces * blocks * kWarp, kBlock)), dim3(kBlock), 0,
             StreamOf(queue), *g, blocks);
@@ -164,14 +144,11 @@ __global__ void SumRanksKernel(FtSumRanks g, Sources sources) {
 
 // Copying pointers by value limits the ranks to kMostRanks, but needs no transfer to the device.
 FtStatus SumRanks(FtQueue* queue, const FtSumRanks* g) {
-  CudaCheck check(queue, "sum_ranks");
-  check.Float("dtype", g->dtype).Size("elements", g->elements).AtLeast("count", g->count, 1);
-  check.AtMost("count", g->count, kMostRanks).Tensor("out", g->out, g->elements);
-  check.Tensor("sources", g->sources, g->elements);
+  CudaCheck check(queue, FT_KERNEL_SUM_RANKS, *g);
+  check.AtMost("count", g->count, kMostRanks);
   Sources sources{};
   for (std::int32_t rank = 0; check.ok() && g->elements > 0 && rank < g->count; ++rank) {
     sources.at[rank] = g->sources[rank];
-    check.Tensor("a source", g->sources[rank], g->elements);
   }
   if (!check.ok() || g->elements == 0) return check.status();
   WithType(g->dtype, [&](auto type) {

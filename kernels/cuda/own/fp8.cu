@@ -138,15 +138,10 @@ __global__ void TurnKernel(const std::uint8_t* from, std::int64_t stride, std::i
 constexpr std::int64_t kMaxTiles = 65535;  // limit of the grid's y dimension
 
 FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
-  CudaCheck check(queue, "quantize_tensor");
-  if (g->scaling == FT_SCALE_TENSOR || !IsCode(g->dtype)) check.Float("dtype", g->dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("scale", g->scale, 1);
+  CudaCheck check(queue, FT_KERNEL_QUANTIZE_TENSOR, *g);
+  FtDtype dtype = g->dtype;
+  if (g->scaling == FT_SCALE_TENSOR) check.Float("dtype", dtype);
   check.AtMost("rows", g->rows, kMaxTiles * kTile);
-  if (!IsCode(g->format)) {
-    check.Refuse(FT_UNSUPPORTED, "format %d: only fp8 (5) and e5m2 (9)",
-                 static_cast<int>(g->format));
-  }
   if (g->scaling != FT_SCALE_TENSOR) return QuantizeBlocks(queue, check, *g);
   auto* const partials =
       reinterpret_cast<float*>(check.Workspace(kSumBlocks * std::int64_t{sizeof(float)}));

@@ -9,7 +9,6 @@
 
 namespace foretrain {
 
-constexpr bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 constexpr float LargestCode(FtDtype format) { return format == FT_FP8 ? 448.0F : 57344.0F; }
 
 // |x|, or infinity for NaN, so that the maximum of several shows a NaN.

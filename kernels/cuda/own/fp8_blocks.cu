@@ -107,12 +107,6 @@ constexpr std::int64_t kMaxSquares = 65535;  // limit of the grid's y dimension
 }  // namespace
 
 FtStatus QuantizeBlocks(FtQueue* queue, CudaCheck& check, const FtQuantizeTensor& g) {
-  if (g.scaling < FT_SCALE_TENSOR || g.scaling > FT_SCALE_TILES) {
-    check.Refuse(FT_UNSUPPORTED, "scaling %d", static_cast<int>(g.scaling));
-  }
-  if (g.absmax != nullptr || g.transposed != nullptr || g.keep_scale != 0) {
-    check.Refuse(FT_FAILED, "absmax, transposed, keep_scale: of one scale for all alone");
-  }
   check.AtMost("rows", g.rows, kMaxSquares * kSide);
   if (!check.ok() || g.rows * g.cols == 0) return check.status();
   FT_LAUNCH(BlocksKernel, dim3(Blocks(g.cols, kSide), Blocks(g.rows, kSide)), dim3(kBlock), 0,

@@ -160,39 +160,6 @@ void LaunchTiles(FtQueue* queue, FtGemm g) {
   }
 }
 
-// Checks compute format, scales, epilogue and row sums.
-void CheckParts(CudaCheck& check, const FtGemm& g) {
-  if (g.compute != FT_F32 && (g.compute != FT_TF32 || g.dtype != FT_F32)) {
-    check.Refuse(FT_UNSUPPORTED, "compute %d: only f32 (0), and tf32 (10) of f32 numbers",
-                 static_cast<int>(g.compute));
-  }
-  if (!IsCode(g.dtype) && (g.a_scale != nullptr || g.b_scale != nullptr)) {
-    check.Refuse(FT_FAILED, "a_scale, b_scale: only codes of 8 bits (dtype 5 and 9) have scales");
-  }
-  if (HasBlocks(g) && (g.lda != (g.trans_a != 0 ? g.m : g.k) ||
-                       g.ldb != (g.trans_b != 0 ? g.k : g.n) || g.m > kMaxRows)) {
-    check.Refuse(FT_UNSUPPORTED, "scales of blocks: of dense a and b, and at most %lld rows",
-                 static_cast<long long>(kMaxRows));
-  }
-  if (g.epilogue < FT_EPILOGUE_NONE || g.epilogue > FT_EPILOGUE_SLOPE) {
-    check.Refuse(FT_UNSUPPORTED, "epilogue %d", static_cast<int>(g.epilogue));
-  }
-  if (g.epilogue != FT_EPILOGUE_NONE) {
-    if (g.accumulate != 0) check.Refuse(FT_FAILED, "epilogue: adds to nothing");
-    if (g.activation < FT_GELU_TANH || g.activation > FT_SQUARED_RELU) {
-      check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g.activation));
-    }
-    if (g.epilogue == FT_EPILOGUE_SLOPE || g.aux != nullptr) {
-      check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
-    }
-  }
-  if (g.row_sums == nullptr) return;
-  check.Float("row_sums_dtype", g.row_sums_dtype);
-  if (g.trans_a == 0 || g.lda != g.m || g.bias != nullptr || g.epilogue != FT_EPILOGUE_NONE) {
-    check.Refuse(FT_FAILED, "row_sums: of a dense transposed a alone, without bias and epilogue");
-  }
-}
-
 // Runs the product by the first of the three ways that accepts it. Row sums are part of the
 // library's product; the other two compute them separately.
 FtStatus Product(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
@@ -210,21 +177,15 @@ FtStatus Product(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
 }
 
 FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
-  CudaCheck check(queue, "gemm");
-  if (!IsCode(g->dtype)) check.Float("dtype", g->dtype);
-  check.Float("c_dtype", g->c_dtype);
-  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
-  check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
-  check.AtLeast("lda", g->lda, g->trans_a != 0 ? g->m : g->k);
-  check.AtLeast("ldb", g->ldb, g->trans_b != 0 ? g->k : g->n).AtLeast("ldc", g->ldc, g->n);
-  CheckParts(check, *g);
-  if (!check.ok() || g->m == 0) return check.status();
-  check.Tensor("a", g->a, g->m, g->k);
-  if (check.ok() && g->n == 0) {
-    return g->row_sums != nullptr ? SumRows(queue, check, *g) : FT_OK;
+  CudaCheck check(queue, FT_KERNEL_GEMM, *g);
+  if (HasBlocks(*g) && (g->lda != (g->trans_a != 0 ? g->m : g->k) ||
+                        g->ldb != (g->trans_b != 0 ? g->k : g->n) || g->m > kMaxRows)) {
+    check.Refuse(FT_UNSUPPORTED, "scales of blocks: of dense a and b, and at most %lld rows",
+                 static_cast<long long>(kMaxRows));
   }
-  check.Tensor("b", g->b, g->k, g->n).Tensor("c", g->c, g->m, g->n);
-  return check.ok() ? Product(queue, check, *g) : check.status();
+  if (!check.ok() || g->m == 0) return check.status();
+  if (g->n == 0) return g->row_sums != nullptr ? SumRows(queue, check, *g) : FT_OK;
+  return Product(queue, check, *g);
 }
 
 // ---- products of experts, whose run lengths lie in device memory
@@ -279,32 +240,12 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
   StorePart(of_expert, row0, col0, part);
 }
 
-template <class Arguments>
-void CheckRuns(CudaCheck& check, const Arguments& g) {
-  check.Size("rows", g.rows).AtLeast("experts", g.experts, 1);
-  check.AtLeast("groups", g.groups, g.experts).AtMost("groups", g.groups, 65535);
-  check.Size("count_stride", g.count_stride);
-  if (check.ok() && g.groups % g.experts != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
-                 static_cast<long long>(g.groups), static_cast<long long>(g.experts));
-  }
-  if (check.ok() && g.counts == nullptr && g.rows % g.groups != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
-                 static_cast<long long>(g.groups), static_cast<long long>(g.experts),
-                 static_cast<long long>(g.rows));
-  }
-}
+constexpr std::int64_t kMaxGroups = 65535;  // limit of the grid's y and z dimensions
 
 FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
-  CudaCheck check(queue, "grouped_gemm");
-  if (!IsCode(g->dtype)) check.Float("dtype", g->dtype);
-  check.Float("c_dtype", g->c_dtype);
-  CheckRuns(check, *g);
-  check.Size("out", g->out).Size("in", g->in);
+  CudaCheck check(queue, FT_KERNEL_GROUPED_GEMM, *g);
+  check.AtMost("groups", g->groups, kMaxGroups);
   const bool weight = g->mode == FT_GROUPED_WEIGHT, forward = g->mode == FT_GROUPED_FORWARD;
-  check.Tensor("a", g->a, g->rows, forward ? g->in : g->out);
-  check.Tensor("b", g->b, weight ? g->rows : g->experts * g->out, g->in);
-  check.Tensor("c", g->c, weight ? g->experts * g->out : g->rows, g->in);
   if (!check.ok() || g->out == 0 || g->in == 0) return check.status();
   if (TakesTensorCores(queue, *g)) return TensorGroupedGemm(queue, check, *g);
   if (weight) {
@@ -338,17 +279,12 @@ __global__ void ExpertBiasKernel(FtExpertBias g) {
   }
 }
 
-FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
-  CudaCheck check(queue, "expert_bias");
-  check.Float("dtype", g->dtype).Float("bias_dtype", g->bias_dtype);
-  CheckRuns(check, *g);
-  check.Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("bias", g->bias, g->experts, g->cols);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const unsigned blocks = Blocks(g->rows * g->cols, kBlock * std::int64_t{8} * g->groups);
-  FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g->groups)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void ExpertBias(CudaCheck& check, const FtExpertBias& g) {
+  check.AtMost("groups", g.groups, kMaxGroups);
+  if (!check.ok() || g.rows * g.cols == 0) return;
+  const unsigned blocks = Blocks(g.rows * g.cols, kBlock * std::int64_t{8} * g.groups);
+  FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g.groups)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 // One expert per blockIdx.y, 32 columns per block, rows spread over eight warps. The warps' sums
@@ -373,16 +309,11 @@ __global__ void ExpertBiasGradKernel(FtExpertBiasGrad g) {
   StoreAny(g.bias_grad, g.grad_dtype, at, total);
 }
 
-FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
-  CudaCheck check(queue, "expert_bias_grad");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  CheckRuns(check, *g);
-  check.Size("cols", g->cols).Tensor("dy", g->dy, g->rows, g->cols);
-  check.Tensor("bias_grad", g->bias_grad, g->experts, g->cols);
-  if (!check.ok() || g->cols == 0) return check.status();
-  FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g->cols, kWarp), static_cast<unsigned>(g->experts)),
-            dim3(kWarp, kOctet), 0, StreamOf(queue), *g);
-  return check.Launched();
+void ExpertBiasGrad(CudaCheck& check, const FtExpertBiasGrad& g) {
+  check.AtMost("groups", g.groups, kMaxGroups);
+  if (!check.ok() || g.cols == 0) return;
+  FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g.cols, kWarp), static_cast<unsigned>(g.experts)),
+            dim3(kWarp, kOctet), 0, check.stream(), g);
 }
 
 }  // namespace
@@ -390,8 +321,8 @@ FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
 void SetCudaGemmEntries(FtDeviceApi& api) {
   api.gemm = &Gemm;
   api.grouped_gemm = &GroupedGemm;
-  api.expert_bias = &ExpertBias;
-  api.expert_bias_grad = &ExpertBiasGrad;
+  SetCuda<&FtDeviceApi::expert_bias, &ExpertBias>(api);
+  SetCuda<&FtDeviceApi::expert_bias_grad, &ExpertBiasGrad>(api);
 }
 
 }  // namespace foretrain

@@ -124,20 +124,14 @@ void SumLoss(FtQueue* queue, CudaCheck& check, const Pick& pick, std::int64_t ro
             static_cast<int>(blocks), scale, accumulate, loss);
 }
 
-FtStatus CrossEntropyForward(FtQueue* queue, const FtCrossEntropyForward* g) {
-  CudaCheck check(queue, "cross_entropy_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
-  if (!check.ok()) return check.status();
-  if (g->rows > 0) {
-    WithType(g->dtype, [&](auto type) {
-      FT_LAUNCH(LogSumExpKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-                dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g);
+void CrossEntropyForward(CudaCheck& check, const FtCrossEntropyForward& g) {
+  if (g.rows > 0) {
+    WithType(g.dtype, [&](auto type) {
+      FT_LAUNCH(LogSumExpKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.vocab)),
+                0, check.stream(), g);
     });
   }
-  SumLoss(queue, check, PickLogit{*g}, g->rows, g->scale, g->accumulate, g->loss);
-  return check.Launched();
+  SumLoss(check.queue(), check, PickLogit{g}, g.rows, g.scale, g.accumulate, g.loss);
 }
 
 // Number of columns of a rank that stand for an id; all columns if all_ids is 0 (no split).
@@ -173,20 +167,13 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
-  CudaCheck check(queue, "cross_entropy_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("logits", g->logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(CrossEntropyBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-              dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g,
-              UsedColumns(g->vocab, g->first_id, g->all_ids),
-              g->all_ids == 0 ? g->vocab : g->all_ids);
+void CrossEntropyBackward(CudaCheck& check, const FtCrossEntropyBackward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(CrossEntropyBackwardKernel<decltype(type)>, dim3(Blocks(g.rows, 1)),
+              dim3(RowThreads(g.vocab)), 0, check.stream(), g,
+              UsedColumns(g.vocab, g.first_id, g.all_ids), g.all_ids == 0 ? g.vocab : g.all_ids);
   });
-  return check.Launched();
 }
 
 // ---- with the vocabulary split over ranks
@@ -230,47 +217,24 @@ __global__ void __launch_bounds__(1024) VocabSumsKernel(FtVocabSums g, std::int6
   g.picked[row] = column >= 0 && column < used ? Widen(logits[column]) : 0.0F;
 }
 
-// Checks that the kernels on one rank's columns share.
-template <class Arguments>
-bool CheckShare(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
-  check.AtLeast("all_ids", g.all_ids, 1).Size("first_id", g.first_id);
-  check.Tensor("logits", g.logits, g.rows, g.vocab).Tensor("max", g.max, g.rows);
-  return check.ok() && g.rows > 0;
-}
-
-FtStatus VocabMax(FtQueue* queue, const FtVocabMax* g) {
-  CudaCheck check(queue, "vocab_max");
-  if (!CheckShare(check, *g)) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(VocabMaxKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
-              0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
+void VocabMax(CudaCheck& check, const FtVocabMax& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(VocabMaxKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.vocab)), 0,
+              check.stream(), g, UsedColumns(g.vocab, g.first_id, g.all_ids));
   });
-  return check.Launched();
 }
 
-FtStatus VocabSums(FtQueue* queue, const FtVocabSums* g) {
-  CudaCheck check(queue, "vocab_sums");
-  const bool works = CheckShare(check, *g);
-  check.Tensor("targets", g->targets, g->rows).Tensor("sum", g->sum, g->rows);
-  check.Tensor("picked", g->picked, g->rows);
-  if (!check.ok() || !works) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(VocabSumsKernel<decltype(type)>, dim3(Blocks(g->rows, 1)), dim3(RowThreads(g->vocab)),
-              0, StreamOf(queue), *g, UsedColumns(g->vocab, g->first_id, g->all_ids));
+void VocabSums(CudaCheck& check, const FtVocabSums& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(VocabSumsKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.vocab)),
+              0, check.stream(), g, UsedColumns(g.vocab, g.first_id, g.all_ids));
   });
-  return check.Launched();
 }
 
-FtStatus VocabLoss(FtQueue* queue, const FtVocabLoss* g) {
-  CudaCheck check(queue, "vocab_loss");
-  check.Size("rows", g->rows).AtLeast("all_ids", g->all_ids, 1);
-  check.Tensor("targets", g->targets, g->rows).Tensor("max", g->max, g->rows);
-  check.Tensor("sum", g->sum, g->rows).Tensor("picked", g->picked, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
-  if (!check.ok()) return check.status();
-  SumLoss(queue, check, PickOfRanks{*g}, g->rows, g->scale, g->accumulate, g->loss);
-  return check.Launched();
+void VocabLoss(CudaCheck& check, const FtVocabLoss& g) {
+  SumLoss(check.queue(), check, PickOfRanks{g}, g.rows, g.scale, g.accumulate, g.loss);
 }
 
 struct SquareOfLse {
@@ -281,13 +245,9 @@ struct SquareOfLse {
   }
 };
 
-FtStatus ZLoss(FtQueue* queue, const FtZLoss* g) {
-  CudaCheck check(queue, "z_loss");
-  check.Size("rows", g->rows).Size("ids", g->ids).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows).Tensor("loss", g->loss, 1);
-  if (!check.ok()) return check.status();
-  SumLoss(queue, check, SquareOfLse{*g}, g->rows, g->scale * g->weight, /*accumulate=*/1, g->loss);
-  return check.Launched();
+void ZLoss(CudaCheck& check, const FtZLoss& g) {
+  SumLoss(check.queue(), check, SquareOfLse{g}, g.rows, g.scale * g.weight, /*accumulate=*/1,
+          g.loss);
 }
 
 // A gradient d = scale * (softmax - onehot) gains 2 weight lse * scale * softmax, that is 2 weight
@@ -308,19 +268,13 @@ __global__ void __launch_bounds__(1024) ZLossBackwardKernel(FtZLossBackward g, s
   }
 }
 
-FtStatus ZLossBackward(FtQueue* queue, const FtZLossBackward* g) {
-  CudaCheck check(queue, "z_loss_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("vocab", g->vocab, 1);
-  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Tensor("d_logits", g->d_logits, g->rows, g->vocab).Tensor("targets", g->targets, g->rows);
-  check.Tensor("lse", g->lse, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(ZLossBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-              dim3(RowThreads(g->vocab)), 0, StreamOf(queue), *g,
-              g->all_ids == 0 ? g->vocab : g->all_ids);
+void ZLossBackward(CudaCheck& check, const FtZLossBackward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(ZLossBackwardKernel<decltype(type)>, dim3(Blocks(g.rows, 1)),
+              dim3(RowThreads(g.vocab)), 0, check.stream(), g,
+              g.all_ids == 0 ? g.vocab : g.all_ids);
   });
-  return check.Launched();
 }
 
 // One thread per row; the last token of a sequence has no target.
@@ -330,27 +284,22 @@ __global__ void ShiftTargetsKernel(FtShiftTargets g) {
   g.out[row] = (row + 1) % g.sequence == 0 ? -1 : g.targets[row + 1];
 }
 
-FtStatus ShiftTargets(FtQueue* queue, const FtShiftTargets* g) {
-  CudaCheck check(queue, "shift_targets");
-  check.Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
-  check.Tensor("targets", g->targets, g->rows).Tensor("out", g->out, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g->rows, kBlock)), dim3(kBlock), 0, StreamOf(queue),
-            *g);
-  return check.Launched();
+void ShiftTargets(CudaCheck& check, const FtShiftTargets& g) {
+  if (g.rows == 0) return;
+  FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g.rows, kBlock)), dim3(kBlock), 0, check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaLossEntries(FtDeviceApi& api) {
-  api.cross_entropy_forward = &CrossEntropyForward;
-  api.cross_entropy_backward = &CrossEntropyBackward;
-  api.vocab_max = &VocabMax;
-  api.vocab_sums = &VocabSums;
-  api.vocab_loss = &VocabLoss;
-  api.shift_targets = &ShiftTargets;
-  api.z_loss = &ZLoss;
-  api.z_loss_backward = &ZLossBackward;
+  SetCuda<&FtDeviceApi::cross_entropy_forward, &CrossEntropyForward>(api);
+  SetCuda<&FtDeviceApi::cross_entropy_backward, &CrossEntropyBackward>(api);
+  SetCuda<&FtDeviceApi::vocab_max, &VocabMax>(api);
+  SetCuda<&FtDeviceApi::vocab_sums, &VocabSums>(api);
+  SetCuda<&FtDeviceApi::vocab_loss, &VocabLoss>(api);
+  SetCuda<&FtDeviceApi::shift_targets, &ShiftTargets>(api);
+  SetCuda<&FtDeviceApi::z_loss, &ZLoss>(api);
+  SetCuda<&FtDeviceApi::z_loss_backward, &ZLossBackward>(api);
 }
 
 }  // namespace foretrain

@@ -107,22 +107,11 @@ __global__ void UnpackKernel(FtQuantize g, Parts parts) {
   StoreAnyOctet(g.out, g.dtype, at, left, x);
 }
 
-// Unlike other formats, NF4 has a single piece, because its mean covers the whole tensor.
-void CheckNf4(CudaCheck& check, const FtQuantize& g) {
-  check.Float("dtype", g.dtype).Size("elements", g.elements);
-  check.Tensor("x", g.x, g.elements).Tensor("out", g.out, g.elements);
-  if (g.pieces != 1) {
-    check.Refuse(FT_UNSUPPORTED, "nf4 in %lld pieces: only 1", static_cast<long long>(g.pieces));
-  }
-}
-
 }  // namespace
 
 // Three kernels, because the mean needs all block maxima, and the codes of the maxima need the
 // mean.
 FtStatus QuantizeNf4(FtQueue* queue, CudaCheck& check, const FtQuantize& g) {
-  CheckNf4(check, g);
-  if (!check.ok() || g.elements == 0) return check.status();
   const Parts parts = PartsOf(g.elements);
   auto* const largest = reinterpret_cast<float*>(
       check.Workspace(parts.blocks * static_cast<std::int64_t>(sizeof(float))));
@@ -137,8 +126,6 @@ FtStatus QuantizeNf4(FtQueue* queue, CudaCheck& check, const FtQuantize& g) {
 }
 
 FtStatus DequantizeNf4(FtQueue* queue, CudaCheck& check, const FtQuantize& g) {
-  CheckNf4(check, g);
-  if (!check.ok() || g.elements == 0) return check.status();
   FT_LAUNCH(UnpackKernel, dim3(Blocks(g.elements, kBlock * std::int64_t{kOctet})), dim3(kBlock), 0,
             StreamOf(queue), g, PartsOf(g.elements));
   return check.Launched();

@@ -101,62 +101,47 @@ void LaunchForward(FtQueue* queue, const ForwardTensors<T>& tensors, std::int64_
             StreamOf(queue), tensors, rms);
 }
 
-FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
-  CudaCheck check(queue, "norm_forward");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("y", g->y, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight", g->weight, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
+void NormForward(CudaCheck& check, const FtNormForward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
     using T = decltype(type);
-    LaunchForward<T>(queue,
+    LaunchForward<T>(check.queue(),
                      {.a = nullptr,
                       .b = nullptr,
                       .bias = nullptr,
-                      .x = static_cast<T*>(const_cast<void*>(g->x)),
-                      .weight = g->weight,
-                      .norm_bias = g->rms != 0 ? nullptr : g->bias,
-                      .weight_dtype = g->weight_dtype,
-                      .y = static_cast<T*>(g->y),
-                      .mean = g->mean,
-                      .rstd = g->rstd,
-                      .cols = g->cols,
-                      .epsilon = g->epsilon},
-                     g->rows, g->rms);
+                      .x = static_cast<T*>(const_cast<void*>(g.x)),
+                      .weight = g.weight,
+                      .norm_bias = g.rms != 0 ? nullptr : g.bias,
+                      .weight_dtype = g.weight_dtype,
+                      .y = static_cast<T*>(g.y),
+                      .mean = g.mean,
+                      .rstd = g.rstd,
+                      .cols = g.cols,
+                      .epsilon = g.epsilon},
+                     g.rows, g.rms);
   });
-  return check.Launched();
 }
 
 // One kernel instead of an addition and a norm: the sum is written once and not read again.
-FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
-  CudaCheck check(queue, "add_norm_forward");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("a", g->a, g->rows, g->cols).Tensor("b", g->b, g->rows, g->cols);
-  check.Tensor("sum", g->sum, g->rows, g->cols).Tensor("y", g->y, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight", g->weight, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
+void AddNormForward(CudaCheck& check, const FtAddNormForward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
     using T = decltype(type);
-    LaunchForward<T>(queue,
-                     {.a = static_cast<const T*>(g->a),
-                      .b = static_cast<const T*>(g->b),
-                      .bias = g->bias,
-                      .x = static_cast<T*>(g->sum),
-                      .weight = g->weight,
-                      .norm_bias = g->rms != 0 ? nullptr : g->norm_bias,
-                      .weight_dtype = g->weight_dtype,
-                      .y = static_cast<T*>(g->y),
-                      .mean = g->mean,
-                      .rstd = g->rstd,
-                      .cols = g->cols,
-                      .epsilon = g->epsilon},
-                     g->rows, g->rms);
+    LaunchForward<T>(check.queue(),
+                     {.a = static_cast<const T*>(g.a),
+                      .b = static_cast<const T*>(g.b),
+                      .bias = g.bias,
+                      .x = static_cast<T*>(g.sum),
+                      .weight = g.weight,
+                      .norm_bias = g.rms != 0 ? nullptr : g.norm_bias,
+                      .weight_dtype = g.weight_dtype,
+                      .y = static_cast<T*>(g.y),
+                      .mean = g.mean,
+                      .rstd = g.rstd,
+                      .cols = g.cols,
+                      .epsilon = g.epsilon},
+                     g.rows, g.rms);
   });
-  return check.Launched();
 }
 
 // dx = rstd (a - mean a - xhat mean(a xhat)) + residual, with a = dy * weight. RMSNorm has no mean
@@ -210,20 +195,12 @@ __global__ void __launch_bounds__(1024) NormBackwardInputKernel(FtNormBackwardIn
   }
 }
 
-FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
-  CudaCheck check(queue, "norm_backward_input");
-  check.Float("dtype", g->dtype).Float("weight_dtype", g->weight_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("dx", g->dx, g->rows, g->cols).Tensor("weight", g->weight, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(NormBackwardInputKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-              dim3(RowThreads(g->cols)), 0, StreamOf(queue), *g);
+void NormBackwardInput(CudaCheck& check, const FtNormBackwardInput& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(NormBackwardInputKernel<decltype(type)>, dim3(Blocks(g.rows, 1)),
+              dim3(RowThreads(g.cols)), 0, check.stream(), g);
   });
-  return check.Launched();
 }
 
 // Terms of both weight gradients of one row, for SumColumns.
@@ -249,22 +226,14 @@ struct NormWeightTerm {
   }
 };
 
-FtStatus NormBackwardWeight(FtQueue* queue, const FtNormBackwardWeight* g) {
-  CudaCheck check(queue, "norm_backward_weight");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("rstd", g->rstd, g->rows).Tensor("weight_grad", g->weight_grad, g->cols);
-  if (g->rms == 0) check.Tensor("mean", g->mean, g->rows);
-  if (!check.ok()) return check.status();
-  WithType(g->dtype, [&](auto type) {
+void NormBackwardWeight(CudaCheck& check, const FtNormBackwardWeight& g) {
+  WithType(g.dtype, [&](auto type) {
     using T = decltype(type);
-    const NormWeightTerm<T> term{static_cast<const T*>(g->dy), static_cast<const T*>(g->x),
-                                 g->rms != 0 ? nullptr : g->mean, g->rstd, g->cols};
-    SumColumns(queue, check, term, g->rows, g->cols, g->weight_grad,
-               g->rms != 0 ? nullptr : g->bias_grad, g->grad_dtype, g->accumulate);
+    const NormWeightTerm<T> term{static_cast<const T*>(g.dy), static_cast<const T*>(g.x),
+                                 g.rms != 0 ? nullptr : g.mean, g.rstd, g.cols};
+    SumColumns(check.queue(), check, term, g.rows, g.cols, g.weight_grad,
+               g.rms != 0 ? nullptr : g.bias_grad, g.grad_dtype, g.accumulate);
   });
-  return check.Launched();
 }
 
 // Terms of a bias gradient: dy itself.
@@ -286,10 +255,7 @@ struct BiasTerm {
 
 // Also called by GEMM entries whose epilogue the library lacks.
 FtStatus CudaBiasGrad(FtQueue* queue, const FtBiasGrad* g) {
-  CudaCheck check(queue, "bias_grad");
-  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
-  check.Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("grad", g->grad, g->cols);
+  CudaCheck check(queue, FT_KERNEL_BIAS_GRAD, *g);
   if (!check.ok()) return check.status();
   WithType(g->dtype, [&](auto type) {
     using T = decltype(type);
@@ -300,10 +266,10 @@ FtStatus CudaBiasGrad(FtQueue* queue, const FtBiasGrad* g) {
 }
 
 void SetCudaNormEntries(FtDeviceApi& api) {
-  api.norm_forward = &NormForward;
-  api.add_norm_forward = &AddNormForward;
-  api.norm_backward_input = &NormBackwardInput;
-  api.norm_backward_weight = &NormBackwardWeight;
+  SetCuda<&FtDeviceApi::norm_forward, &NormForward>(api);
+  SetCuda<&FtDeviceApi::add_norm_forward, &AddNormForward>(api);
+  SetCuda<&FtDeviceApi::norm_backward_input, &NormBackwardInput>(api);
+  SetCuda<&FtDeviceApi::norm_backward_weight, &NormBackwardWeight>(api);
   api.bias_grad = &CudaBiasGrad;
 }
 

@@ -64,9 +64,4 @@ inline KeepRule KeepRuleOf(const FtRandomMask& mask) {
           1.0F / (1.0F - mask.probability)};
 }
 
-inline void CheckProbability(CudaCheck& check, float probability) {
-  if (probability >= 0.0F && probability < 1.0F) return;
-  check.Refuse(FT_FAILED, "probability %g: must lie in [0, 1)", static_cast<double>(probability));
-}
-
 }  // namespace foretrain

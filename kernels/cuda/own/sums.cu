@@ -46,10 +46,8 @@ __global__ void JoinSumsKernel(const double* partials, int count, int accumulate
 }
 
 template <class Term, class Arguments>
-FtStatus SumOver(FtQueue* queue, const char* name, const Arguments* g) {
-  CudaCheck check(queue, name);
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("x", g->x, g->elements).Tensor("out", g->out, 1);
+FtStatus SumOver(FtQueue* queue, FtKernel kernel, const Arguments* g) {
+  CudaCheck check(queue, kernel, *g);
   auto* const partials =
       reinterpret_cast<double*>(check.Workspace(kSumBlocks * std::int64_t{sizeof(double)}));
   if (!check.ok()) return check.status();
@@ -65,10 +63,10 @@ FtStatus SumOver(FtQueue* queue, const char* name, const Arguments* g) {
 }
 
 FtStatus SquaredNorm(FtQueue* queue, const FtSquaredNorm* g) {
-  return SumOver<Square>(queue, "squared_norm", g);
+  return SumOver<Square>(queue, FT_KERNEL_SQUARED_NORM, g);
 }
 FtStatus CountNotFinite(FtQueue* queue, const FtCountNotFinite* g) {
-  return SumOver<NotFinite>(queue, "count_not_finite", g);
+  return SumOver<NotFinite>(queue, FT_KERNEL_COUNT_NOT_FINITE, g);
 }
 
 }  // namespace

@@ -16,12 +16,8 @@ __global__ void CountSkippedKernel(FtCountSkipped g) {
   g.skipped[0] += Skips(g.not_finite) ? 1.0F : 0.0F;
 }
 
-FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
-  CudaCheck check(queue, "count_skipped");
-  check.Tensor("not_finite", g->not_finite, 1).Tensor("skipped", g->skipped, 1);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
-  return check.Launched();
+void CountSkipped(CudaCheck& check, const FtCountSkipped& g) {
+  FT_LAUNCH(CountSkippedKernel, dim3(1), dim3(1), 0, check.stream(), g);
 }
 
 // One thread: it updates two numbers.
@@ -38,13 +34,8 @@ __global__ void ScaleLossKernel(FtScaleLoss g) {
   g.since[0] = 0.0F;
 }
 
-FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
-  CudaCheck check(queue, "scale_loss");
-  check.Tensor("not_finite", g->not_finite, 1).Tensor("doublings", g->doublings, 1);
-  check.Tensor("since", g->since, 1).AtLeast("window", g->window, 1);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
-  return check.Launched();
+void ScaleLoss(CudaCheck& check, const FtScaleLoss& g) {
+  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, check.stream(), g);
 }
 
 // ---- updates
@@ -308,95 +299,45 @@ __global__ void SgdAmendKernel(FtSgdAmend g) {
 
 // ---- entries
 
-template <class Update>
-void CheckUpdate(CudaCheck& check, const Update& g) {
-  check.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
-  check.Size("elements", g.elements).Size("decayed", g.decayed);
-  check.Tensor("param", g.param, g.elements).Tensor("grad", g.grad, g.elements);
-  const bool is_short = g.weights_dtype == FT_BF16 || g.weights_dtype == FT_F16;
-  if (g.weights != nullptr && (g.dtype != FT_F32 || !is_short)) {
-    check.Refuse(FT_UNSUPPORTED,
-                 "weights of dtype %d beside parameters of dtype %d: only 16 bits beside fp32",
-                 static_cast<int>(g.weights_dtype), static_cast<int>(g.dtype));
-  }
-}
-void CheckAdamW(CudaCheck& check, const FtAdamW& g) {
-  CheckUpdate(check, g);
-  check.AtLeast("step", g.step, 1);
-  check.Tensor("moment1", g.moment1, g.elements).Tensor("moment2", g.moment2, g.elements);
-}
-
-// Amendments require fp32 throughout, so that the correction is exact up to rounding.
-template <class Update>
-void CheckAmended(CudaCheck& check, const Update& g) {
-  if (g.dtype == FT_F32 && g.grad_dtype == FT_F32) return;
-  check.Refuse(FT_UNSUPPORTED, "dtype %d, grad_dtype %d: only f32", static_cast<int>(g.dtype),
-               static_cast<int>(g.grad_dtype));
-}
-
-FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
-  CudaCheck check(queue, "adamw");
-  CheckAdamW(check, *g);
-  if (g->moments == FT_I8) {
-    check.Tensor("absmax1", g->absmax1, g->elements).Tensor("absmax2", g->absmax2, g->elements);
-  } else if (g->moments != FT_F32 && g->moments != FT_BF16) {
-    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32, bf16 and i8",
-                 static_cast<int>(g->moments));
-  }
-  if (!check.ok() || g->elements == 0) return check.status();
-  const unsigned blocks = Blocks(g->elements, kBlock * kOctet);
-  if (g->moments == FT_I8) {
-    FT_LAUNCH(AdamWCodesKernel, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), *g);
+void AdamW(CudaCheck& check, const FtAdamW& g) {
+  if (g.elements == 0) return;
+  const unsigned blocks = Blocks(g.elements, kBlock * kOctet);
+  if (g.moments == FT_I8) {
+    FT_LAUNCH(AdamWCodesKernel, dim3(blocks), dim3(kBlock), 0, check.stream(), g);
   } else {
     constexpr unsigned kMost = 4096;  // FactorsOf computes fp64 powers once per block
-    FT_LAUNCH(AdamWKernel, dim3(blocks < kMost ? blocks : kMost), dim3(kBlock), 0, StreamOf(queue),
-              *g);
+    FT_LAUNCH(AdamWKernel, dim3(blocks < kMost ? blocks : kMost), dim3(kBlock), 0, check.stream(),
+              g);
   }
-  return check.Launched();
 }
 
-FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
-  CudaCheck check(queue, "sgd");
-  CheckUpdate(check, *g);
-  if (!check.ok() || g->elements == 0) return check.status();
-  FT_LAUNCH(SgdKernel, dim3(Blocks(g->elements, kBlock * kOctet)), dim3(kBlock), 0, StreamOf(queue),
-            *g);
-  return check.Launched();
+void Sgd(CudaCheck& check, const FtSgd& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(SgdKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0, check.stream(),
+            g);
 }
 
-FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
-  CudaCheck check(queue, "adamw_amend");
-  CheckAdamW(check, g->update);
-  CheckAmended(check, g->update);
-  if (g->update.moments != FT_F32) {
-    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32",
-                 static_cast<int>(g->update.moments));
-  }
-  if (!check.ok() || g->update.elements == 0) return check.status();
-  FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void AdamWAmend(CudaCheck& check, const FtAdamWAmend& g) {
+  if (g.update.elements == 0) return;
+  FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
-FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
-  CudaCheck check(queue, "sgd_amend");
-  CheckUpdate(check, g->update);
-  CheckAmended(check, g->update);
-  if (!check.ok() || g->update.elements == 0) return check.status();
-  FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g->update.elements, kBlock * kOctet)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void SgdAmend(CudaCheck& check, const FtSgdAmend& g) {
+  if (g.update.elements == 0) return;
+  FT_LAUNCH(SgdAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaUpdateEntries(FtDeviceApi& api) {
-  api.count_skipped = &CountSkipped;
-  api.scale_loss = &ScaleLoss;
-  api.adamw = &AdamW;
-  api.sgd = &Sgd;
-  api.adamw_amend = &AdamWAmend;
-  api.sgd_amend = &SgdAmend;
+  SetCuda<&FtDeviceApi::count_skipped, &CountSkipped>(api);
+  SetCuda<&FtDeviceApi::scale_loss, &ScaleLoss>(api);
+  SetCuda<&FtDeviceApi::adamw, &AdamW>(api);
+  SetCuda<&FtDeviceApi::sgd, &Sgd>(api);
+  SetCuda<&FtDeviceApi::adamw_amend, &AdamWAmend>(api);
+  SetCuda<&FtDeviceApi::sgd_amend, &SgdAmend>(api);
 }
 
 }  // namespace foretrain

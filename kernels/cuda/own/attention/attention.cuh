@@ -182,45 +182,24 @@ AttentionCall CallOf(const Arguments& g) {
   return call;
 }
 
-// Checks that all calls share. The product of batch and sample_rows is bounded to 2^31.
+// Limits of the own kernels, then the checks of every device.
 template <class Arguments>
-void CheckHeads(CudaCheck& check, const Arguments& g, std::int64_t sample_rows) {
-  check.Float("dtype", g.dtype).Size("batch", g.batch).AtMost("batch", g.batch, 65535);
-  check.Size("rows of a sample", sample_rows).AtLeast("head_dim", g.head_dim, 1);
-  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1).Size("window", g.window);
+void CheckAttention(CudaCheck& check, const Arguments& g) {
+  check.AtMost("batch", g.batch, 65535).AtMost("heads", g.heads, 65535);
   check.AtMost("head_dim", g.head_dim, kMaxAttentionDim);
-  check.AtMost("value_dim", g.value_dim, kMaxAttentionDim).AtMost("heads", g.heads, 65535);
-  check.Size("alibi_heads", g.alibi_heads).Size("first_head", g.first_head);
-  CheckProbability(check, g.random.probability);
-  if (check.ok() && g.heads % g.kv_heads != 0) {
-    check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
-  }
-  if (check.ok() && sample_rows > 0 && g.batch > 0x7fffffff / sample_rows) {
-    check.Refuse(FT_FAILED, "batch %lld of %lld rows each has over 2^31 rows",
-                 static_cast<long long>(g.batch), static_cast<long long>(sample_rows));
-  }
+  check.AtMost("value_dim", g.value_dim, kMaxAttentionDim);
+  check.Read(g);
 }
 
 template <class Arguments>
 AttentionCall WholeCall(CudaCheck& check, const Arguments& g) {
-  CheckHeads(check, g, g.sequence);
-  check.AtLeast("row_stride", g.row_stride, std::int64_t{g.heads} * g.head_dim);
-  const std::int64_t rows = check.ok() ? g.batch * g.sequence : 0;
-  check.Tensor("q", g.q, rows).Tensor("k", g.k, rows).Tensor("v", g.v, rows);
-  check.Tensor("out", g.out, rows).Tensor("lse", g.lse, rows, g.heads);
+  CheckAttention(check, g);
   AttentionCall call = CallOf(g);
   call.queries.at[0] = call.keys.at[0] = {0, 0, g.sequence};
   call.queries.count = call.keys.count = 1;
   call.sample_rows = g.sequence;
   call.q_stride = call.kv_stride = g.row_stride;
   return call;
-}
-
-inline void CheckRunRows(CudaCheck& check, const Runs& runs) {
-  for (std::int32_t r = 0; r < runs.count; ++r) {
-    check.Size("row of a run", runs.at[r].row).Size("position of a run", runs.at[r].position);
-    check.Size("rows of a run", runs.at[r].rows);
-  }
 }
 
 // Rows that a tensor needs to hold the runs of all samples.
@@ -235,22 +214,13 @@ inline std::int64_t RowsOf(const Runs& runs, std::int64_t batch, std::int64_t sa
 
 template <class Arguments>
 AttentionCall PartCall(CudaCheck& check, const Arguments& g) {
-  CheckHeads(check, g, g.sample_rows);
-  check.AtLeast("q_stride", g.q_stride, std::int64_t{g.heads} * g.head_dim);
-  check.AtLeast("kv_stride", g.kv_stride, std::int64_t{g.kv_heads} * g.head_dim);
+  CheckAttention(check, g);
   AttentionCall call = CallOf(g);
   call.queries = RunsOf(check, g.query_runs, g.query_run_count);
   call.keys = RunsOf(check, g.key_runs, g.key_run_count);
   call.sample_rows = g.sample_rows;
   call.q_stride = g.q_stride;
   call.kv_stride = g.kv_stride;
-  CheckRunRows(check, call.queries);
-  CheckRunRows(check, call.keys);
-  if (!check.ok()) return call;
-  const std::int64_t queries = RowsOf(call.queries, g.batch, g.sample_rows);
-  const std::int64_t keys = RowsOf(call.keys, g.batch, g.sample_rows);
-  check.Tensor("q", g.q, queries).Tensor("k", g.k, keys).Tensor("v", g.v, keys);
-  check.Tensor("out", g.out, queries).Tensor("lse", g.lse, queries, g.heads);
   return call;
 }
 

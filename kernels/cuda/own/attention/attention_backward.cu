@@ -246,11 +246,8 @@ FtStatus Backward(FtQueue* queue, CudaCheck& check, const char* name, const Atte
 
 // Own kernels run only if the library has no plan for the call.
 FtStatus AttentionBackward(FtQueue* queue, const FtAttentionBackward* g) {
-  CudaCheck check(queue, "attention_backward");
+  CudaCheck check(queue, FT_KERNEL_ATTENTION_BACKWARD);
   const AttentionCall call = WholeCall(check, *g);
-  const std::int64_t rows = check.ok() ? g->batch * g->sequence : 0;
-  check.Tensor("dout", g->dout, rows).Tensor("dq", g->dq, rows);
-  check.Tensor("dk", g->dk, rows).Tensor("dv", g->dv, rows);
   FtStatus status = FT_OK;
   if (check.ok() && LibraryAttentionBackward(queue, *g, &status)) return status;
   const BackwardTensors tensors{g->out, g->lse,        g->dout,       g->dq, g->dk,
@@ -259,15 +256,8 @@ FtStatus AttentionBackward(FtQueue* queue, const FtAttentionBackward* g) {
 }
 
 FtStatus AttentionPartBackward(FtQueue* queue, const FtAttentionPartBackward* g) {
-  CudaCheck check(queue, "attention_part_backward");
+  CudaCheck check(queue, FT_KERNEL_ATTENTION_PART_BACKWARD);
   const AttentionCall call = PartCall(check, *g);
-  check.AtLeast("dkv_stride", g->dkv_stride, std::int64_t{g->kv_heads} * g->head_dim);
-  if (check.ok()) {
-    const std::int64_t queries = RowsOf(call.queries, g->batch, g->sample_rows);
-    const std::int64_t keys = RowsOf(call.keys, g->batch, g->sample_rows);
-    check.Tensor("dout", g->dout, queries).Tensor("dq", g->dq, queries);
-    check.Tensor("dk", g->dk, keys).Tensor("dv", g->dv, keys);
-  }
   const BackwardTensors tensors{g->out,      g->lse,        g->dout,          g->dq,  g->dk, g->dv,
                                 g->q_stride, g->dkv_stride, g->accumulate_dq, nullptr};
   return Backward(queue, check, "attention_part_backward", call, tensors, g->batch);

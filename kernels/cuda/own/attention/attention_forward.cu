@@ -150,7 +150,7 @@ FtStatus Forward(FtQueue* queue, CudaCheck& check, const char* name, const Atten
 
 // Own kernels run only if the library has no plan for the call.
 FtStatus AttentionForward(FtQueue* queue, const FtAttentionForward* g) {
-  CudaCheck check(queue, "attention_forward");
+  CudaCheck check(queue, FT_KERNEL_ATTENTION_FORWARD);
   const AttentionCall call = WholeCall(check, *g);
   FtStatus status = FT_OK;
   if (check.ok() && LibraryAttentionForward(queue, *g, &status)) return status;
@@ -158,7 +158,7 @@ FtStatus AttentionForward(FtQueue* queue, const FtAttentionForward* g) {
 }
 
 FtStatus AttentionPartForward(FtQueue* queue, const FtAttentionPartForward* g) {
-  CudaCheck check(queue, "attention_part_forward");
+  CudaCheck check(queue, FT_KERNEL_ATTENTION_PART_FORWARD);
   const AttentionCall call = PartCall(check, *g);
   return Forward(queue, check, "attention_part_forward", call, {g->out, g->lse, g->merge},
                  g->batch);

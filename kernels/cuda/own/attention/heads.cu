@@ -7,8 +7,6 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kMostHeadDim = 512;
-
 // ---- rotary embedding
 
 constexpr double kPi = 3.14159265358979323846;
@@ -65,32 +63,13 @@ __global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
   }
 }
 
-FtStatus Rope(FtQueue* queue, const FtRope* g) {
-  CudaCheck check(queue, "rope");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
-  check.Size("heads", g->heads).AtLeast("head_dim", g->head_dim, 1);
-  check.AtMost("head_dim", g->head_dim, kMostHeadDim);
-  const std::int64_t head_stride = g->head_stride > 0 ? g->head_stride : g->head_dim;
-  check.AtLeast("head_stride", head_stride, g->head_dim);
-  check.AtLeast("row_stride", g->row_stride, std::int64_t{g->heads} * head_stride);
-  check.Tensor("data", g->data, g->rows, g->row_stride);
-  if (check.ok() && (g->stretch < FT_ROPE_PLAIN || g->stretch > FT_ROPE_LLAMA3)) {
-    check.Refuse(FT_UNSUPPORTED, "stretch %d of frequencies", static_cast<int>(g->stretch));
-  }
-  if (check.ok() && g->stretch >= FT_ROPE_YARN && !(g->high > g->low)) {
-    check.Refuse(FT_FAILED, "high %g of stretched frequencies must be above low %g",
-                 static_cast<double>(g->high), static_cast<double>(g->low));
-  }
-  if (check.ok() && g->head_dim % 2 != 0) {
-    check.Refuse(FT_FAILED, "head_dim %d: rotary positions need pairs", g->head_dim);
-  }
-  const Runs runs = RunsOf(check, g->runs, g->run_count);
-  if (!check.ok() || g->rows == 0 || g->heads == 0) return check.status();
-  const std::int64_t places = g->sequence < g->rows ? g->sequence : g->rows;
+void Rope(CudaCheck& check, const FtRope& g) {
+  const Runs runs = RunsOf(check, g.runs, g.run_count);
+  if (!check.ok() || g.rows == 0 || g.heads == 0) return;
+  const std::int64_t places = g.sequence < g.rows ? g.sequence : g.rows;
   FT_LAUNCH(RopeKernel, dim3(Blocks(places, 1)), dim3(kBlock),
-            static_cast<std::size_t>(g->head_dim) * sizeof(float), StreamOf(queue), *g, runs,
-            g->runs != nullptr ? 1 : 0);
-  return check.Launched();
+            static_cast<std::size_t>(g.head_dim) * sizeof(float), check.stream(), g, runs,
+            g.runs != nullptr ? 1 : 0);
 }
 
 // ---- RMSNorm of each head: one warp per head
@@ -143,43 +122,24 @@ __global__ void HeadNormBackwardInputKernel(FtHeadNormBackwardInput g) {
   }
 }
 
-// Checks that all head norm entries share. Returns the number of heads over all rows.
+// Number of heads over all rows.
 template <class Arguments>
-std::int64_t CheckHeads(CudaCheck& check, const Arguments& g, const void* x) {
-  check.Float("dtype", g.dtype).Size("rows", g.rows);
-  check.Size("heads", g.heads).Size("kv_heads", g.kv_heads);
-  check.AtLeast("head_dim", g.head_dim, 1).AtMost("head_dim", g.head_dim, kMostHeadDim);
-  const std::int64_t items = g.rows * (std::int64_t{g.heads} + g.kv_heads);
-  check.Tensor("x", x, items, g.head_dim).Tensor("rstd", g.rstd, items);
-  return items;
-}
-// Checks the packed rows in which q and k lie.
-template <class Arguments>
-void CheckRows(CudaCheck& check, const Arguments& g, const void* data) {
-  check.AtLeast("row_stride", g.row_stride,
-                (std::int64_t{g.heads} + g.kv_heads) * std::int64_t{g.head_dim});
-  check.Tensor("data", data, g.rows, g.row_stride);
-  check.Tensor("q_weight", g.q_weight, g.head_dim).Tensor("k_weight", g.k_weight, g.head_dim);
+std::int64_t ItemsOf(const Arguments& g) {
+  return g.rows * (std::int64_t{g.heads} + g.kv_heads);
 }
 
-FtStatus HeadNormForward(FtQueue* queue, const FtHeadNormForward* g) {
-  CudaCheck check(queue, "head_norm_forward");
-  const std::int64_t items = CheckHeads(check, *g, g->kept);
-  CheckRows(check, *g, g->data);
-  if (!check.ok() || items == 0) return check.status();
+void HeadNormForward(CudaCheck& check, const FtHeadNormForward& g) {
+  const std::int64_t items = ItemsOf(g);
+  if (items == 0) return;
   FT_LAUNCH(HeadNormForwardKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+            check.stream(), g);
 }
 
-FtStatus HeadNormBackwardInput(FtQueue* queue, const FtHeadNormBackwardInput* g) {
-  CudaCheck check(queue, "head_norm_backward_input");
-  const std::int64_t items = CheckHeads(check, *g, g->x);
-  CheckRows(check, *g, g->grad);
-  if (!check.ok() || items == 0) return check.status();
+void HeadNormBackwardInput(CudaCheck& check, const FtHeadNormBackwardInput& g) {
+  const std::int64_t items = ItemsOf(g);
+  if (items == 0) return;
   FT_LAUNCH(HeadNormBackwardInputKernel, dim3(Blocks(items * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+            check.stream(), g);
 }
 
 // Terms of the query or key weight's gradient: "row" counts the heads of one kind over all rows.
@@ -202,23 +162,16 @@ struct HeadTerm {
   }
 };
 
-FtStatus HeadNormBackwardWeight(FtQueue* queue, const FtHeadNormBackwardWeight* g) {
-  CudaCheck check(queue, "head_norm_backward_weight");
-  const std::int64_t items = CheckHeads(check, *g, g->x);
-  check.Tensor("dy", g->dy, items, g->head_dim);
-  check.Tensor("q_weight_grad", g->q_weight_grad, g->head_dim);
-  check.Tensor("k_weight_grad", g->k_weight_grad, g->head_dim);
-  if (!check.ok()) return check.status();
+void HeadNormBackwardWeight(CudaCheck& check, const FtHeadNormBackwardWeight& g) {
   // Query and key heads have separate weights, so there are two sums over columns.
-  const std::int64_t all = std::int64_t{g->heads} + g->kv_heads;
-  HeadTerm term{g->dy, g->x, g->rstd, g->dtype, all, 0, g->heads, g->head_dim};
-  SumColumns(queue, check, term, g->rows * g->heads, g->head_dim, g->q_weight_grad, nullptr,
-             g->dtype, g->accumulate);
-  term.first = g->heads;
-  term.count = g->kv_heads;
-  SumColumns(queue, check, term, g->rows * g->kv_heads, g->head_dim, g->k_weight_grad, nullptr,
-             g->dtype, g->accumulate);
-  return check.Launched();
+  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads;
+  HeadTerm term{g.dy, g.x, g.rstd, g.dtype, all, 0, g.heads, g.head_dim};
+  SumColumns(check.queue(), check, term, g.rows * g.heads, g.head_dim, g.q_weight_grad, nullptr,
+             g.dtype, g.accumulate);
+  term.first = g.heads;
+  term.count = g.kv_heads;
+  SumColumns(check.queue(), check, term, g.rows * g.kv_heads, g.head_dim, g.k_weight_grad, nullptr,
+             g.dtype, g.accumulate);
 }
 
 // ---- heads of latent attention: one block per row
@@ -279,24 +232,14 @@ __global__ void LatentSplitKernel(FtLatentHeads g) {
   }
 }
 
-FtStatus LatentHeads(FtQueue* queue, const FtLatentHeads* g) {
-  CudaCheck check(queue, "latent_heads");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("heads", g->heads, 1);
-  check.AtLeast("head_dim", g->head_dim, 1).AtLeast("value_dim", g->value_dim, 1);
-  check.AtMost("head_dim", g->head_dim, kMostHeadDim);
-  check.AtMost("value_dim", g->value_dim, kMostHeadDim);
-  check.Size("rotary", g->rotary).AtLeast("head_dim", g->head_dim, g->rotary);
-  check.Tensor("q", g->q, g->rows, g->heads).Tensor("kv", g->kv, g->rows, g->heads);
-  check.Tensor("turned_key", g->turned_key, g->rows, g->rotary);
-  check.Tensor("qkv", g->qkv, g->rows, g->heads);
-  if (!check.ok() || g->rows == 0) return check.status();
-  const dim3 grid(Blocks(g->rows, 1)), block(kBlock);
-  if (g->inverse != 0) {
-    FT_LAUNCH(LatentSplitKernel, grid, block, 0, StreamOf(queue), *g);
+void LatentHeads(CudaCheck& check, const FtLatentHeads& g) {
+  if (g.rows == 0) return;
+  const dim3 grid(Blocks(g.rows, 1)), block(kBlock);
+  if (g.inverse != 0) {
+    FT_LAUNCH(LatentSplitKernel, grid, block, 0, check.stream(), g);
   } else {
-    FT_LAUNCH(LatentJoinKernel, grid, block, 0, StreamOf(queue), *g);
+    FT_LAUNCH(LatentJoinKernel, grid, block, 0, check.stream(), g);
   }
-  return check.Launched();
 }
 
 // ---- attention sinks
@@ -338,44 +281,27 @@ __global__ void SinkBackwardKernel(FtSinkBackward g) {
   StoreAny(g.sinks_grad, g.grad_dtype, head, static_cast<float>(static_cast<double>(before) + sum));
 }
 
-template <class Arguments>
-void CheckSinks(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Float("sinks_dtype", g.sinks_dtype).Size("rows", g.rows);
-  check.AtLeast("heads", g.heads, 1).AtLeast("head_dim", g.head_dim, 1);
-  check.Tensor("out", g.out, g.rows, g.heads).Tensor("lse", g.lse, g.rows, g.heads);
-  check.Tensor("sinks", g.sinks, g.heads);
+void SinkForward(CudaCheck& check, const FtSinkForward& g) {
+  if (g.rows == 0) return;
+  FT_LAUNCH(SinkForwardKernel, dim3(Blocks(g.rows * g.heads * kWarp, kBlock)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
-FtStatus SinkForward(FtQueue* queue, const FtSinkForward* g) {
-  CudaCheck check(queue, "sink_forward");
-  CheckSinks(check, *g);
-  if (!check.ok() || g->rows == 0) return check.status();
-  FT_LAUNCH(SinkForwardKernel, dim3(Blocks(g->rows * g->heads * kWarp, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
-}
-
-FtStatus SinkBackward(FtQueue* queue, const FtSinkBackward* g) {
-  CudaCheck check(queue, "sink_backward");
-  CheckSinks(check, *g);
-  check.Float("grad_dtype", g->grad_dtype);
-  check.Tensor("dout", g->dout, g->rows, g->heads).Tensor("sinks_grad", g->sinks_grad, g->heads);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(SinkBackwardKernel, dim3(static_cast<unsigned>(g->heads)), dim3(kBlock), 0,
-            StreamOf(queue), *g);
-  return check.Launched();
+void SinkBackward(CudaCheck& check, const FtSinkBackward& g) {
+  FT_LAUNCH(SinkBackwardKernel, dim3(static_cast<unsigned>(g.heads)), dim3(kBlock), 0,
+            check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaHeadEntries(FtDeviceApi& api) {
-  api.rope = &Rope;
-  api.head_norm_forward = &HeadNormForward;
-  api.head_norm_backward_input = &HeadNormBackwardInput;
-  api.head_norm_backward_weight = &HeadNormBackwardWeight;
-  api.latent_heads = &LatentHeads;
-  api.sink_forward = &SinkForward;
-  api.sink_backward = &SinkBackward;
+  SetCuda<&FtDeviceApi::rope, &Rope>(api);
+  SetCuda<&FtDeviceApi::head_norm_forward, &HeadNormForward>(api);
+  SetCuda<&FtDeviceApi::head_norm_backward_input, &HeadNormBackwardInput>(api);
+  SetCuda<&FtDeviceApi::head_norm_backward_weight, &HeadNormBackwardWeight>(api);
+  SetCuda<&FtDeviceApi::latent_heads, &LatentHeads>(api);
+  SetCuda<&FtDeviceApi::sink_forward, &SinkForward>(api);
+  SetCuda<&FtDeviceApi::sink_backward, &SinkBackward>(api);
 }
 
 }  // namespace foretrain

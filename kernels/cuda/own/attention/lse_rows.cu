@@ -21,7 +21,7 @@ __global__ void LseRowsKernel(LseRows lse, bool packs) {
 }
 
 FtStatus Copy(FtQueue* queue, const LseRows& lse, bool packs) {
-  CudaCheck check(queue, "attention by a library");
+  CudaCheck check(queue, FT_KERNEL_ATTENTION_FORWARD);
   FT_LAUNCH(LseRowsKernel, dim3(Blocks(lse.samples * lse.sequence * lse.heads, kBlock)),
             dim3(kBlock), 0, StreamOf(queue), lse, packs);
   return check.Launched();

@@ -132,22 +132,11 @@ __global__ void __launch_bounds__(kThreads, 4) StandardKeyKernel(FtStandardAtten
   }
 }
 
-// Checks the arguments. Returns true if there is work to do.
+// Limits of these kernels, then the checks of every device.
 template <class Arguments>
-bool CheckSizes(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Size("batch", g.batch).AtMost("batch", g.batch, 65535);
-  check.Size("sequence", g.sequence).AtLeast("head_dim", g.head_dim, 1);
-  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1);
-  check.AtMost("heads", g.heads, 65535);
-  if (check.ok() && g.heads % g.kv_heads != 0) {
-    check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
-  }
-  check.AtLeast("row_stride", g.row_stride, std::int64_t{g.heads} * g.head_dim);
-  const std::int64_t rows = check.ok() ? g.batch * g.sequence : 0;
-  check.Tensor("q", g.q, rows, g.row_stride).Tensor("k", g.k, rows).Tensor("v", g.v, rows);
-  check.Tensor("weights", g.weights, rows * g.heads, g.sequence);
-  if (g.mask != nullptr) check.Tensor("dropped", g.dropped, rows);
-  return check.ok() && rows > 0;
+void CheckStandard(CudaCheck& check, const Arguments& g) {
+  check.AtMost("batch", g.batch, 65535).AtMost("heads", g.heads, 65535);
+  check.Read(g);
 }
 
 // A given scale of 0 means 1 / sqrt(head_dim).
@@ -166,11 +155,9 @@ dim3 QueryGrid(const Arguments& g) {
 }
 
 FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
-  CudaCheck check(queue, "standard_attention_forward");
-  const bool works = CheckSizes(check, *g);
-  check.Size("window", g->window).Tensor("scores", g->scores, works ? 1 : 0);
-  CheckProbability(check, g->random.probability);
-  if (!check.ok() || !works) return check.status();
+  CudaCheck check(queue, FT_KERNEL_STANDARD_ATTENTION_FORWARD);
+  CheckStandard(check, *g);
+  if (!check.ok() || g->batch * g->sequence == 0) return check.status();
   const std::int64_t bytes = g->sequence * std::int64_t{sizeof(float)};
   const FtStatus status = AllowShared(queue, "standard_attention_forward",
                                       reinterpret_cast<const void*>(&StandardForwardKernel), bytes);
@@ -182,13 +169,9 @@ FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
 
 // The query kernel stores d_scores, which the key kernel reads; both run in order on the queue.
 FtStatus Backward(FtQueue* queue, const FtStandardAttentionBackward* g) {
-  CudaCheck check(queue, "standard_attention_backward");
-  const bool works = CheckSizes(check, *g);
-  const std::int64_t rows = works ? 1 : 0;
-  check.Tensor("dout", g->dout, rows).Tensor("dq", g->dq, rows).Tensor("dk", g->dk, rows);
-  check.Tensor("dv", g->dv, rows).Tensor("d_scores", g->d_scores, rows);
-  CheckProbability(check, g->probability);
-  if (!check.ok() || !works) return check.status();
+  CudaCheck check(queue, FT_KERNEL_STANDARD_ATTENTION_BACKWARD);
+  CheckStandard(check, *g);
+  if (!check.ok() || g->batch * g->sequence == 0) return check.status();
   const std::int64_t bytes = g->sequence * std::int64_t{sizeof(float)};
   const FtStatus status = AllowShared(queue, "standard_attention_backward",
                                       reinterpret_cast<const void*>(&StandardQueryKernel), bytes);

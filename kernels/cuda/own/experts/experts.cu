@@ -69,62 +69,38 @@ __global__ void DotsKernel(FtExpertDots g) {
   if (lane == 0) g.out[pair] = static_cast<float>(sum);
 }
 
-// Checks that all entries share. Index values are not checked here: they are on the device.
-template <class Arguments>
-bool CheckSizes(CudaCheck& check, const Arguments& g) {
-  check.Float("dtype", g.dtype).Size("tokens", g.tokens).Size("expert_rows", g.expert_rows);
-  check.Size("cols", g.cols).AtLeast("per_token", g.per_token, 1);
-  return check.ok();
+void ExpertGather(CudaCheck& check, const FtExpertGather& g) {
+  if (g.expert_rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GatherKernel<decltype(type)>, dim3(Blocks(g.expert_rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
+  });
 }
 
-FtStatus ExpertGather(FtQueue* queue, const FtExpertGather* g) {
-  CudaCheck check(queue, "expert_gather");
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->tokens, g->cols).Tensor("sources", g->sources, g->expert_rows);
-  check.Tensor("out", g->out, g->expert_rows, g->cols);
-  if (!check.ok() || g->expert_rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GatherKernel<decltype(type)>, dim3(Blocks(g->expert_rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
+void ExpertCombine(CudaCheck& check, const FtExpertCombine& g) {
+  if (g.tokens * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(CombineKernel<decltype(type)>, dim3(Blocks(g.tokens * octets, kBlock)), dim3(kBlock),
+              0, check.stream(), g);
   });
-  return check.Launched();
 }
 
-FtStatus ExpertCombine(FtQueue* queue, const FtExpertCombine* g) {
-  CudaCheck check(queue, "expert_combine");
-  CheckSizes(check, *g);
-  check.Tensor("x", g->x, g->expert_rows, g->cols).Tensor("out", g->out, g->tokens, g->cols);
-  check.Tensor("places", g->places, g->tokens, g->per_token);
-  if (!check.ok() || g->tokens * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(CombineKernel<decltype(type)>, dim3(Blocks(g->tokens * octets, kBlock)), dim3(kBlock),
-              0, StreamOf(queue), *g);
+void ExpertDots(CudaCheck& check, const FtExpertDots& g) {
+  if (g.tokens == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(DotsKernel<decltype(type)>, dim3(Blocks(g.tokens * g.per_token * kWarp, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
   });
-  return check.Launched();
-}
-
-FtStatus ExpertDots(FtQueue* queue, const FtExpertDots* g) {
-  CudaCheck check(queue, "expert_dots");
-  CheckSizes(check, *g);
-  check.Tensor("dy", g->dy, g->tokens, g->cols).Tensor("x", g->x, g->expert_rows, g->cols);
-  check.Tensor("places", g->places, g->tokens, g->per_token);
-  check.Tensor("out", g->out, g->tokens, g->per_token);
-  if (!check.ok() || g->tokens == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(DotsKernel<decltype(type)>, dim3(Blocks(g->tokens * g->per_token * kWarp, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
-  });
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaExpertEntries(FtDeviceApi& api) {
-  api.expert_gather = &ExpertGather;
-  api.expert_combine = &ExpertCombine;
-  api.expert_dots = &ExpertDots;
+  SetCuda<&FtDeviceApi::expert_gather, &ExpertGather>(api);
+  SetCuda<&FtDeviceApi::expert_combine, &ExpertCombine>(api);
+  SetCuda<&FtDeviceApi::expert_dots, &ExpertDots>(api);
 }
 
 }  // namespace foretrain

@@ -48,32 +48,21 @@ __global__ void __launch_bounds__(1024) GateBackwardKernel(FtGateBackward g) {
 }
 
 // Rows and octets of columns are independent, so the grid covers both.
-FtStatus GateForward(FtQueue* queue, const FtGateForward* g) {
-  CudaCheck check(queue, "gate_forward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("x", g->x, g->rows, g->cols).Tensor("scores", g->scores, g->rows);
-  check.Tensor("y", g->y, g->rows, g->cols);
-  if (!check.ok() || g->rows * g->cols == 0) return check.status();
-  const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GateForwardKernel<decltype(type)>, dim3(Blocks(g->rows * octets, kBlock)),
-              dim3(kBlock), 0, StreamOf(queue), *g);
+void GateForward(CudaCheck& check, const FtGateForward& g) {
+  if (g.rows * g.cols == 0) return;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GateForwardKernel<decltype(type)>, dim3(Blocks(g.rows * octets, kBlock)),
+              dim3(kBlock), 0, check.stream(), g);
   });
-  return check.Launched();
 }
 
-FtStatus GateBackward(FtQueue* queue, const FtGateBackward* g) {
-  CudaCheck check(queue, "gate_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
-  check.Tensor("dy", g->dy, g->rows, g->cols).Tensor("x", g->x, g->rows, g->cols);
-  check.Tensor("scores", g->scores, g->rows).Tensor("dx", g->dx, g->rows, g->cols);
-  check.Tensor("d_scores", g->d_scores, g->rows);
-  if (!check.ok() || g->rows == 0) return check.status();
-  WithType(g->dtype, [&](auto type) {
-    FT_LAUNCH(GateBackwardKernel<decltype(type)>, dim3(Blocks(g->rows, 1)),
-              dim3(RowThreads(g->cols)), 0, StreamOf(queue), *g);
+void GateBackward(CudaCheck& check, const FtGateBackward& g) {
+  if (g.rows == 0) return;
+  WithType(g.dtype, [&](auto type) {
+    FT_LAUNCH(GateBackwardKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.cols)),
+              0, check.stream(), g);
   });
-  return check.Launched();
 }
 
 // One block per expert. Counts are integers below 2^24, exact in any order of addition.
@@ -87,13 +76,8 @@ __global__ void CountChoicesKernel(FtCountChoices g) {
   if (threadIdx.x == 0) g.loads[expert] += static_cast<float>(count);
 }
 
-FtStatus CountChoices(FtQueue* queue, const FtCountChoices* g) {
-  CudaCheck check(queue, "count_choices");
-  check.Size("rows", g->rows).Size("per_token", g->per_token).AtLeast("experts", g->experts, 1);
-  check.Tensor("chosen", g->chosen, g->rows, g->per_token).Tensor("loads", g->loads, g->experts);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(CountChoicesKernel, dim3(Blocks(g->experts, 1)), dim3(kBlock), 0, StreamOf(queue), *g);
-  return check.Launched();
+void CountChoices(CudaCheck& check, const FtCountChoices& g) {
+  FT_LAUNCH(CountChoicesKernel, dim3(Blocks(g.experts, 1)), dim3(kBlock), 0, check.stream(), g);
 }
 
 // A single block: experts are at most a few thousand, and the mean needs all of them.
@@ -111,22 +95,17 @@ __global__ void BalanceBiasKernel(FtBalanceBias g) {
   }
 }
 
-FtStatus BalanceBias(FtQueue* queue, const FtBalanceBias* g) {
-  CudaCheck check(queue, "balance_bias");
-  check.AtLeast("experts", g->experts, 1);
-  check.Tensor("loads", g->loads, g->experts).Tensor("bias", g->bias, g->experts);
-  if (!check.ok()) return check.status();
-  FT_LAUNCH(BalanceBiasKernel, dim3(1), dim3(kBlock), 0, StreamOf(queue), *g);
-  return check.Launched();
+void BalanceBias(CudaCheck& check, const FtBalanceBias& g) {
+  FT_LAUNCH(BalanceBiasKernel, dim3(1), dim3(kBlock), 0, check.stream(), g);
 }
 
 }  // namespace
 
 void SetCudaGateEntries(FtDeviceApi& api) {
-  api.gate_forward = &GateForward;
-  api.gate_backward = &GateBackward;
-  api.count_choices = &CountChoices;
-  api.balance_bias = &BalanceBias;
+  SetCuda<&FtDeviceApi::gate_forward, &GateForward>(api);
+  SetCuda<&FtDeviceApi::gate_backward, &GateBackward>(api);
+  SetCuda<&FtDeviceApi::count_choices, &CountChoices>(api);
+  SetCuda<&FtDeviceApi::balance_bias, &BalanceBias>(api);
 }
 
 }  // namespace foretrain

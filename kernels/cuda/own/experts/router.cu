@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::int64_t kMaxExperts = 4096;
 constexpr std::int64_t kMaxGroups = 64;
-constexpr std::int64_t kMaxPairs = 0x7fffffff;
 
 // Scores by which experts are chosen: `of` plus an optional bias.
 struct Scores {
@@ -253,67 +252,24 @@ __global__ void DealRoomKernel(FtRoute g) {
   }
 }
 
-std::int64_t RoomOnHost(const FtRoute& g) { return (g.capacity + g.pieces - 1) / g.pieces; }
-
-void CheckRoute(CudaCheck& check, const FtRoute& g) {
-  check.Float("dtype", g.dtype).Size("rows", g.rows).Size("capacity", g.capacity);
-  check.AtLeast("per_token", g.per_token, 1).AtLeast("experts", g.experts, g.per_token);
-  check.AtMost("experts", g.experts, kMaxExperts).AtLeast("pieces", g.pieces, 1);
-  check.AtMost("pieces", g.pieces, 65535).AtLeast("balance_rows", g.balance_rows, 1);
-  check.Size("group_limit", g.group_limit);
-  if (g.choice_bias != nullptr) check.Float("choice_bias_dtype", g.choice_bias_dtype);
+void Route(CudaCheck& check, const FtRoute& g) {
+  check.AtMost("experts", g.experts, kMaxExperts).AtMost("pieces", g.pieces, 65535);
   if (!check.ok()) return;
-  const std::int64_t groups = g.group_limit > 0 ? g.expert_groups : 1;
-  if (groups < 1 || groups > kMaxGroups || g.experts % groups != 0 || g.group_limit > groups ||
-      (g.group_limit > 0 && g.experts / groups * g.group_limit < g.per_token)) {
-    check.Refuse(FT_FAILED, "expert_groups %lld, group_limit %lld: do not fit experts %lld",
-                 static_cast<long long>(g.expert_groups), static_cast<long long>(g.group_limit),
-                 static_cast<long long>(g.experts));
-  }
-  if (check.ok() && g.rows % g.balance_rows != 0) {
-    check.Refuse(FT_FAILED, "rows %lld: must be a multiple of balance_rows %lld",
-                 static_cast<long long>(g.rows), static_cast<long long>(g.balance_rows));
-  }
-  if (check.ok() && (g.rows > kMaxPairs / g.per_token || g.experts > kMaxPairs / g.pieces ||
-                     (g.capacity > 0 && RoomOnHost(g) > kMaxPairs / (g.experts * g.pieces)))) {
-    check.Refuse(FT_UNSUPPORTED, "rows %lld, per_token %lld: more than 2^31 pairs or rows",
-                 static_cast<long long>(g.rows), static_cast<long long>(g.per_token));
-  }
-}
-
-// Separate from CheckRoute: sizes must be valid before they are multiplied.
-void CheckRouteTensors(CudaCheck& check, const FtRoute& g) {
-  const std::int64_t expert_rows =
-      g.capacity > 0 ? g.pieces * g.experts * RoomOnHost(g) : g.rows * g.per_token;
-  check.Tensor("logits", g.logits, g.rows, g.experts).Tensor("probs", g.probs, g.rows, g.experts);
-  check.Tensor("weights", g.weights, g.rows, g.per_token);
-  check.Tensor("chosen", g.chosen, g.rows, g.per_token);
-  check.Tensor("places", g.places, g.rows, g.per_token).Tensor("sources", g.sources, expert_rows);
-  check.Tensor("counts", g.counts, g.capacity > 0 ? 1 : g.pieces, g.experts);
-  check.Tensor("balance_counts", g.balance_counts, g.rows / g.balance_rows, g.experts);
-}
-
-FtStatus Route(FtQueue* queue, const FtRoute* g) {
-  CudaCheck check(queue, "route");
-  CheckRoute(check, *g);
-  if (check.ok()) CheckRouteTensors(check, *g);
-  if (!check.ok()) return check.status();
-  void* const stream = StreamOf(queue);
-  const auto experts = static_cast<unsigned>(g->experts);
-  if (g->rows > 0) {
-    const std::int64_t counts = g->rows / g->balance_rows * g->experts;
-    const std::size_t shared = (2 * g->experts + kMaxGroups) * sizeof(float) + g->experts;
-    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream, g->balance_counts,
+  void* const stream = check.stream();
+  const auto experts = static_cast<unsigned>(g.experts);
+  if (g.rows > 0) {
+    const std::int64_t counts = g.rows / g.balance_rows * g.experts;
+    const std::size_t shared = (2 * g.experts + kMaxGroups) * sizeof(float) + g.experts;
+    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream, g.balance_counts,
               counts);
-    FT_LAUNCH(ChooseKernel, dim3(Blocks(g->rows, 1)), dim3(kWarp), shared, stream, *g);
+    FT_LAUNCH(ChooseKernel, dim3(Blocks(g.rows, 1)), dim3(kWarp), shared, stream, g);
   }
-  if (g->capacity > 0) {
-    FT_LAUNCH(DealRoomKernel, dim3(experts), dim3(kBlock), 0, stream, *g);
+  if (g.capacity > 0) {
+    FT_LAUNCH(DealRoomKernel, dim3(experts), dim3(kBlock), 0, stream, g);
   } else {
-    FT_LAUNCH(DealPiecesKernel, dim3(experts, static_cast<unsigned>(g->pieces)), dim3(kBlock), 0,
-              stream, *g);
+    FT_LAUNCH(DealPiecesKernel, dim3(experts, static_cast<unsigned>(g.pieces)), dim3(kBlock), 0,
+              stream, g);
   }
-  return check.Launched();
 }
 
 // ---- backward: one warp per row; kernels/cpu/entries/router.cc derives the terms
@@ -405,34 +361,22 @@ __global__ void RouteBackwardKernel(FtRouteBackward g, double balance) {
   }
 }
 
-FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
-  CudaCheck check(queue, "route_backward");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).AtLeast("per_token", g->per_token, 1);
-  check.AtLeast("experts", g->experts, g->per_token).AtLeast("balance_rows", g->balance_rows, 1);
-  if (!check.ok()) return check.status();
-  check.Tensor("probs", g->probs, g->rows, g->experts);
-  check.Tensor("weights", g->weights, g->rows, g->per_token);
-  check.Tensor("chosen", g->chosen, g->rows, g->per_token);
-  check.Tensor("balance_counts", g->balance_counts, g->rows / g->balance_rows, g->experts);
-  check.Tensor("d_weights", g->d_weights, g->rows, g->per_token);
-  check.Tensor("d_logits", g->d_logits, g->rows, g->experts);
-  if (!check.ok() || g->rows == 0) return check.status();
+void RouteBackward(CudaCheck& check, const FtRouteBackward& g) {
+  if (g.rows == 0) return;
   // The loss is a mean over rows / balance_rows groups, and each group's probs are a mean over its
   // rows.
-  const double balance =
-      static_cast<double>(g->balance) * static_cast<double>(g->experts) /
-      (static_cast<double>(g->balance_rows) * static_cast<double>(g->per_token)) /
-      static_cast<double>(g->rows);
-  FT_LAUNCH(RouteBackwardKernel, dim3(Blocks(g->rows, 1)), dim3(kWarp), 0, StreamOf(queue), *g,
+  const double balance = static_cast<double>(g.balance) * static_cast<double>(g.experts) /
+                         (static_cast<double>(g.balance_rows) * static_cast<double>(g.per_token)) /
+                         static_cast<double>(g.rows);
+  FT_LAUNCH(RouteBackwardKernel, dim3(Blocks(g.rows, 1)), dim3(kWarp), 0, check.stream(), g,
             balance);
-  return check.Launched();
 }
 
 }  // namespace
 
 void SetCudaRouterEntries(FtDeviceApi& api) {
-  api.route = &Route;
-  api.route_backward = &RouteBackward;
+  SetCuda<&FtDeviceApi::route, &Route>(api);
+  SetCuda<&FtDeviceApi::route_backward, &RouteBackward>(api);
 }
 
 }  // namespace foretrain
