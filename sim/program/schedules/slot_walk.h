@@ -88,9 +88,11 @@ class SlotWalk {
     if (stage < 0 || stage == placement_.stages()) return;
     const StagePlace to = placement_.PlaceOf(stage, placement_.DirectionOf(slot.chunk));
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
-    Time& link = placement_.GoesToNext(from, to) ? rank.send_next : rank.send_prev;
-    (forward ? input_ : gradient_)[Cell(to, slot.micro_batch)] =
-        to.rank == r ? made : send(made, link);
+    Time arrival = made;
+    if (to.rank != r) {
+      arrival = send(made, placement_.GoesToNext(from, to) ? rank.send_next : rank.send_prev);
+    }
+    (forward ? input_ : gradient_)[Cell(to, slot.micro_batch)] = arrival;
   }
 
  private:

@@ -12,7 +12,7 @@
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/block_memory.h"
-#include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/offload/offload_activations.h"
 #include "sim/program/lower/rank/step_memory.h"
 
 namespace foretrain {
@@ -120,15 +120,17 @@ class BlockMaker {
   }
 
   // Copies of one layer's kept tensors pass several queues at once, as a pipeline. So the slowest
-  // hop sets the pace. They are described and priced as the lowering emits them.
+  // hop sets the pace. They are described as the lowering emits them, from passes that are built.
   void MakeKept(BlockCosts& out) {
-    BlockRegistry blocks;
+    const auto passes = [this](Pass pass) -> const Block& { return passes_.Of(pass); };
     const auto seconds = [&](InstructionKind hop) {
-      const SkeletonStep step = ActivationCopy(hop, block_, 0);
-      const StepDescription copy = step.rule->describe(context_, step.key);
-      const StepMemory memory = MemoryOf(context_, step.key, copy, Space::kDevice, blocks);
-      if (hop == InstructionKind::kCopyOut) out.kept_bytes = -Total(memory.at_end);
-      return times_.SpanOf(blocks[blocks.Find(copy.block, copy.make)], plan_);
+      const InstructionKey key{hop, Pass::kNone, block_, 0, 0};
+      const StepDescription copy = ActivationCopy(context_, key, passes);
+      out.kept_bytes = 0;
+      for (const TensorUse& use : copy.uses) {
+        if (use.life == Life::kFreed) out.kept_bytes += use.whole;
+      }
+      return times_.SpanOf(copy.make(), plan_);
     };
     out.kept_s = std::max(seconds(InstructionKind::kCopyOut), seconds(InstructionKind::kCopyIn));
     out.kept_nvme_s = std::max(

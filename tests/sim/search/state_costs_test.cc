@@ -4,15 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "sim/cost/profile/derive_profile.h"
+#include "sim/memory/host_memory.h"
 #include "sim/program/ir/program.h"
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/rank/step_description.h"
+#include "sim/search/evaluate/block_table.h"
 #include "tests/sim/random_plans.h"
 #include "tests/sim/realistic_plans.h"
 
@@ -114,6 +117,40 @@ TEST(StateCosts, HaveTheSumOfTiedEmbeddingsOverTheEndsOfThePipeline) {
               layout.buckets[static_cast<std::size_t>(layout.tied_bucket)].elements);
     EXPECT_GT(times.SpanOf(found.sums_over_stages[0], plan), 0);
   }
+}
+
+// Each copy takes the kept tensors of one layer and micro-batch. Over NVMe they pass more hops, so
+// the slowest one takes at least as long.
+TEST(BlockTable, MovesTheActivationsOfALayerThatACopyOfTheCompiledStepMoves) {
+  const RealisticPlan machine = RealisticPlanOf(3);
+  const auto costs = CostModel::Make(machine.cluster, DeriveProfile(machine.cluster));
+  ASSERT_TRUE(costs.has_value());
+  ModelSpec model;
+  model.layers = 6;
+  model.hidden = 64;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 16;
+  model.ffn_hidden = 256;
+  model.vocab = 1000;
+  model.max_sequence = 32;
+  Plan plan;
+  plan.sequence = 32;
+  plan.micro_batch = 1;
+  plan.global_batch = 2;
+  plan.offload_activations = OffloadTarget::kHost;
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const RankProgram& rank = program->ranks.front();
+  const auto copies = std::count_if(rank.step.begin(), rank.step.end(), [](const auto& step) {
+    return step.key.kind == InstructionKind::kCopyOut;
+  });
+  ASSERT_GT(copies, 0);
+  BlockTimes times(*costs, AllPlanFields());
+  BlockTable table(model, times, AllPlanFields());
+  const BlockCosts& layer = table.Find(plan, {}, table.KeysOf(plan));
+  EXPECT_EQ(CopiedBytesOf(*program, rank).from_device, copies * layer.kept_bytes);
+  EXPECT_GT(layer.kept_s, 0);
+  EXPECT_GE(layer.kept_nvme_s, layer.kept_s);
 }
 
 }  // namespace

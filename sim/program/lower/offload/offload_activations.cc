@@ -1,12 +1,13 @@
 // Offloads saved activations to pinned memory or NVMe until their backward. Rhu et al. 2016 (vDNN);
 // Rajbhandari et al. 2021 (ZeRO-Infinity), s. 5.
+#include "sim/program/lower/offload/offload_activations.h"
+
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/lower/model/block_memory.h"
 #include "sim/program/lower/model/recompute.h"
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/transfers/transfer_steps.h"
@@ -19,17 +20,8 @@ constexpr int kInputIndex = kFirstHeld;
 
 // Tensors that a layer's forward leaves for its backward: its input and its saved tensors. Tensors
 // that nothing reads again, because weights are frozen, are left out.
-std::vector<TensorSlot> KeptSlots(const LowerContext& context, int block) {
-  std::map<Pass, Block> built;  // references stay valid
-  const auto passes = [&](Pass pass) -> const Block& {
-    const auto [found, is_new] = built.try_emplace(pass);
-    if (is_new) {
-      found->second =
-          BuildBlock({context.model, context.plan, context.stage.shared_table},
-                     {.pass = pass, .recompute = RecomputeOf(context.plan, context.stage, block)});
-    }
-    return found->second;
-  };
+std::vector<TensorSlot> KeptSlots(const LowerContext& context, int block,
+                                  const PassBlocks& passes) {
   const SlotNames read =
       TouchedAfter(context, {InstructionKind::kBlock, Pass::kForward, block}, passes);
   std::vector<TensorSlot> kept;
@@ -69,23 +61,20 @@ NamedRoute RouteOf(InstructionKind kind) {
   }
 }
 
-// One instruction copies all kept tensors of a layer over one hop, and frees the source.
+// Builds each pass of the layer at most once.
 StepDescription Describe(const LowerContext& context, const InstructionKey& key) {
-  const auto [name, from, to] = RouteOf(key.kind);
-  std::vector<Move> moves;
-  for (const TensorSlot& slot : KeptSlots(context, key.block)) {
-    const auto in = [&](Space space) {
-      return space == Space::kDevice ? NameOnDevice(slot, key) : OffloadedName(slot, key);
-    };
-    const auto shape = [&](Space space) {
-      return TensorShape{slot.bytes, slot.category, slot.format, space};
-    };
-    moves.push_back({Frees(in(from), shape(from)), Makes(in(to), shape(to))});
-  }
-  return Copies(name, {from, to}, /*state=*/false, moves);
+  std::map<Pass, Block> built;  // references stay valid
+  return ActivationCopy(context, key, [&](Pass pass) -> const Block& {
+    const auto [found, is_new] = built.try_emplace(pass);
+    if (is_new) {
+      const RecomputeKind recompute = RecomputeOf(context.plan, context.stage, key.block);
+      found->second = BuildBlock({context.model, context.plan, context.stage.shared_table},
+                                 {.pass = pass, .recompute = recompute});
+    }
+    return found->second;
+  });
 }
 
-// Steps of one rule take the same bytes, so each hop has its own.
 constexpr StepRule kOut{Describe, /*alike=*/true};
 constexpr StepRule kWrite{Describe, /*alike=*/true};
 constexpr StepRule kRead{Describe, /*alike=*/true};
@@ -121,12 +110,20 @@ std::vector<Kept> FindKept(const LowerContext& context, const Skeleton& skeleton
 
 }  // namespace
 
-SkeletonStep ActivationCopy(InstructionKind hop, int block, int micro_batch) {
-  const StepRule& rule = hop == InstructionKind::kCopyOut     ? kOut
-                         : hop == InstructionKind::kNvmeWrite ? kWrite
-                         : hop == InstructionKind::kNvmeRead  ? kRead
-                                                              : kIn;
-  return {{hop, Pass::kNone, block, micro_batch, 0}, &rule};
+StepDescription ActivationCopy(const LowerContext& context, const InstructionKey& key,
+                               const PassBlocks& passes) {
+  const auto [name, from, to] = RouteOf(key.kind);
+  std::vector<Move> moves;
+  for (const TensorSlot& slot : KeptSlots(context, key.block, passes)) {
+    const auto in = [&](Space space) {
+      return space == Space::kDevice ? NameOnDevice(slot, key) : OffloadedName(slot, key);
+    };
+    const auto shape = [&](Space space) {
+      return TensorShape{slot.bytes, slot.category, slot.format, space};
+    };
+    moves.push_back({Frees(in(from), shape(from)), Makes(in(to), shape(to))});
+  }
+  return Copies(name, {from, to}, /*state=*/false, moves);
 }
 
 // Copies leave right after the forward. They return one use ahead of the backward, throttled by the
@@ -142,21 +139,20 @@ void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton) {
   Insertions insertions;
   for (const Kept& kept : FindKept(context, skeleton, uses)) {
     if (kept.first_use - kept.forward <= least) continue;
-    const auto copy = [&](InstructionKind hop) {
-      return ActivationCopy(hop, kept.key.block, kept.key.micro_batch);
+    const auto key = [&](InstructionKind kind) {
+      return InstructionKey{kind, Pass::kNone, kept.key.block, kept.key.micro_batch, 0};
     };
     const std::size_t out = uses[kept.forward].last;
-    insertions.Behind(out, copy(InstructionKind::kCopyOut));
-    if (nvme) insertions.Behind(out, copy(InstructionKind::kNvmeWrite));
+    insertions.Behind(out, {key(InstructionKind::kCopyOut), &kOut});
+    if (nvme) insertions.Behind(out, {key(InstructionKind::kNvmeWrite), &kWrite});
     // Issued `by` uses ahead, and not before the end of the use before that.
-    const auto ahead = [&](InstructionKind hop, std::size_t by) {
+    const auto ahead = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
       const std::size_t place = uses[kept.first_use - by].begin;
-      SkeletonStep step = copy(hop);
-      step.after = LastUseBefore(skeleton, uses, kept.first_use - by - 1, place);
-      insertions.Before(place, step);
+      insertions.Before(
+          place, {key(kind), &rule, LastUseBefore(skeleton, uses, kept.first_use - by - 1, place)});
     };
-    if (nvme) ahead(InstructionKind::kNvmeRead, 2);
-    ahead(InstructionKind::kCopyIn, 1);
+    if (nvme) ahead(InstructionKind::kNvmeRead, kRead, 2);
+    ahead(InstructionKind::kCopyIn, kIn, 1);
   }
   insertions.ApplyTo(skeleton);
 }

@@ -45,8 +45,6 @@ void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 // Activation offload: copies each layer's saved activations out after its forward, and back one use
 // ahead of its backward.
 void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton);
-// One hop of a layer's saved activations: kCopyOut, kNvmeWrite, kNvmeRead or kCopyIn.
-SkeletonStep ActivationCopy(InstructionKind hop, int block, int micro_batch);
 
 // Parameter offload: copies a block's parameters in before each use, prefetch_depth uses ahead.
 void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton);
