@@ -151,14 +151,15 @@ class Bench final : public Command {
     if (json_) {
       JsonWriter json;
       json.BeginObject().Field("schema", 1).Field("plans", rate.plans);
-      json.Field("first_s", rate.first_s).Field("evaluation_s", rate.seconds);
+      json.Field("first_evaluation_s", rate.first_s).Field("evaluation_s", rate.seconds);
       std::puts(json.EndObject().Take().c_str());
       return Exit::kDone;
     }
-    std::printf("%s on %s: %lld plans, each for the first time in %s; then %s a plan and core\n",
-                context.model.name.c_str(), context.cluster.name.c_str(),
-                static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
-                FormatSeconds(rate.seconds).c_str());
+    std::printf(
+        "%s on %s: %lld plans; first evaluation of each %s, evaluation %s a plan and core\n",
+        context.model.name.c_str(), context.cluster.name.c_str(),
+        static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
+        FormatSeconds(rate.seconds).c_str());
     return Exit::kDone;
   }
 
@@ -183,8 +184,8 @@ class Bench final : public Command {
     }
     std::printf(
         "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
-        "one by one: compilation %s, costs %s, simulation %s, metrics %s\n"
-        "as predict does them %s, of the CPU %s (best of %d)\n",
+        "one by one: compile %s, costs %s, simulate %s, metrics %s\n"
+        "whole, as predict does it %s, CPU %s (best of %d)\n",
         context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
         times.ranks, static_cast<long long>(times.ops), times.steps,
         FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
@@ -209,7 +210,7 @@ class Bench final : public Command {
     }
     std::printf(
         "%s, %s on %s\n%d ranks, %lld instructions, %lld ops, step %s\n"
-        "compile %s, graph %s; events of one step %s, of the CPU %s (best of %d)\n",
+        "compile %s, graph %s; events of one step %s, CPU %s (best of %d)\n",
         context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
         times.ranks, static_cast<long long>(times.instructions), static_cast<long long>(times.ops),
         FormatSeconds(times.step_s).c_str(), FormatSeconds(times.compile_s).c_str(),
@@ -230,11 +231,11 @@ class Bench final : public Command {
       std::puts(json.EndObject().Take().c_str());
       return Exit::kDone;
     }
-    std::printf(
-        "%s, %s on %s\n%lld passes of chunks, pipeline %s; took %s, of the CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        static_cast<long long>(times.slots), FormatSeconds(times.end_s).c_str(),
-        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    std::printf("%s, %s on %s\n%lld slots, pipeline %s; whole simulation %s, CPU %s (best of %d)\n",
+                context.model.name.c_str(), foretrain::Describe(plan).c_str(),
+                context.cluster.name.c_str(), static_cast<long long>(times.slots),
+                FormatSeconds(times.end_s).c_str(), FormatSeconds(times.whole_s).c_str(),
+                FormatSeconds(times.cpu_s).c_str(), kRuns);
     return Exit::kDone;
   }
 
@@ -276,16 +277,16 @@ class Bench final : public Command {
     return CalibrateThisMachine(request);
   }
 
-  // Error compares forecast and measurement as they are. "After drift" divides the measurement by
+  // Error compares forecast and measurement as they are. "Without drift" divides the measurement by
   // the machine's slowdown since the profile was measured.
   void Print(const std::vector<BenchResult>& results) const {
     Table table({{"plan"},
-                 {"forecast", Align::kRight},
+                 {"predicted", Align::kRight},
                  {"measured", Align::kRight},
                  {"spread", Align::kRight},
-                 {"error", Align::kRight},
-                 {"drift", Align::kRight},
-                 {"after drift", Align::kRight}});
+                 {"step time error", Align::kRight},
+                 {"machine drift", Align::kRight},
+                 {"without drift", Align::kRight}});
     for (const BenchResult& r : results) {
       table.AddRow({r.plan.name, FormatSeconds(r.predicted_s), FormatSeconds(r.Measured()),
                     fmt::format("{:.1f} %", 100 * r.Spread()),
@@ -294,7 +295,7 @@ class Bench final : public Command {
     }
     std::fputs(table.Text().c_str(), stdout);
     if (classes_) PrintClasses(results);
-    std::printf("\nmedian error %.1f %%, after dividing by the machine's drift %.1f %%\n",
+    std::printf("\nmedian step time error %.1f %%, without drift %.1f %%\n",
                 100 * MedianError(results, false), 100 * MedianError(results, true));
   }
 
@@ -303,9 +304,9 @@ class Bench final : public Command {
   static void PrintClasses(const std::vector<BenchResult>& results) {
     Table table({{"plan"},
                  {"class"},
-                 {"forecast", Align::kRight},
+                 {"predicted", Align::kRight},
                  {"measured", Align::kRight},
-                 {"forecast / measured", Align::kRight}});
+                 {"predicted / measured", Align::kRight}});
     for (const BenchResult& r : results) {
       for (const ClassError& c : r.classes) {
         table.AddRow({r.plan.name, std::string(foretrain::Name(c.op_class)),
@@ -324,16 +325,21 @@ class Bench final : public Command {
     for (const BenchResult& r : results) {
       json.BeginObject().Field("name", r.plan.name);
       json.Field("plan", foretrain::Describe(r.plan.plan));
-      json.Field("predicted_s", r.predicted_s).Field("measured_s", r.Measured());
-      json.Name("runs_s").BeginArray().Number(r.measured_s[0]).Number(r.measured_s[1]).EndArray();
-      json.Field("spread", r.Spread()).Field("error", r.Error());
+      json.Field("predicted_step_time_s", r.predicted_s);
+      json.Field("measured_step_time_s", r.Measured());
+      json.Name("measured_step_times_s")
+          .BeginArray()
+          .Number(r.measured_s[0])
+          .Number(r.measured_s[1])
+          .EndArray();
+      json.Field("spread", r.Spread()).Field("step_time_error", r.Error());
       json.Field("machine_drift", r.Drift());
-      json.Name("drifts").BeginArray();
+      json.Name("machine_drifts").BeginArray();
       for (const double drift : r.drift) json.Number(drift);
-      json.EndArray().Field("error_after_drift", r.CorrectedError()).EndObject();
+      json.EndArray().Field("step_time_error_without_drift", r.CorrectedError()).EndObject();
     }
-    json.EndArray().Field("median_error", MedianError(results, false));
-    json.Field("median_error_after_drift", MedianError(results, true));
+    json.EndArray().Field("median_step_time_error", MedianError(results, false));
+    json.Field("median_step_time_error_without_drift", MedianError(results, true));
     std::puts(json.EndObject().Take().c_str());
   }
 

@@ -126,7 +126,7 @@ class FitCommand final : public Command {
                  {"tokens/s", Align::kRight},
                  {"device memory"},
                  {"host memory"},
-                 {"what breaks first"}});
+                 {"breaks first"}});
     for (const Row& row : rows_) {
       if (!row.fit.best) {
         table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});
@@ -150,10 +150,10 @@ class FitCommand final : public Command {
   // `fits` false leaves out everything about a plan.
   void PrintJson(const ClusterSpec& cluster) const {
     JsonWriter json;
-    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("fits").BeginArray();
+    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("rows").BeginArray();
     for (const Row& row : rows_) {
       json.BeginObject().Field("model", row.model).Field("method", MethodName(row.method));
-      json.Field("fits", row.fit.best.has_value()).Field("breaks", row.fit.breaks);
+      json.Field("fits", row.fit.best.has_value()).Field("breaks_first", row.fit.breaks);
       if (row.fit.best) {
         const Evaluation& estimate = row.fit.best->estimate;
         json.Field("sequence", row.fit.sequence).Field("tokens_per_s", row.fit.tokens_per_s);

@@ -128,7 +128,7 @@ class Import final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("store", store_).Name("runs").BeginArray();
     for (const ImportedRun& run : runs) {
-      json.BeginObject().Field("run", run.id).Field("name", run.label);
+      json.BeginObject().Field("run", run.id).Field("label", run.label);
       json.Field("ranks", run.ranks).Field("steps", run.steps).Field("spans", run.spans);
       json.Field("invalid", run.totals.invalid).Name("notes").BeginArray();
       for (const std::string& note : run.notes) json.String(note);

@@ -60,7 +60,7 @@ class Presets final : public Command {
   static void PrintOne(const Preset& preset) {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
-    Table table({{"option"}, {"value"}, {"or"}, {"where"}, {"source"}});
+    Table table({{"option"}, {"value"}, {"also"}, {"needs"}, {"source"}});
     for (const PresetOption& option : preset.options) {
       std::vector<std::string> also;
       for (const std::int64_t value : option.also) also.push_back(TextOf(*option.field, value));

@@ -92,8 +92,8 @@ class Runs final : public Command {
                  {"kind"},
                  {"status"},
                  {"label", Align::kLeft, 40},
-                 {"started"},
-                 {"step", Align::kRight},
+                 {"created"},
+                 {"step time", Align::kRight},
                  {"spans", Align::kRight},
                  {"forecast", Align::kRight},
                  {"", Align::kLeft, 40}});
@@ -120,7 +120,7 @@ class Runs final : public Command {
           .Field("world", run.world);
       json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
       run.forecast ? json.Integer(*run.forecast) : json.Null();
-      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
+      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("metrics").BeginObject();
       for (const MetricValue& metric : run.figures) json.Field(metric.name, metric.value);
       json.EndObject().EndObject();
     }

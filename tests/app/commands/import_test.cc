@@ -43,7 +43,7 @@ TEST(Import, AddsARunThatAnalyzeAndCompareRead) {
   ASSERT_EQ(end.code, 0) << end.errors;
   const json imported = json::parse(end.output).at("runs").at(0);
   EXPECT_EQ(imported.at("run"), 1);
-  EXPECT_EQ(imported.at("name"), "two");
+  EXPECT_EQ(imported.at("label"), "two");
   EXPECT_EQ(imported.at("ranks"), 2);
   EXPECT_EQ(imported.at("steps"), 2);
   EXPECT_EQ(imported.at("spans"), 8);

@@ -33,7 +33,7 @@ std::optional<std::int64_t> IntegerOf(const JsonValue& object, std::string_view 
 
 std::optional<StepLine> StepOf(const JsonValue& object) {
   const auto step = IntegerOf(object, "step");
-  const auto seconds = NumberOf(object, "seconds");
+  const auto seconds = NumberOf(object, "step_time_s");
   if (!step.has_value() || !seconds.has_value()) return std::nullopt;
   // A loss that is not finite is written as null.
   return StepLine{.step = *step,

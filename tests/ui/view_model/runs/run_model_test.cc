@@ -71,12 +71,13 @@ TEST(SplitWords, TakesQuotesAndBackslashes) {
 TEST(RunModel, ReadsStepsFromPiecesOfLines) {
   RunModel model = Started();
   EXPECT_EQ(model.phase, RunPhase::kStarting);
-  Take(Output("{\"step\":0,\"loss\":5.5,\"sec"), model);
+  Take(Output("{\"step\":0,\"loss\":5.5,\"step_ti"), model);
   EXPECT_EQ(model.phase, RunPhase::kStarting);
-  Take(Output("onds\":2,\"tokens_per_s\":100,\"gradient_norm\":1.5}\n{\"step\":1,\"loss\":5.25,"
-              "\"seconds\":1,\"tokens_per_s\":200}\n{\"step\":2,\"loss\":null,\"seconds\":3,"
-              "\"tokens_per_s\":400}\n"),
-       model);
+  Take(
+      Output("me_s\":2,\"tokens_per_s\":100,\"gradient_norm\":1.5}\n{\"step\":1,\"loss\":5.25,"
+             "\"step_time_s\":1,\"tokens_per_s\":200}\n{\"step\":2,\"loss\":null,\"step_time_s\":3,"
+             "\"tokens_per_s\":400}\n"),
+      model);
   EXPECT_EQ(model.phase, RunPhase::kTraining);
   ASSERT_THAT(model.log.steps(), SizeIs(3));
   EXPECT_EQ(model.log.steps()[0].loss, 5.5);
