@@ -87,7 +87,8 @@ class Analyze final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to analyze; 0: the newest measured one");
-    arguments.Option("--step", step_, "N", "Step to draw; -1: the median one");
+    arguments.Option("--step", step_, "N",
+                     "Step to show in detail; -1: the one with the median time");
     DeclareJson(arguments);
   }
 

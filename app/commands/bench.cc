@@ -29,7 +29,7 @@ class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Run a table of trainings and compare each with its forecast, or time search or "
+    return "Train a table of models and compare each with its forecast; or time the search or the "
            "simulator";
   }
 
@@ -44,7 +44,7 @@ class Bench final : public Command {
     arguments.Flag("--simulate", simulate_,
                    "Time one forecast: compilation, costs, simulation, metrics");
     arguments.Flag("--passes", passes_,
-                   "With --simulate: only passes of chunks, without compiling a program");
+                   "With --simulate: simulate whole passes, without compiling a program");
     arguments.Flag("--one-step", one_step_,
                    "With --simulate: only the events of one step of a compiled program");
     arguments.Option("--layers", model_.layers, "N", "With --model: number of layers");
@@ -58,9 +58,11 @@ class Bench final : public Command {
                      "Steps of each run that count; 0: 10 for the table, 20 with --forecast");
     arguments.Option("--device-profile", profile_, "FILE",
                      "Device profile to forecast with; default: measure the machine first");
-    arguments.Option("--seconds", seconds_, "S", "Approximate time to measure the machine for");
+    arguments.Option("--seconds", seconds_, "S",
+                     "Approximate duration of the machine's measurement");
     arguments.Option("--record", record_, "FILE", "Write the results as a Markdown table");
-    arguments.Flag("--classes", classes_, "Print forecast and measured time by class of ops");
+    arguments.Flag("--classes", classes_,
+                   "With --forecast: also print predicted and measured time by class of ops");
     DeclareJson(arguments);
     plan_.Declare(arguments);  // of --simulate
     arguments.Footer(

@@ -37,7 +37,8 @@ class Demo final : public Command {
   }
 
   void Declare(Arguments& arguments) override {
-    arguments.Option("--out", folder_, "DIR", "Folder for the files below; made if missing");
+    arguments.Option("--out", folder_, "DIR",
+                     "Folder for the files of the demo; created if missing");
     arguments.Option(
         "--data", data_, "FILE",
         "Text to train on; default: foretrain's own headers and pages, in DIR/text.txt");

@@ -34,19 +34,22 @@ struct Row {
 class FitCommand final : public Command {
  public:
   std::string_view Name() const override { return "fit"; }
-  std::string_view Summary() const override { return "List what can be trained on these devices"; }
+  std::string_view Summary() const override {
+    return "Show which models fit on a cluster, each with its longest sequence";
+  }
 
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
     arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");
     arguments.Option("--method", method_, "full|lora|qlora|all",
                      "Parameters to train: all, adapters, or both");
-    arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence to try");
+    arguments.Option("--sequence,--seq-length", sequence_, "N", "Shortest sequence to try");
     cluster_.Declare(arguments);
     DeclareJson(arguments);
     arguments.Footer(
-        "For each model and method: the longest sequence that fits, doubled from --sequence, and "
-        "its\nfastest plan by closed form.\n"
+        "The sequence is doubled from --sequence while a plan fits. Each row shows the longest one "
+        "and "
+        "its\nfastest plan, in closed form.\n"
         "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
         "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method qlora");
   }

@@ -49,8 +49,9 @@ class Import final : public Command {
   }
 
   void Declare(Arguments& arguments) override {
-    arguments.Positionals("TRACE", traces_,
-                          "Chrome JSON (.json, .json.gz) or Nsight's .sqlite; one a rank");
+    arguments.Positionals(
+        "TRACE", traces_,
+        "Chrome JSON (.json, .json.gz) or Nsight's .sqlite; one file for each rank");
     arguments.Option("--store", store_, "FILE", "Store to add the run to");
     arguments.Option("--name", name_, "TEXT", "Label of the run; default: the files' names");
     arguments.Option(

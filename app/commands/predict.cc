@@ -26,7 +26,9 @@ constexpr int kTimelineWidth = 96;
 class Predict final : public Command {
  public:
   std::string_view Name() const override { return "predict"; }
-  std::string_view Summary() const override { return "Forecast one plan: time, memory, timeline"; }
+  std::string_view Summary() const override {
+    return "Forecast step time, memory and timeline of one plan";
+  }
 
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
