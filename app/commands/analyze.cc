@@ -174,8 +174,8 @@ class Analyze final : public Command {
     std::fputs(waits.c_str(), stdout);
     std::printf("  step time of %zu steps: median %s, min %s, max %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
-                FormatSeconds(metrics.step_time_s.least).c_str(),
-                FormatSeconds(metrics.step_time_s.most).c_str());
+                FormatSeconds(metrics.step_time_s.min).c_str(),
+                FormatSeconds(metrics.step_time_s.max).c_str());
     if (!spans) {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;

@@ -71,10 +71,10 @@ PlanField Choice(std::string_view name, std::string_view options, std::string_vi
 }
 template <auto member>
 PlanField Number(std::string_view name, std::string_view options, std::string_view value_name,
-                 double most, std::string_view help) {
+                 double max, std::string_view help) {
   PlanField field{name, options, value_name, help, PlanFieldType::kNumber};
   field.number = member;
-  field.most = most;
+  field.max = max;
   return field;
 }
 // Marks a field that files always contain, even with its default.

@@ -26,8 +26,8 @@ void ExpectWaitsThatAddUp(const std::string& folder) {
   for (const std::string run : {"1", "2"}) {
     const ProgramEnd end = RunForetrain(folder, "analyze --json --run " + run);
     ASSERT_EQ(end.code, 0) << end.errors;
-    const nlohmann::json figures = LastLine(end.output);
-    const nlohmann::json& waits = figures.at("waits");
+    const nlohmann::json metrics = LastLine(end.output);
+    const nlohmann::json& waits = metrics.at("waits");
     double bubble_s = 0, exposed_s = 0;
     for (const auto& [cause, seconds] : waits.at("bubble").items()) {
       EXPECT_GE(seconds.get<double>(), 0) << cause << " of run " << run;
@@ -39,7 +39,7 @@ void ExpectWaitsThatAddUp(const std::string& folder) {
     }
     EXPECT_EQ(waits.at("bubble").size(), 7U);
     EXPECT_GT(bubble_s, 0);
-    EXPECT_NEAR(exposed_s, figures.at("exposed_communication_s").get<double>(), 1e-6);
+    EXPECT_NEAR(exposed_s, metrics.at("exposed_communication_s").get<double>(), 1e-6);
   }
 }
 
@@ -112,7 +112,7 @@ TEST(Loop, GivesTheSameLossAgain) {
   EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
 }
 
-TEST(Loop, StoresNoFiguresOfSpansThatWereNotRecorded) {
+TEST(Loop, StoresNoMetricsOfSpansThatWereNotRecorded) {
   const TemporaryFolder folder;
   const ProgramEnd train =
       RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3 --capture off");

@@ -103,7 +103,7 @@ TEST(Suggestions, SaysWhenNothingIsFaster) {
   EXPECT_THAT(SuggestionsText(tried, Step(0.1), true, true), HasSubstr("none is 1 % faster"));
 }
 
-TEST(Suggestions, WritesTheSameFiguresAsJson) {
+TEST(Suggestions, WritesTheSameMetricsAsJson) {
   JsonWriter writer;
   writer.BeginObject();
   WriteSuggestions(writer, Tried());

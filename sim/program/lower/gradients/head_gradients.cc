@@ -15,7 +15,7 @@ namespace {
 
 // One all-reduce for each range, one after the other.
 StepDescription Sums(const LowerContext& context, const InstructionKey& key) {
-  const bool away = GradientsAreOffloaded(context.plan);
+  const bool offloaded = GradientsAreOffloaded(context.plan);
   const NumberFormat format = context.BucketAt(key.part).sums;
   std::vector<std::int64_t> elements;
   std::vector<TensorUse> uses;
@@ -24,9 +24,10 @@ StepDescription Sums(const LowerContext& context, const InstructionKey& key) {
     elements.push_back(range.end - range.begin);
     name += "." + std::to_string(elements.back());
     uses.push_back(GradientsIn(context, key.part, range));
-    if (away) uses.push_back(Borrows({uses.back().bytes, Category::kCommunication, format}));
+    if (offloaded) uses.push_back(Borrows({uses.back().bytes, Category::kCommunication, format}));
   }
-  return {std::move(name), [=] { return HeadSumBlock(elements, format, away); }, std::move(uses)};
+  return {std::move(name), [=] { return HeadSumBlock(elements, format, offloaded); },
+          std::move(uses)};
 }
 
 constexpr StepRule kSums{Sums};
