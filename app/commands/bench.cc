@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/bench/forecast_bench.h"
 #include "app/bench/search_bench.h"
@@ -13,6 +14,7 @@
 #include "app/commands/commands.h"
 #include "app/forecast/calibration.h"
 #include "app/forecast/forecasting.h"
+#include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/io/file_system.h"
 #include "base/json/json.h"
@@ -150,18 +152,10 @@ class Bench final : public Command {
       return Fail(ErrorCode::kInvalidArgument, "bench --search: no plan of " + context.model.name +
                                                    " is possible on " + context.cluster.name);
     }
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plans", rate.plans);
-      json.Field("first_evaluation_s", rate.first_s).Field("evaluation_s", rate.seconds);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s on %s: %lld plans; first evaluation of each %s, evaluation %s a plan and core\n",
-        context.model.name.c_str(), context.cluster.name.c_str(),
-        static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
-        FormatSeconds(rate.seconds).c_str());
+    PrintValues(context, nullptr,
+                {{.name = "plans", .count = rate.plans},
+                 {.name = "first evaluation", .seconds = rate.first_s},
+                 {.name = "evaluation", .seconds = rate.seconds}});
     return Exit::kDone;
   }
 
@@ -174,71 +168,69 @@ class Bench final : public Command {
     if (passes_) return BenchPasses(context, plan);
     if (one_step_) return BenchStep(context, plan);
     FT_ASSIGN(const SimulateTimes times, MeasureSimulation(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("ranks", times.ranks).Field("ops", times.ops).Field("steps", times.steps);
-      json.Field("compile_s", times.compile_s).Field("costs_s", times.costs_s);
-      json.Field("simulate_s", times.simulate_s).Field("metrics_s", times.metrics_s);
-      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
-        "one by one: compile %s, costs %s, simulate %s, metrics %s\n"
-        "whole, as predict does it %s, CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        times.ranks, static_cast<long long>(times.ops), times.steps,
-        FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
-        FormatSeconds(times.simulate_s).c_str(), FormatSeconds(times.metrics_s).c_str(),
-        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    PrintValues(context, &plan,
+                {{.name = "rank classes", .count = times.ranks},
+                 {.name = "ops", .count = times.ops},
+                 {.name = "steps", .count = times.steps},
+                 {.name = "compile", .seconds = times.compile_s},
+                 {.name = "costs", .seconds = times.costs_s},
+                 {.name = "simulate", .seconds = times.simulate_s},
+                 {.name = "metrics", .seconds = times.metrics_s},
+                 {.name = "whole", .seconds = times.whole_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
   }
 
   // Times the event loop alone: what a faster engine can gain.
   Result<Exit> BenchStep(const ForecastContext& context, const Plan& plan) const {
-    constexpr int kRuns = 5;
-    FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("ranks", times.ranks).Field("instructions", times.instructions);
-      json.Field("ops", times.ops).Field("step_s", times.step_s);
-      json.Field("compile_s", times.compile_s).Field("graph_s", times.graph_s);
-      json.Field("events_s", times.events_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s, %s on %s\n%d ranks, %lld instructions, %lld ops, step %s\n"
-        "compile %s, graph %s; events of one step %s, CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        times.ranks, static_cast<long long>(times.instructions), static_cast<long long>(times.ops),
-        FormatSeconds(times.step_s).c_str(), FormatSeconds(times.compile_s).c_str(),
-        FormatSeconds(times.graph_s).c_str(), FormatSeconds(times.events_s).c_str(),
-        FormatSeconds(times.cpu_s).c_str(), kRuns);
+    FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, /*runs=*/5));
+    PrintValues(context, &plan,
+                {{.name = "ranks", .count = times.ranks},
+                 {.name = "instructions", .count = times.instructions},
+                 {.name = "ops", .count = times.ops},
+                 {.name = "step time", .seconds = times.step_s},
+                 {.name = "compile", .seconds = times.compile_s},
+                 {.name = "graph", .seconds = times.graph_s},
+                 {.name = "events", .seconds = times.events_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
   }
 
   // Times the simulation by passes, the one that What-if waits for.
   Result<Exit> BenchPasses(const ForecastContext& context, const Plan& plan) const {
-    constexpr int kRuns = 5;
-    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("slots", times.slots).Field("pipeline_s", times.end_s);
-      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf("%s, %s on %s\n%lld slots, pipeline %s; whole simulation %s, CPU %s (best of %d)\n",
-                context.model.name.c_str(), foretrain::Describe(plan).c_str(),
-                context.cluster.name.c_str(), static_cast<long long>(times.slots),
-                FormatSeconds(times.end_s).c_str(), FormatSeconds(times.whole_s).c_str(),
-                FormatSeconds(times.cpu_s).c_str(), kRuns);
+    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, /*runs=*/5));
+    PrintValues(context, &plan,
+                {{.name = "slots", .count = times.slots},
+                 {.name = "pipeline", .seconds = times.end_s},
+                 {.name = "whole", .seconds = times.whole_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
+  }
+
+  // A count, or a time. Its key in JSON is the name in snake_case, with `_s` for a time.
+  struct Value {
+    std::string name;
+    std::int64_t count = 0;
+    std::optional<double> seconds{};
+  };
+
+  // One value a line, or one object. `plan`: null if there is none.
+  void PrintValues(const ForecastContext& context, const Plan* plan,
+                   const std::vector<Value>& values) const {
+    const std::string described = plan != nullptr ? foretrain::Describe(*plan) : "";
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1);
+    if (plan != nullptr) json.Field("plan", described);
+    std::string text = context.model.name + (plan != nullptr ? ", " : "") + described + " on " +
+                       context.cluster.name + "\n";
+    for (const Value& value : values) {
+      std::string key = value.name + (value.seconds ? "_s" : "");
+      std::replace(key.begin(), key.end(), ' ', '_');
+      value.seconds ? json.Field(key, *value.seconds) : json.Field(key, value.count);
+      text += MetricLine(value.name,
+                         value.seconds ? FormatSeconds(*value.seconds) : FormatCount(value.count));
+    }
+    std::fputs(json_ ? (json.EndObject().Take() + "\n").c_str() : text.c_str(), stdout);
   }
 
   // In the order of the option. An unknown name lists all plans.

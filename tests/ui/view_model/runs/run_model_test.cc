@@ -54,14 +54,6 @@ TEST(RunForm, NeedsDataAndClosedQuotes) {
   EXPECT_THAT(open.error().message, HasSubstr("opens and does not close"));
 }
 
-TEST(RunForm, TakesWhatHasAFieldOutOfAPlansOptions) {
-  const RunForm form = FormOf("--model gpt-10m --layers 2 --ranks=4 --dp 2", {.data = "a.txt"});
-  EXPECT_EQ(form.model, "gpt-10m");
-  EXPECT_EQ(form.ranks, "4");
-  EXPECT_EQ(form.data, "a.txt");
-  EXPECT_EQ(form.options, "--layers 2 --dp 2");
-}
-
 TEST(SplitWords, TakesQuotesAndBackslashes) {
   EXPECT_THAT(*SplitWords("  a  'b c' \"d'e\" f\\ g '' "),
               ElementsAre("a", "b c", "d'e", "f g", ""));
