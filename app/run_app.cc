@@ -89,9 +89,9 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int ar
            "\" is not a number that it takes";
   }
   // "--layers: At Most 1 required but received 2"
-  const std::string_view most = ": At Most 1 required but received ";
-  if (const auto at = text.find(most); at != std::string::npos) {
-    return text.substr(0, at) + " is given " + text.substr(at + most.size()) +
+  const std::string_view mark = ": At Most 1 required but received ";
+  if (const auto at = text.find(mark); at != std::string::npos) {
+    return text.substr(0, at) + " is given " + text.substr(at + mark.size()) +
            " times: give it once";
   }
   // "--data: 1 required FILE missing"

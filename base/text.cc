@@ -154,12 +154,12 @@ std::optional<std::string_view> NearestName(std::string_view name,
   if (name.size() > kLongest) return std::nullopt;
   const std::string wanted = Plain(name);
   std::optional<std::string_view> nearest;
-  std::size_t least = wanted.size() / 3 + 1;  // one more than the largest accepted distance
+  std::size_t min = wanted.size() / 3 + 1;  // one more than the largest accepted distance
   for (const std::string_view candidate : known) {
     if (candidate.size() > kLongest) continue;
     const std::size_t distance = Distance(wanted, Plain(candidate));
-    if (distance < least) {
-      least = distance;
+    if (distance < min) {
+      min = distance;
       nearest = candidate;
     }
   }

@@ -117,7 +117,7 @@ Result<std::int64_t> ParseBytes(std::string_view what, std::string_view text) {
 
 // Units are compared case-sensitively: "M" would be ambiguous between minutes and mega.
 Result<double> ParseSeconds(std::string_view what, std::string_view text) {
-  constexpr double kMost = 1e9;
+  constexpr double kMax = 1e9;
   constexpr std::array<Unit, 9> kUnits{{{"", 1},
                                         {"s", 1},
                                         {"ms", 1e-3},
@@ -133,7 +133,7 @@ Result<double> ParseSeconds(std::string_view what, std::string_view text) {
     // Divides if the inverse factor is a whole number: 3 ms is then 0.003 to the bit.
     const double seconds = unit.factor < 1 ? quantity.number / std::round(1 / unit.factor)
                                            : quantity.number * unit.factor;
-    if (seconds > kMost) {
+    if (seconds > kMax) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: \"{}\" is more than 1e9 seconds", what, Printable(text)));
     }
@@ -144,7 +144,7 @@ Result<double> ParseSeconds(std::string_view what, std::string_view text) {
 
 // Bits are tried first: "Gb" alone means Gb/s, as networks are sold, while bytes need "/s" or "ps".
 Result<double> ParseBytesPerSecond(std::string_view what, std::string_view text) {
-  constexpr double kMost = 1e18;
+  constexpr double kMax = 1e18;
   FT_ASSIGN(const Quantity quantity, ParseQuantity(what, text));
   std::string_view unit = quantity.unit;
   const bool per_second = unit.ends_with("/s") || unit.ends_with("ps");
@@ -153,7 +153,7 @@ Result<double> ParseBytesPerSecond(std::string_view what, std::string_view text)
   if (rate == 0 && per_second && !unit.empty()) {
     rate = quantity.number * static_cast<double>(BytesOfUnit(unit));
   }
-  if (rate > kMost) {
+  if (rate > kMax) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: \"{}\" is more than 1e18 bytes a second", what, Printable(text)));
   }

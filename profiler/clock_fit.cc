@@ -13,10 +13,10 @@ std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
   const auto width = [](const ClockSample& a, const ClockSample& b) {
     return a.width_ns < b.width_ns;
   };
-  const std::int64_t least = std::min_element(samples.begin(), samples.end(), width)->width_ns;
+  const std::int64_t min = std::min_element(samples.begin(), samples.end(), width)->width_ns;
   std::vector<ClockSample> narrow;
   for (const ClockSample& sample : samples) {
-    if (sample.width_ns / 2 <= least) narrow.push_back(sample);
+    if (sample.width_ns / 2 <= min) narrow.push_back(sample);
   }
   return narrow;
 }
@@ -39,14 +39,14 @@ ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t min_spread_
   fit.device_ns = used.front().device_ns;
   const auto count = static_cast<double>(used.size());
   double mean_device = 0, mean_host = 0;
-  std::int64_t least = fit.device_ns, most = fit.device_ns;
+  std::int64_t min = fit.device_ns, max = fit.device_ns;
   for (const ClockSample& sample : used) {
     mean_device += static_cast<double>(sample.device_ns - fit.device_ns) / count;
     mean_host += static_cast<double>(sample.host_ns - fit.host_ns) / count;
-    least = std::min(least, sample.device_ns);
-    most = std::max(most, sample.device_ns);
+    min = std::min(min, sample.device_ns);
+    max = std::max(max, sample.device_ns);
   }
-  if (most - least >= min_spread_ns) {
+  if (max - min >= min_spread_ns) {
     double together = 0, alone = 0;
     for (const ClockSample& sample : used) {
       const double x = static_cast<double>(sample.device_ns - fit.device_ns) - mean_device;

@@ -25,15 +25,15 @@ std::int64_t WallNs() {
 // Smallest time between two consecutive readings: the undisturbed cost of one reading.
 template <class Read>
 std::int64_t ReadingNs(Read read) {
-  std::int64_t least = read();
-  std::int64_t before = least;
-  least = INT64_MAX;
+  std::int64_t min = read();
+  std::int64_t before = min;
+  min = INT64_MAX;
   for (int i = 0; i < kCalibrationReads; ++i) {
     const std::int64_t now = read();
-    least = std::min(least, now - before);
+    min = std::min(min, now - before);
     before = now;
   }
-  return std::max<std::int64_t>(least, 0);
+  return std::max<std::int64_t>(min, 0);
 }
 
 }  // namespace

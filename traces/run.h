@@ -103,7 +103,7 @@ struct RunInfo {
   RecordingTotals totals{};
   std::uint64_t program_hash = 0;
   std::string message{};               // reason of a failure or interruption
-  std::vector<MetricValue> figures{};  // metrics with rank -1 and step -1
+  std::vector<MetricValue> metrics{};  // metrics with rank -1 and step -1
 };
 
 // A run with all or part of its timeline.

@@ -187,7 +187,7 @@ std::int64_t SpanSums::SpansIn(double start_ns, double end_ns) const {
 }
 
 SpanSummer::SpanSummer(std::int64_t spans)
-    : most_(static_cast<std::int32_t>(
+    : max_(static_cast<std::int32_t>(
           std::clamp<std::int64_t>(spans / kMaxBlocks, kMinBlock, 1 << 24))) {}
 
 // A block closes when it is full, or early at a gap as long as itself. Without the early end, a
@@ -199,8 +199,8 @@ void SpanSummer::Add(int rank, Queue queue, std::int64_t start_ns, std::int64_t 
   std::vector<SpanBlock>& blocks = sums_.tracks.back().blocks;
   const SpanBlock* const last = blocks.empty() ? nullptr : &blocks.back();
   const bool full =
-      last == nullptr || last->spans >= most_ ||
-      (last->spans >= most_ / 4 && start_ns - last->end_ns > last->end_ns - last->start_ns);
+      last == nullptr || last->spans >= max_ ||
+      (last->spans >= max_ / 4 && start_ns - last->end_ns > last->end_ns - last->start_ns);
   if (full) {
     const std::int64_t end = last == nullptr ? end_ns : std::max(end_ns, last->end_ns);
     blocks.push_back({.start_ns = start_ns, .end_ns = end});

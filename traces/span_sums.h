@@ -89,7 +89,7 @@ class SpanSummer {
  private:
   void TakeLevels();
 
-  std::int32_t most_;
+  std::int32_t max_;
   SpanSums sums_;
   // For the current rank: live bytes after the samples so far, the last sample, and the number of
   // samples since levels were taken.

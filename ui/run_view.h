@@ -47,12 +47,12 @@ struct RunView {
   std::optional<double> overhead{};              // of recording, as a share of the step
 
   // Set for a long run, which is not read whole: `sums` covers all its spans. `timeline` then has
-  // all step windows, but spans and memory samples only within `loaded`; `figures` are the stored
-  // metrics of the whole run.
-  // If `sums` is null, `timeline` holds everything, and the other two are empty.
+  // all step windows, but spans and memory samples only within `loaded`; `stored_metrics` are the
+  // stored metrics of the whole run. If `sums` is null, `timeline` holds everything, and the other
+  // two are empty.
   std::shared_ptr<const SpanSums> sums{};  // shared by the views of a run as more of it is read
   std::vector<Stretch> loaded{};           // by time; no two touch
-  std::vector<MetricValue> figures{};
+  std::vector<MetricValue> stored_metrics{};
 
   // Whether all spans of [start_ns, end_ns) are in `timeline`.
   bool IsLoaded(double start_ns, double end_ns) const;

@@ -172,7 +172,8 @@ std::string BenchMarkdown(const std::vector<BenchResult>& results, const DeviceP
   std::string text = fmt::format(
       "{}, profile of {}; {} steps, each plan run twice. Error: forecast over measured, minus one; "
       "drift: reference GEMM now over then.\n\n"
-      "| plan | | forecast | measured | spread of two runs | error | drift | error after drift |\n"
+      "| plan | | forecast | measured | spread of two runs | step time error | machine drift | "
+      "error without drift |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|\n",
       profile.machine, profile.date, steps);
   for (const BenchResult& r : results) {
@@ -182,7 +183,8 @@ std::string BenchMarkdown(const std::vector<BenchResult>& results, const DeviceP
                         100 * r.CorrectedError());
   }
   text += fmt::format(
-      "\nMedian error {:.1f} %, after drift {:.1f} %. Repeat with `foretrain bench --forecast "
+      "\nMedian step time error {:.1f} %, without drift {:.1f} %. Repeat with `foretrain bench "
+      "--forecast "
       "--steps {}`.\n",
       100 * MedianError(results, false), 100 * MedianError(results, true), steps);
   return text;

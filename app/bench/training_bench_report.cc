@@ -32,12 +32,12 @@ double ErrorOf(const TableResult& result) {
 // Missing values show as "-". Failures come after the table, where their messages have room.
 std::string TableText(const std::vector<TableResult>& results) {
   Table table({{"row"},
-               {"forecast", Align::kRight},
+               {"predicted", Align::kRight},
                {"measured", Align::kRight},
-               {"error", Align::kRight},
+               {"step time error", Align::kRight},
                {"tokens/s", Align::kRight},
                {"MFU", Align::kRight},
-               {"forecast memory", Align::kRight},
+               {"predicted peak memory", Align::kRight},
                {"measured", Align::kRight}});
   std::string notes;
   bool shared = false;
@@ -72,7 +72,7 @@ std::string TableJson(const std::vector<TableResult>& results, const std::string
     if (r.predicted) WriteMetrics(json, "predicted", *r.predicted);
     if (r.measured) {
       WriteMetrics(json, "measured", *r.measured);
-      json.Field("error", ErrorOf(r)).Field("loss", r.last_loss).Field("run", r.run);
+      json.Field("step_time_error", ErrorOf(r)).Field("loss", r.last_loss).Field("run", r.run);
     }
     if (!r.failed.empty()) json.Field("failed", r.failed);
     json.EndObject();

@@ -9,7 +9,7 @@ namespace foretrain {
 
 void DeviceFlag::Declare(Arguments& arguments) {
   arguments.Option("--device", name_, "cpu|cuda|cuda:N",
-                   "Device that computes, and that is forecast; cuda:N names one GPU");
+                   "Device to run on, and to forecast for; cuda:N is GPU number N");
 }
 
 // `nullopt` for "cuda", which leaves the number open.

@@ -14,14 +14,14 @@ void DeclareOffloadLinks(Arguments& arguments, NvmeOptions& nvme, CopyCaps& caps
                    "Folder on the disk that holds tensors offloaded to nvme");
   // One option caps both directions, because PCIe has the same rate each way.
   arguments.Parsed("--cap-copy", "RATE",
-                   "Slow copies between host and device down to this rate, e.g. 2GB/s",
+                   "Limit copies between host and device to this rate, e.g. 2GB/s",
                    [&caps](const std::string& name, const std::string& text) -> Result<void> {
                      FT_ASSIGN(caps.h2d_bytes_per_s, ParseBytesPerSecond(name, text));
                      caps.d2h_bytes_per_s = caps.h2d_bytes_per_s;
                      return {};
                    });
   arguments.BytesPerSecond("--cap-nvme", caps.nvme_bytes_per_s,
-                           "Slow reads and writes of the disk down to this rate");
+                           "Limit reads and writes of the disk to this rate");
 }
 
 }  // namespace foretrain

@@ -48,9 +48,8 @@ std::string TextOf(const Waits& waits) {
   }
   if (waits.exposed.Sum() == 0) return text;
   const auto mean = [&waits](std::int64_t ns) { return FormatSeconds(waits.Seconds(ns)); };
-  return text + "  exposed communication: on the wire " + mean(waits.exposed.wire_ns) +
-         ", for the last rank " + mean(waits.exposed.skew_ns) + ", not split " +
-         mean(waits.exposed.unknown_ns) + "\n";
+  return text + "  exposed communication: wire " + mean(waits.exposed.wire_ns) + ", skew " +
+         mean(waits.exposed.skew_ns) + ", not split " + mean(waits.exposed.unknown_ns) + "\n";
 }
 
 // A step without a pipeline has no `bubble`.
@@ -69,7 +68,7 @@ void Write(JsonWriter& json, const Waits& waits) {
   }
   json.Name("exposed_communication").BeginObject();
   json.Field("wire_s", waits.Seconds(waits.exposed.wire_ns))
-      .Field("last_rank_s", waits.Seconds(waits.exposed.skew_ns))
+      .Field("skew_s", waits.Seconds(waits.exposed.skew_ns))
       .Field("not_split_s", waits.Seconds(waits.exposed.unknown_ns))
       .EndObject();
   json.EndObject();
@@ -88,7 +87,8 @@ class Analyze final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to analyze; 0: the newest measured one");
-    arguments.Option("--step", step_, "N", "Step to draw; -1: the median one");
+    arguments.Option("--step", step_, "N",
+                     "Step to show in detail; -1: the one with the median time");
     DeclareJson(arguments);
   }
 
@@ -167,15 +167,15 @@ class Analyze final : public Command {
     std::fputs(StepText(*metrics.overall, spans).c_str(), stdout);
     const ClassSeconds& c = metrics.overall->classes;
     if (spans) {
-      std::printf("\n  idle by cause: dependency %s, peers %s, host %s, end of step %s\n",
+      std::printf("\n  idle by cause: dependency wait %s, peer wait %s, host wait %s, drain %s\n",
                   FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
                   FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
     }
     std::fputs(waits.c_str(), stdout);
     std::printf("  step time of %zu steps: median %s, min %s, max %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
-                FormatSeconds(metrics.step_time_s.least).c_str(),
-                FormatSeconds(metrics.step_time_s.most).c_str());
+                FormatSeconds(metrics.step_time_s.min).c_str(),
+                FormatSeconds(metrics.step_time_s.max).c_str());
     if (!spans) {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
@@ -230,7 +230,7 @@ class Analyze final : public Command {
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteMetrics(json, *metrics.overall, PeaksOf(metrics));
     Write(json, waits);
-    json.Name("figures").BeginArray();
+    json.Name("metrics").BeginArray();
     for (const MetricValue& value : Flatten(metrics)) {
       json.BeginObject()
           .Field("name", value.name)

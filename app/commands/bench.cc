@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/bench/forecast_bench.h"
 #include "app/bench/search_bench.h"
@@ -13,6 +14,7 @@
 #include "app/commands/commands.h"
 #include "app/forecast/calibration.h"
 #include "app/forecast/forecasting.h"
+#include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/io/file_system.h"
 #include "base/json/json.h"
@@ -29,7 +31,7 @@ class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Run a table of trainings and compare each with its forecast, or time search or "
+    return "Train a table of models and compare each with its forecast; or time the search or the "
            "simulator";
   }
 
@@ -44,7 +46,7 @@ class Bench final : public Command {
     arguments.Flag("--simulate", simulate_,
                    "Time one forecast: compilation, costs, simulation, metrics");
     arguments.Flag("--passes", passes_,
-                   "With --simulate: only passes of chunks, without compiling a program");
+                   "With --simulate: simulate whole passes, without compiling a program");
     arguments.Flag("--one-step", one_step_,
                    "With --simulate: only the events of one step of a compiled program");
     arguments.Option("--layers", model_.layers, "N", "With --model: number of layers");
@@ -58,9 +60,11 @@ class Bench final : public Command {
                      "Steps of each run that count; 0: 10 for the table, 20 with --forecast");
     arguments.Option("--device-profile", profile_, "FILE",
                      "Device profile to forecast with; default: measure the machine first");
-    arguments.Option("--seconds", seconds_, "S", "Approximate time to measure the machine for");
+    arguments.Option("--seconds", seconds_, "S",
+                     "Approximate duration of the machine's measurement");
     arguments.Option("--record", record_, "FILE", "Write the results as a Markdown table");
-    arguments.Flag("--classes", classes_, "Print forecast and measured time by class of ops");
+    arguments.Flag("--classes", classes_,
+                   "With --forecast: also print predicted and measured time by class of ops");
     DeclareJson(arguments);
     plan_.Declare(arguments);  // of --simulate
     arguments.Footer(
@@ -148,17 +152,10 @@ class Bench final : public Command {
       return Fail(ErrorCode::kInvalidArgument, "bench --search: no plan of " + context.model.name +
                                                    " is possible on " + context.cluster.name);
     }
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plans", rate.plans);
-      json.Field("first_s", rate.first_s).Field("evaluation_s", rate.seconds);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf("%s on %s: %lld plans, each for the first time in %s; then %s a plan and core\n",
-                context.model.name.c_str(), context.cluster.name.c_str(),
-                static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
-                FormatSeconds(rate.seconds).c_str());
+    PrintValues(context, nullptr,
+                {{.name = "plans", .count = rate.plans},
+                 {.name = "first evaluation", .seconds = rate.first_s},
+                 {.name = "evaluation", .seconds = rate.seconds}});
     return Exit::kDone;
   }
 
@@ -171,71 +168,69 @@ class Bench final : public Command {
     if (passes_) return BenchPasses(context, plan);
     if (one_step_) return BenchStep(context, plan);
     FT_ASSIGN(const SimulateTimes times, MeasureSimulation(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("ranks", times.ranks).Field("ops", times.ops).Field("steps", times.steps);
-      json.Field("compile_s", times.compile_s).Field("costs_s", times.costs_s);
-      json.Field("simulate_s", times.simulate_s).Field("metrics_s", times.metrics_s);
-      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
-        "one by one: compilation %s, costs %s, simulation %s, metrics %s\n"
-        "as predict does them %s, of the CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        times.ranks, static_cast<long long>(times.ops), times.steps,
-        FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
-        FormatSeconds(times.simulate_s).c_str(), FormatSeconds(times.metrics_s).c_str(),
-        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    PrintValues(context, &plan,
+                {{.name = "rank classes", .count = times.ranks},
+                 {.name = "ops", .count = times.ops},
+                 {.name = "steps", .count = times.steps},
+                 {.name = "compile", .seconds = times.compile_s},
+                 {.name = "costs", .seconds = times.costs_s},
+                 {.name = "simulate", .seconds = times.simulate_s},
+                 {.name = "metrics", .seconds = times.metrics_s},
+                 {.name = "whole", .seconds = times.whole_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
   }
 
   // Times the event loop alone: what a faster engine can gain.
   Result<Exit> BenchStep(const ForecastContext& context, const Plan& plan) const {
-    constexpr int kRuns = 5;
-    FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("ranks", times.ranks).Field("instructions", times.instructions);
-      json.Field("ops", times.ops).Field("step_s", times.step_s);
-      json.Field("compile_s", times.compile_s).Field("graph_s", times.graph_s);
-      json.Field("events_s", times.events_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s, %s on %s\n%d ranks, %lld instructions, %lld ops, step %s\n"
-        "compile %s, graph %s; events of one step %s, of the CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        times.ranks, static_cast<long long>(times.instructions), static_cast<long long>(times.ops),
-        FormatSeconds(times.step_s).c_str(), FormatSeconds(times.compile_s).c_str(),
-        FormatSeconds(times.graph_s).c_str(), FormatSeconds(times.events_s).c_str(),
-        FormatSeconds(times.cpu_s).c_str(), kRuns);
+    FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, /*runs=*/5));
+    PrintValues(context, &plan,
+                {{.name = "ranks", .count = times.ranks},
+                 {.name = "instructions", .count = times.instructions},
+                 {.name = "ops", .count = times.ops},
+                 {.name = "step time", .seconds = times.step_s},
+                 {.name = "compile", .seconds = times.compile_s},
+                 {.name = "graph", .seconds = times.graph_s},
+                 {.name = "events", .seconds = times.events_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
   }
 
   // Times the simulation by passes, the one that What-if waits for.
   Result<Exit> BenchPasses(const ForecastContext& context, const Plan& plan) const {
-    constexpr int kRuns = 5;
-    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, kRuns));
-    if (json_) {
-      JsonWriter json;
-      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
-      json.Field("slots", times.slots).Field("pipeline_s", times.end_s);
-      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
-      std::puts(json.EndObject().Take().c_str());
-      return Exit::kDone;
-    }
-    std::printf(
-        "%s, %s on %s\n%lld passes of chunks, pipeline %s; took %s, of the CPU %s (best of %d)\n",
-        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
-        static_cast<long long>(times.slots), FormatSeconds(times.end_s).c_str(),
-        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, /*runs=*/5));
+    PrintValues(context, &plan,
+                {{.name = "slots", .count = times.slots},
+                 {.name = "pipeline", .seconds = times.end_s},
+                 {.name = "whole", .seconds = times.whole_s},
+                 {.name = "cpu", .seconds = times.cpu_s}});
     return Exit::kDone;
+  }
+
+  // A count, or a time. Its key in JSON is the name in snake_case, with `_s` for a time.
+  struct Value {
+    std::string name;
+    std::int64_t count = 0;
+    std::optional<double> seconds{};
+  };
+
+  // One value a line, or one object. `plan`: null if there is none.
+  void PrintValues(const ForecastContext& context, const Plan* plan,
+                   const std::vector<Value>& values) const {
+    const std::string described = plan != nullptr ? foretrain::Describe(*plan) : "";
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1);
+    if (plan != nullptr) json.Field("plan", described);
+    std::string text = context.model.name + (plan != nullptr ? ", " : "") + described + " on " +
+                       context.cluster.name + "\n";
+    for (const Value& value : values) {
+      std::string key = value.name + (value.seconds ? "_s" : "");
+      std::replace(key.begin(), key.end(), ' ', '_');
+      value.seconds ? json.Field(key, *value.seconds) : json.Field(key, value.count);
+      text += MetricLine(value.name,
+                         value.seconds ? FormatSeconds(*value.seconds) : FormatCount(value.count));
+    }
+    std::fputs(json_ ? (json.EndObject().Take() + "\n").c_str() : text.c_str(), stdout);
   }
 
   // In the order of the option. An unknown name lists all plans.
@@ -276,16 +271,16 @@ class Bench final : public Command {
     return CalibrateThisMachine(request);
   }
 
-  // Error compares forecast and measurement as they are. "After drift" divides the measurement by
+  // Error compares forecast and measurement as they are. "Without drift" divides the measurement by
   // the machine's slowdown since the profile was measured.
   void Print(const std::vector<BenchResult>& results) const {
     Table table({{"plan"},
-                 {"forecast", Align::kRight},
+                 {"predicted", Align::kRight},
                  {"measured", Align::kRight},
                  {"spread", Align::kRight},
-                 {"error", Align::kRight},
-                 {"drift", Align::kRight},
-                 {"after drift", Align::kRight}});
+                 {"step time error", Align::kRight},
+                 {"machine drift", Align::kRight},
+                 {"without drift", Align::kRight}});
     for (const BenchResult& r : results) {
       table.AddRow({r.plan.name, FormatSeconds(r.predicted_s), FormatSeconds(r.Measured()),
                     fmt::format("{:.1f} %", 100 * r.Spread()),
@@ -294,7 +289,7 @@ class Bench final : public Command {
     }
     std::fputs(table.Text().c_str(), stdout);
     if (classes_) PrintClasses(results);
-    std::printf("\nmedian error %.1f %%, after dividing by the machine's drift %.1f %%\n",
+    std::printf("\nmedian step time error %.1f %%, without drift %.1f %%\n",
                 100 * MedianError(results, false), 100 * MedianError(results, true));
   }
 
@@ -303,9 +298,9 @@ class Bench final : public Command {
   static void PrintClasses(const std::vector<BenchResult>& results) {
     Table table({{"plan"},
                  {"class"},
-                 {"forecast", Align::kRight},
+                 {"predicted", Align::kRight},
                  {"measured", Align::kRight},
-                 {"forecast / measured", Align::kRight}});
+                 {"predicted / measured", Align::kRight}});
     for (const BenchResult& r : results) {
       for (const ClassError& c : r.classes) {
         table.AddRow({r.plan.name, std::string(foretrain::Name(c.op_class)),
@@ -324,16 +319,21 @@ class Bench final : public Command {
     for (const BenchResult& r : results) {
       json.BeginObject().Field("name", r.plan.name);
       json.Field("plan", foretrain::Describe(r.plan.plan));
-      json.Field("predicted_s", r.predicted_s).Field("measured_s", r.Measured());
-      json.Name("runs_s").BeginArray().Number(r.measured_s[0]).Number(r.measured_s[1]).EndArray();
-      json.Field("spread", r.Spread()).Field("error", r.Error());
+      json.Field("predicted_step_time_s", r.predicted_s);
+      json.Field("measured_step_time_s", r.Measured());
+      json.Name("measured_step_times_s")
+          .BeginArray()
+          .Number(r.measured_s[0])
+          .Number(r.measured_s[1])
+          .EndArray();
+      json.Field("spread", r.Spread()).Field("step_time_error", r.Error());
       json.Field("machine_drift", r.Drift());
-      json.Name("drifts").BeginArray();
+      json.Name("machine_drifts").BeginArray();
       for (const double drift : r.drift) json.Number(drift);
-      json.EndArray().Field("error_after_drift", r.CorrectedError()).EndObject();
+      json.EndArray().Field("step_time_error_without_drift", r.CorrectedError()).EndObject();
     }
-    json.EndArray().Field("median_error", MedianError(results, false));
-    json.Field("median_error_after_drift", MedianError(results, true));
+    json.EndArray().Field("median_step_time_error", MedianError(results, false));
+    json.Field("median_step_time_error_without_drift", MedianError(results, true));
     std::puts(json.EndObject().Take().c_str());
   }
 

@@ -28,7 +28,7 @@ class CalibrateCommand final : public Command {
  public:
   std::string_view Name() const override { return "calibrate"; }
   std::string_view Summary() const override {
-    return "Measure this machine's ops, alone and overlapped, for forecasts";
+    return "Measure how fast this machine runs ops, for forecasts of runs on it";
   }
 
   void Declare(Arguments& arguments) override {
@@ -39,7 +39,7 @@ class CalibrateCommand final : public Command {
     arguments.Option(
         "--ranks", ranks_, "N",
         "Ranks that run at once; 0: as the plan says, else one for each core or one GPU");
-    arguments.Option("--seconds", seconds_, "S", "Approximate time to measure for");
+    arguments.Option("--seconds", seconds_, "S", "Approximate duration of the measurement");
     DeclareOffloadLinks(arguments, request_.options.nvme, request_.options.copy_caps);
     arguments.Option("--out", out_, "FILE",
                      "File for the profile; default: where forecasts look for it");

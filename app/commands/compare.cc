@@ -20,10 +20,10 @@ class Compare final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
-    arguments.Option("--run", run_, "N", "Run to explain; 0: the newest measured one");
+    arguments.Option("--run", run_, "N", "Run to compare; 0: the newest measured one");
     arguments.Option("--against", against_, "N", "Run to compare it with; 0: its forecast");
     arguments.Option("--fail-above", fail_above_, "SHARE",
-                     "Exit with 1 if the step time differs by more, e.g. 3%");
+                     "Exit with code 1 if the step time error is larger than this, e.g. 3%");
     DeclareJson(arguments);
   }
 

@@ -37,7 +37,8 @@ class Demo final : public Command {
   }
 
   void Declare(Arguments& arguments) override {
-    arguments.Option("--out", folder_, "DIR", "Folder for the files below; made if missing");
+    arguments.Option("--out", folder_, "DIR",
+                     "Folder for the files of the demo; created if missing");
     arguments.Option(
         "--data", data_, "FILE",
         "Text to train on; default: foretrain's own headers and pages, in DIR/text.txt");
@@ -153,7 +154,7 @@ class Demo final : public Command {
     Say("2. Plans for " + context.model.name + " on " + std::to_string(kRanks) + " ranks, " +
         std::to_string(kGlobalBatch) + " samples of " + std::to_string(context.model.max_sequence) +
         " tokens a step\n");
-    Table table({{"plan"}, {"forecast step", Align::kRight}, {"memory", Align::kRight}});
+    Table table({{"plan"}, {"step time", Align::kRight}, {"device memory", Align::kRight}});
     for (const RankedPlan& ranked : result.plans) {
       table.AddRow({Describe(ranked.plan), FormatSeconds(ranked.step_s),
                     FormatBytes(ranked.device.Total())});

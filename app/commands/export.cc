@@ -21,7 +21,8 @@ class Export final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to write; 0: the newest measured one");
-    arguments.Option("--against", against_, "N", "Run to show above it; 0: its forecast");
+    arguments.Option("--against", against_, "N",
+                     "Run to show above it in the trace; 0: its forecast");
     arguments.Option("--out", out_, "FILE", "Chrome JSON trace to write");
     DeclareJson(arguments);
     arguments.Footer("Open the file at https://ui.perfetto.dev or chrome://tracing.");

@@ -34,19 +34,22 @@ struct Row {
 class FitCommand final : public Command {
  public:
   std::string_view Name() const override { return "fit"; }
-  std::string_view Summary() const override { return "List what can be trained on these devices"; }
+  std::string_view Summary() const override {
+    return "Show which models fit on a cluster, each with its longest sequence";
+  }
 
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
     arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");
     arguments.Option("--method", method_, "full|lora|qlora|all",
                      "Parameters to train: all, adapters, or both");
-    arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence to try");
+    arguments.Option("--sequence,--seq-length", sequence_, "N", "Shortest sequence to try");
     cluster_.Declare(arguments);
     DeclareJson(arguments);
     arguments.Footer(
-        "For each model and method: the longest sequence that fits, doubled from --sequence, and "
-        "its\nfastest plan by closed form.\n"
+        "The sequence is doubled from --sequence while a plan fits. Each row shows the longest one "
+        "and "
+        "its\nfastest plan, in closed form.\n"
         "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
         "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method qlora");
   }
@@ -126,7 +129,7 @@ class FitCommand final : public Command {
                  {"tokens/s", Align::kRight},
                  {"device memory"},
                  {"host memory"},
-                 {"what breaks first"}});
+                 {"breaks first"}});
     for (const Row& row : rows_) {
       if (!row.fit.best) {
         table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});
@@ -150,10 +153,10 @@ class FitCommand final : public Command {
   // `fits` false leaves out everything about a plan.
   void PrintJson(const ClusterSpec& cluster) const {
     JsonWriter json;
-    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("fits").BeginArray();
+    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("rows").BeginArray();
     for (const Row& row : rows_) {
       json.BeginObject().Field("model", row.model).Field("method", MethodName(row.method));
-      json.Field("fits", row.fit.best.has_value()).Field("breaks", row.fit.breaks);
+      json.Field("fits", row.fit.best.has_value()).Field("breaks_first", row.fit.breaks);
       if (row.fit.best) {
         const Evaluation& estimate = row.fit.best->estimate;
         json.Field("sequence", row.fit.sequence).Field("tokens_per_s", row.fit.tokens_per_s);

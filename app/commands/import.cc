@@ -49,8 +49,9 @@ class Import final : public Command {
   }
 
   void Declare(Arguments& arguments) override {
-    arguments.Positionals("TRACE", traces_,
-                          "Chrome JSON (.json, .json.gz) or Nsight's .sqlite; one a rank");
+    arguments.Positionals(
+        "TRACE", traces_,
+        "Chrome JSON (.json, .json.gz) or Nsight's .sqlite; one file for each rank");
     arguments.Option("--store", store_, "FILE", "Store to add the run to");
     arguments.Option("--name", name_, "TEXT", "Label of the run; default: the files' names");
     arguments.Option(
@@ -128,7 +129,7 @@ class Import final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("store", store_).Name("runs").BeginArray();
     for (const ImportedRun& run : runs) {
-      json.BeginObject().Field("run", run.id).Field("name", run.label);
+      json.BeginObject().Field("run", run.id).Field("label", run.label);
       json.Field("ranks", run.ranks).Field("steps", run.steps).Field("spans", run.spans);
       json.Field("invalid", run.totals.invalid).Name("notes").BeginArray();
       for (const std::string& note : run.notes) json.String(note);

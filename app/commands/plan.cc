@@ -23,14 +23,16 @@ constexpr std::int64_t kMaxTop = 1000;
 class PlanCommand final : public Command {
  public:
   std::string_view Name() const override { return "plan"; }
-  std::string_view Summary() const override { return "Search the fastest plans that fit"; }
+  std::string_view Summary() const override {
+    return "Search for the fastest plans that fit in memory";
+  }
 
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Search");
-    arguments.Option("--top", top_, "N", "Number of plans to simulate, best first, at least");
+    arguments.Option("--top", top_, "N", "Minimum number of plans to simulate, best first");
     arguments.Flag(
         "--sensitivity", sensitivity_,
         "Show how the best plan's step time depends on FLOP/s, HBM, links, network and PCIe");

@@ -26,7 +26,9 @@ constexpr int kTimelineWidth = 96;
 class Predict final : public Command {
  public:
   std::string_view Name() const override { return "predict"; }
-  std::string_view Summary() const override { return "Forecast one plan: time, memory, timeline"; }
+  std::string_view Summary() const override {
+    return "Forecast step time, memory and timeline of one plan";
+  }
 
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
@@ -137,11 +139,12 @@ class Predict final : public Command {
     if (!context.cluster.assumptions.empty()) {
       std::printf("assumed: %s\n", context.cluster.assumptions.c_str());
     }
-    std::printf("placement %s: %s\n\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
+    std::printf("rank order %s, placement: %s\n\n",
+                std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
     const ForecastInterval interval = forecast.Interval();
-    std::fputs(MetricLine("step, 90 % interval",
+    std::fputs(MetricLine("step time, low to high",
                           FormatSeconds(interval.low_s) + " to " + FormatSeconds(interval.high_s))
                    .c_str(),
                stdout);
@@ -168,7 +171,7 @@ class Predict final : public Command {
                   AdviceText(AdviceFor(context, plan)).c_str());
     }
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
-      std::printf("\nA forecast alone: no kernel computes %s of this model yet.\n", part.c_str());
+      std::printf("\nForecast only: no kernel computes %s of this model yet.\n", part.c_str());
     }
     if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
   }
@@ -183,9 +186,9 @@ class Predict final : public Command {
     WriteHost(json, host_);
     WriteMoved(json, OffloadStatsOf(forecast.program).moved);
     const ForecastInterval interval = forecast.Interval();
-    json.Field("low", interval.low_s).Field("high", interval.high_s);
+    json.Field("step_time_low_s", interval.low_s).Field("step_time_high_s", interval.high_s);
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
-    json.Field("forecast_alone", WhyNotExecuted(context.model));
+    json.Field("forecast_only", WhyNotExecuted(context.model));
     json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);
     json.Field("rank_order", NameOfRankOrder(forecast.program.plan.rank_order));
     json.Name("placement").BeginArray();
@@ -194,7 +197,7 @@ class Predict final : public Command {
       json.Field("tier", place.tier).Field("nodes", place.place.nodes);
       json.Field("bytes_per_s", place.bytes_per_s).EndObject();
     }
-    json.EndArray().Name("advice").BeginArray();
+    json.EndArray().Name("suggestions").BeginArray();
     for (const Advice& advice : AdviceFor(context, forecast.program.plan)) {
       json.BeginObject().Field("change", advice.change).Field("plan", advice.plan);
       json.Field("step_time_s", advice.step_s);

@@ -14,7 +14,9 @@ namespace {
 class Presets final : public Command {
  public:
   std::string_view Name() const override { return "presets"; }
-  std::string_view Summary() const override { return "List the presets: how known systems train"; }
+  std::string_view Summary() const override {
+    return "List presets: plan options as published training systems set them";
+  }
 
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this preset, with the source of each option");
@@ -60,7 +62,7 @@ class Presets final : public Command {
   static void PrintOne(const Preset& preset) {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
-    Table table({{"option"}, {"value"}, {"or"}, {"where"}, {"source"}});
+    Table table({{"option"}, {"value"}, {"also"}, {"needs"}, {"source"}});
     for (const PresetOption& option : preset.options) {
       std::vector<std::string> also;
       for (const std::int64_t value : option.also) also.push_back(TextOf(*option.field, value));

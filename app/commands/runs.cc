@@ -80,7 +80,7 @@ class Runs final : public Command {
 
   // 0 if the run has no such metric: a run without a complete step has no step time.
   static double MetricOf(const RunInfo& run, std::string_view name) {
-    for (const MetricValue& metric : run.figures) {
+    for (const MetricValue& metric : run.metrics) {
       if (metric.name == name) return metric.value;
     }
     return 0;
@@ -92,8 +92,8 @@ class Runs final : public Command {
                  {"kind"},
                  {"status"},
                  {"label", Align::kLeft, 40},
-                 {"started"},
-                 {"step", Align::kRight},
+                 {"created"},
+                 {"step time", Align::kRight},
                  {"spans", Align::kRight},
                  {"forecast", Align::kRight},
                  {"", Align::kLeft, 40}});
@@ -120,8 +120,8 @@ class Runs final : public Command {
           .Field("world", run.world);
       json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
       run.forecast ? json.Integer(*run.forecast) : json.Null();
-      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
-      for (const MetricValue& metric : run.figures) json.Field(metric.name, metric.value);
+      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("metrics").BeginObject();
+      for (const MetricValue& metric : run.metrics) json.Field(metric.name, metric.value);
       json.EndObject().EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());

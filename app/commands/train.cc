@@ -204,8 +204,9 @@ class TrainCommand final : public Command {
     if (!options_.ranks.text.empty()) std::printf("ranks: %s\n", options_.ranks.text.c_str());
     const std::string groups = DescribeGroups(plan);
     if (groups.empty()) return;
-    std::printf("placement %s: slots %s%s\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
-                groups.c_str(), options_.job.executor.pin ? ", each on its cores" : "");
+    std::printf("rank order %s, slots: %s%s\n",
+                std::string(NameOfRankOrder(plan.rank_order)).c_str(), groups.c_str(),
+                options_.job.executor.pin ? ", each on its cores" : "");
   }
 
   // Checks the options that need no machine and no plan, so that a typing error fails before any
@@ -274,10 +275,10 @@ class TrainCommand final : public Command {
     if (options_.capture == CaptureLevel::kOff) return "";
     std::string text = FormatPercent(cost.share) + " of the threads' time";
     if (cost.recorded_step_s) {
-      text += ", steps with it " + FormatSeconds(*cost.recorded_step_s) + ", without " +
+      text += ", recorded step " + FormatSeconds(*cost.recorded_step_s) + ", unrecorded step " +
               FormatSeconds(*cost.unrecorded_step_s);
     }
-    return MetricLine("recording", text);
+    return MetricLine("recording share", text);
   }
 
   // The CUDA graphs that were made; empty if none were asked for.
@@ -307,16 +308,16 @@ class TrainCommand final : public Command {
                  stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
-    std::fputs(MetricLine("memory of all ranks", growth).c_str(), stdout);
-    std::fputs(MetricLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
+    std::fputs(MetricLine("resident growth", growth).c_str(), stdout);
+    std::fputs(MetricLine("predicted growth", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
     if (result.emulated.run != 0) {
-      std::fputs(MetricLine("step, emulated", FormatSeconds(result.emulated.step_s) +
-                                                  " with a device a rank: compute as measured "
-                                                  "alone, network modelled; run " +
-                                                  std::to_string(result.emulated.run))
+      std::fputs(MetricLine("emulated step time", FormatSeconds(result.emulated.step_s) +
+                                                      " with a device a rank: compute as measured "
+                                                      "alone, network modelled; run " +
+                                                      std::to_string(result.emulated.run))
                      .c_str(),
                  stdout);
     }
@@ -354,7 +355,7 @@ class TrainCommand final : public Command {
       peak_bytes = std::max(peak_bytes, bytes);
     }
     json.Field("peak_memory_gib", GibFromBytes(peak_bytes));
-    json.Field("predicted_bytes", result.predicted_bytes);
+    json.Field("predicted_growth_bytes", result.predicted_bytes);
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);

@@ -50,7 +50,7 @@ class ViewCommand final : public Command {
                      "the last one used, compare for a picture");
     arguments.Option("--run", run_, "N", "Run to show; 0: the newest measured one");
     arguments.Option("--against", against_, "N", "Run to compare it with; 0: its forecast");
-    arguments.Option("--step", step_, "N", "Step of the run; -1: the median one");
+    arguments.Option("--step", step_, "N", "Step of the run; -1: the one with the median time");
     arguments.Option("--window", window_, "T..T", "Part of the step to show, e.g. 1.2ms..1.9ms");
     arguments.Option("--screenshot", screenshot_, "FILE",
                      "Draw into this PNG file; needs no display");
@@ -61,7 +61,8 @@ class ViewCommand final : public Command {
         "Scale of text and lines, up to 8; 0: by the screen's density, 1 for a picture");
     arguments.Flag("--light", light_, "Use light colours");
     arguments.Section("Plan and What-if");
-    arguments.Option("--model", model_, "NAME|FILE", "Model to plan for; plan searches at once");
+    arguments.Option("--model", model_, "NAME|FILE",
+                     "Model to plan for; the view plan then starts its search");
     arguments.Option("--cluster", cluster_, "SPEC", "local, or NODESxGPUSxGPU");
     arguments.Option("--sequence", sequence_, "N", "Tokens in one sample; 0: chosen for the model");
     arguments.Option("--global-batch", batch_, "N",

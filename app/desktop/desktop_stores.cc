@@ -158,16 +158,16 @@ bool CanWriteIn(const fs::path& folder) {
 // Imports the trace at `path` into a store next to it, or in the folder for temporary files if that
 // one cannot be written. A store at least as new as the trace is used as it is.
 Result<std::string> StoreOfTrace(const std::string& path, const ImportOptions& options) {
-  const fs::path beside = path + ".db";
+  const fs::path sibling = path + ".db";
   std::error_code error;
-  const fs::path elsewhere = fs::temp_directory_path(error) / beside.filename();
-  for (const fs::path& store : {beside, elsewhere}) {
+  const fs::path elsewhere = fs::temp_directory_path(error) / sibling.filename();
+  for (const fs::path& store : {sibling, elsewhere}) {
     if (IsUpToDate(store.string(), path)) return store.string();
   }
   PosixFileSystem files;
   FT_ASSIGN(std::vector<TraceRun> runs, ReadTraces(files, std::span(&path, 1), options));
   const fs::path folder = ParentFolder(path);
-  const std::string store = (CanWriteIn(folder) ? beside : elsewhere).string();
+  const std::string store = (CanWriteIn(folder) ? sibling : elsewhere).string();
   FT_TRY(Write(store, std::move(runs), options));
   return store;
 }
@@ -212,9 +212,9 @@ std::unique_ptr<OpenedStore> DesktopStores::Current::Opened() const {
 // stretches.
 Result<void> DesktopStores::Current::LoadLong(std::size_t side, RunId id) {
   FT_ASSIGN(StoredRun run, reader.LoadRun(id, {.spans = false}));
-  std::vector<MetricValue> figures = run.metrics;
+  std::vector<MetricValue> stored_metrics = run.metrics;
   FT_ASSIGN(RunView view, ViewOf(reader, std::move(run)));
-  view.figures = std::move(figures);
+  view.stored_metrics = std::move(stored_metrics);
   FT_ASSIGN(SpanSums sums, reader.LoadSums(id));
   view.sums = std::make_shared<const SpanSums>(std::move(sums));
   long_runs[side].emplace(id, std::move(view));

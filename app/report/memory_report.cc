@@ -56,6 +56,12 @@ std::vector<MemoryColumn> ColumnsOf(const std::vector<NamedPeak>& peaks) {
   return columns;
 }
 
+// "device context" -> "device_context".
+std::string KeyOf(std::string name) {
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
 // Names of the rows, and which of them follow a rule. A row with an empty name is not shown.
 struct MemoryRow {
   std::string name;
@@ -74,13 +80,13 @@ std::vector<MemoryRow> RowsOf(const std::vector<NamedPeak>& peaks) {
     const bool shown = any([c](const NamedPeak& peak) { return peak.peak.bytes[c]; });
     rows.push_back({shown ? std::string(Name(static_cast<Category>(c))) : ""});
   }
-  rows.push_back({"total", true});
+  rows.push_back({"peak memory", true});
   const std::vector<OutsideBytes>& outside = peaks.front().outside;
   for (std::size_t i = 0; i < outside.size(); ++i) {
     const bool shown = any([i](const NamedPeak& peak) { return peak.outside[i].bytes; });
     rows.push_back({shown ? outside[i].name : ""});
   }
-  if (!outside.empty()) rows.push_back({"of the device", true});
+  if (!outside.empty()) rows.push_back({"device memory", true});
   return rows;
 }
 
@@ -179,15 +185,17 @@ void WriteMemory(JsonWriter& json, const std::vector<NamedPeak>& peaks) {
       json.Field(Name(static_cast<Category>(c)),
                  GibFromBytes(peak.peak.bytes[static_cast<std::size_t>(c)]));
     }
-    json.Field("total", GibFromBytes(peak.peak.total));
-    for (const OutsideBytes& one : peak.outside) json.Field(one.name, GibFromBytes(one.bytes));
-    if (!peak.outside.empty()) json.Field("of the device", GibFromBytes(peak.InAll()));
+    json.Field("peak_memory", GibFromBytes(peak.peak.total));
+    for (const OutsideBytes& one : peak.outside) {
+      json.Field(KeyOf(one.name), GibFromBytes(one.bytes));
+    }
+    if (!peak.outside.empty()) json.Field("device_memory", GibFromBytes(peak.InAll()));
     json.EndObject();
   }
   json.EndObject();
   if (peaks.empty() || peaks.front().outside.empty()) return;
   json.Name("memory_sources").BeginObject();
-  for (const OutsideBytes& one : peaks.front().outside) json.Field(one.name, one.source);
+  for (const OutsideBytes& one : peaks.front().outside) json.Field(KeyOf(one.name), one.source);
   json.EndObject();
 }
 
@@ -217,10 +225,10 @@ std::string HostText(const HostView& view) {
   if (table.empty()) return "";
   const NodeMemory node = view.node();
   table.AddLine();
-  table.AddRow({"in a step", FormatBytes(rank.InStep()), FormatBytes(node.in_step)});
+  table.AddRow({"while it trains", FormatBytes(rank.InStep()), FormatBytes(node.in_step)});
   table.AddRow(
       {"while weights load", FormatBytes(rank.WhileLoading()), FormatBytes(node.while_loading)});
-  if (view.has > 0) table.AddRow({"a host has", "", FormatBytes(view.has)});
+  if (view.has > 0) table.AddRow({"capacity of the host", "", FormatBytes(view.has)});
   return table.Text(2);
 }
 
@@ -229,15 +237,16 @@ void WriteHost(JsonWriter& json, const HostView& view) {
   const HostMemory& rank = view.rank;
   const NodeMemory node = view.node();
   json.Field("host_memory_gib", GibFromBytes(rank.pinned + rank.pageable));
-  json.Field("pinned_gib", GibFromBytes(rank.pinned)).Field("nvme_gib", GibFromBytes(rank.disk));
+  json.Field("pinned_memory_gib", GibFromBytes(rank.pinned));
+  json.Field("nvme_gib", GibFromBytes(rank.disk));
   json.Name("host").BeginObject().Field("ranks", view.ranks).Name("rank").BeginObject();
   for (const HostEntry& entry : HostEntries())
     json.Field(entry.key, GibFromBytes(rank.*entry.bytes));
   json.EndObject().Name("sources").BeginObject();
   for (const HostEntry& entry : HostEntries()) json.Field(entry.key, entry.source);
-  json.EndObject().Field("in_step_gib", GibFromBytes(node.in_step));
-  json.Field("while_loading_gib", GibFromBytes(node.while_loading));
-  json.Field("has_gib", GibFromBytes(view.has)).EndObject();
+  json.EndObject().Field("while_training_gib", GibFromBytes(node.in_step));
+  json.Field("while_weights_load_gib", GibFromBytes(node.while_loading));
+  json.Field("capacity_gib", GibFromBytes(view.has)).EndObject();
 }
 
 // Peaks are the maximum over ranks; bytes moved are the sum over ranks.
@@ -266,23 +275,23 @@ std::string LineOf(const char* name, std::int64_t bytes) {
 }  // namespace
 
 std::string MovedText(const CopiedBytes& moved) {
-  return LineOf("copied in a step", moved.to_device) +
-         LineOf("copied out a step", moved.from_device) + LineOf("read a step", moved.read) +
-         LineOf("written a step", moved.written);
+  return LineOf("moved to device", moved.to_device) +
+         LineOf("moved from device", moved.from_device) + LineOf("read from NVMe", moved.read) +
+         LineOf("written to NVMe", moved.written);
 }
 
 // Lines for the spaces that are in use. A plan without offload has none.
 std::string OffloadText(const OffloadStats& stats) {
   const auto peak = [&](Space space) { return stats.peak_bytes[static_cast<std::size_t>(space)]; };
-  return LineOf("pinned memory of a rank", peak(Space::kPinned)) +
-         LineOf("host memory of a rank", peak(Space::kHost)) +
-         LineOf("disk of a rank", peak(Space::kNvme)) + MovedText(stats.moved);
+  return LineOf("host memory", peak(Space::kHost) + peak(Space::kPinned)) +
+         LineOf("pinned memory", peak(Space::kPinned)) + LineOf("NVMe", peak(Space::kNvme)) +
+         MovedText(stats.moved);
 }
 
 void WriteMoved(JsonWriter& json, const CopiedBytes& moved) {
-  json.Name("bytes_moved").BeginObject().Field("to_device", moved.to_device);
-  json.Field("from_device", moved.from_device).Field("nvme_read", moved.read);
-  json.Field("nvme_written", moved.written).EndObject();
+  json.Field("moved_to_device_bytes", moved.to_device);
+  json.Field("moved_from_device_bytes", moved.from_device);
+  json.Field("read_from_nvme_bytes", moved.read).Field("written_to_nvme_bytes", moved.written);
 }
 
 void WriteOffload(JsonWriter& json, const OffloadStats& stats) {
@@ -290,7 +299,7 @@ void WriteOffload(JsonWriter& json, const OffloadStats& stats) {
     return GibFromBytes(stats.peak_bytes[static_cast<std::size_t>(space)]);
   };
   json.Field("host_memory_gib", gib(Space::kHost) + gib(Space::kPinned));
-  json.Field("pinned_gib", gib(Space::kPinned)).Field("nvme_gib", gib(Space::kNvme));
+  json.Field("pinned_memory_gib", gib(Space::kPinned)).Field("nvme_gib", gib(Space::kNvme));
   WriteMoved(json, stats.moved);
 }
 

@@ -61,8 +61,8 @@ struct HostView {
 };
 // Rows that are not zero with their source, and the sums; empty if there are none.
 std::string HostText(const HostView& view);
-// The keys host_memory_gib (of a rank, pageable and pinned), pinned_gib, nvme_gib and host, an
-// object with all entries.
+// The keys host_memory_gib (of a rank, pageable and pinned), pinned_memory_gib, nvme_gib and host,
+// an object with all entries.
 void WriteHost(JsonWriter& json, const HostView& view);
 
 // Offloaded bytes, and the bytes that copies move.
@@ -75,9 +75,11 @@ OffloadStats OffloadStatsOf(const Program& program);
 std::string OffloadText(const OffloadStats& stats);
 // Lines of the routes alone.
 std::string MovedText(const CopiedBytes& moved);
-// The keys host_memory_gib (pageable and pinned), pinned_gib, nvme_gib and bytes_moved.
+// The keys host_memory_gib (pageable and pinned), pinned_memory_gib and nvme_gib, and those of
+// WriteMoved.
 void WriteOffload(JsonWriter& json, const OffloadStats& stats);
-// The key bytes_moved.
+// The keys moved_to_device_bytes, moved_from_device_bytes, read_from_nvme_bytes and
+// written_to_nvme_bytes: of one step, all ranks.
 void WriteMoved(JsonWriter& json, const CopiedBytes& moved);
 
 }  // namespace foretrain

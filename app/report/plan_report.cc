@@ -41,7 +41,7 @@ std::string MarksOf(const RankedPlan& plan, bool best) {
 // Shows the fastest plans and the Pareto front, and counts the others.
 std::string PlansText(const PlanReport& report) {
   Table table({{"plan"},
-               {"step", Align::kRight},
+               {"step time", Align::kRight},
                {"low", Align::kRight},
                {"high", Align::kRight},
                {"tokens/s", Align::kRight},
@@ -70,13 +70,13 @@ std::string PlansText(const PlanReport& report) {
   return text;
 }
 
-// Why plans were dropped, the most frequent reason first.
-std::string DroppedText(const SearchResult& result) {
+// Why plans were pruned, the most frequent reason first.
+std::string PrunedText(const SearchResult& result) {
   if (result.rejected.empty()) return "";
   std::vector<Rejection> sorted = result.rejected;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Rejection& a, const Rejection& b) { return a.count > b.count; });
-  Table table({{"dropped", Align::kRight}, {"because a plan"}});
+  Table table({{"pruned", Align::kRight}, {"because a plan"}});
   std::string examples;
   for (const Rejection& rejection : sorted) {
     table.AddRow({FormatCount(rejection.count), rejection.reason});
@@ -86,7 +86,7 @@ std::string DroppedText(const SearchResult& result) {
 }
 
 // The plans whose intervals overlap, with the part of the step that each depends on most.
-std::string BetsText(const PlanReport& report) {
+std::string TiedPlansText(const PlanReport& report) {
   std::string text;
   int shown = 0;
   for (const RankedPlan& plan : report.result.plans) {
@@ -106,12 +106,12 @@ std::string CountsText(const PlanReport& report) {
   if (report.counts.empty()) return "";
   const TrainingGoal& goal = report.goal;
   Table table({{"devices", Align::kRight},
-               {"best plan"},
-               {"step", Align::kRight},
+               {"plan"},
+               {"step time", Align::kRight},
                {"tokens/s", Align::kRight},
-               {"memory", Align::kRight},
-               {"days", Align::kRight},
-               {"cost", Align::kRight},
+               {"device memory", Align::kRight},
+               {"training time", Align::kRight},
+               {"training cost", Align::kRight},
                {""}});
   for (const DeviceCount& count : report.counts) {
     if (!count.best) {
@@ -124,13 +124,13 @@ std::string CountsText(const PlanReport& report) {
     table.AddRow({std::to_string(count.devices), Describe(count.best->plan),
                   FormatSeconds(count.best->estimate.step_s), FormatSi(rate, ""),
                   FormatBytes(count.best->estimate.memory_bytes),
-                  goal.tokens > 0 ? fmt::format("{:.1f}", cost.seconds / kDay) : "",
+                  goal.tokens > 0 ? fmt::format("{:.1f} days", cost.seconds / kDay) : "",
                   goal.tokens > 0 && goal.price > 0 ? FormatSi(cost.money, "") : "",
                   late           ? "too late"
                   : count.pareto ? "pareto"
                                  : ""});
   }
-  return "\nOther numbers of devices, by closed form:\n" + table.Text();
+  return "\nOther numbers of devices, in closed form:\n" + table.Text();
 }
 
 // Days and cost with the best plan. With a deadline also the first number of devices of the list
@@ -142,10 +142,11 @@ std::string GoalText(const PlanReport& report) {
   const int devices = best.plan.World();
   const TrainingCost cost =
       CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s), devices, goal.price);
-  std::string text = fmt::format("\n{} tokens on {} devices: {:.1f} days",
+  std::string text = fmt::format("\n{} tokens on {} devices: training time {:.1f} days",
                                  FormatSi(goal.tokens, ""), devices, cost.seconds / kDay);
   if (goal.price > 0) {
-    text += fmt::format(", {} at {} a device and hour", FormatSi(cost.money, ""), goal.price);
+    text += fmt::format(", training cost {} at {} a device and hour", FormatSi(cost.money, ""),
+                        goal.price);
   }
   text += "\n";
   if (goal.deadline_s <= 0) return text;
@@ -166,15 +167,15 @@ std::string GoalText(const PlanReport& report) {
 std::string SensitivityText(const PlanReport& report) {
   if (report.sensitivity.empty()) return "";
   Table table({{"rate"},
-               {"10 % more", Align::kRight},
-               {"10 % less", Align::kRight},
-               {"twice", Align::kRight}});
+               {"10 % faster", Align::kRight},
+               {"10 % slower", Align::kRight},
+               {"twice as fast", Align::kRight}});
   for (const Sensitivity& one : report.sensitivity) {
     table.AddRow({std::string(Name(one.resource)), fmt::format("{:+.1f} %", 100 * one.faster),
                   fmt::format("{:+.1f} %", 100 * one.slower),
                   fmt::format("{:+.1f} %", 100 * one.twice)});
   }
-  return "\nStep time of the best plan with other rates, by closed form:\n" + table.Text();
+  return "\nStep time of the best plan with other rates, in closed form:\n" + table.Text();
 }
 
 // Both estimates of the step: simulated and closed form.
@@ -186,21 +187,27 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("micro_batch", plan.plan.micro_batch);
   json.Field("schedule", Name(plan.plan.schedule)).Field("zero", plan.plan.zero_stage);
   json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
-  json.Field("low", plan.low_s).Field("high", plan.high_s);
-  json.Field("closed_form_s", plan.estimate.step_s);
+  json.Field("step_time_low_s", plan.low_s).Field("step_time_high_s", plan.high_s);
+  json.Field("closed_form_step_time_s", plan.estimate.step_s);
   json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s))
       .Field("mfu", MfuOf(report, plan));
   json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
   json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
-  json.Field("pareto", plan.pareto).Field("tied", plan.tied).Field("bet", plan.depends_most_on);
-  json.Name("parts_s").BeginObject().Field("compute", parts.compute_s);
-  json.Field("communication", parts.communication_s).Field("bubble", parts.bubble_s);
-  json.Field("gradient_sums", parts.sums_s).Field("update", parts.update_s).EndObject();
+  json.Field("pareto", plan.pareto).Field("tied", plan.tied);
+  json.Field("depends_most_on", plan.depends_most_on);
+  json.Name("parts").BeginObject().Field("compute_s", parts.compute_s);
+  json.Field("communication_s", parts.communication_s).Field("bubble_s", parts.bubble_s);
+  json.Field("gradient_reductions_s", parts.sums_s).Field("update_s", parts.update_s);
+  json.EndObject();
   json.EndObject();
 }
 
-// Cost and time of the training need --tokens.
+// Needs --tokens.
+void WriteTraining(JsonWriter& json, const TrainingCost& cost) {
+  json.Field("training_time_s", cost.seconds).Field("training_cost", cost.money);
+}
+
 void CountsJson(const PlanReport& report, JsonWriter& json) {
   const TrainingGoal& goal = report.goal;
   json.Name("device_counts").BeginArray();
@@ -213,7 +220,7 @@ void CountsJson(const PlanReport& report, JsonWriter& json) {
       json.Field("step_time_s", count.best->estimate.step_s).Field("tokens_per_s", rate);
       json.Field("device_memory_gib", GibFromBytes(count.best->estimate.memory_bytes));
       json.Field("pareto", count.pareto);
-      if (goal.tokens > 0) json.Field("training_s", cost.seconds).Field("cost", cost.money);
+      if (goal.tokens > 0) WriteTraining(json, cost);
     }
     json.EndObject();
   }
@@ -231,7 +238,7 @@ Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option
 
 }  // namespace
 
-// From the answer to its reasons: plans, bound on the optimum, dropped plans, other device counts.
+// From the answer to its reasons: plans, bound on the optimum, pruned plans, other device counts.
 // Ends in the command to run.
 std::string PlanReportText(const PlanReport& report, const std::string& command) {
   const ForecastContext& context = *report.context;
@@ -240,13 +247,14 @@ std::string PlanReportText(const PlanReport& report, const std::string& command)
       fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n", context.model.name,
                   context.cluster.name, report.space->base.global_batch,
                   report.space->base.sequence, context.profile_origin);
-  text += PlansText(report) + BetsText(report);
+  text += PlansText(report) + TiedPlansText(report);
   text += fmt::format(
-      "\n{} plans compared, {} dropped, in {}\nno plan takes less than {}: the best is within "
-      "{:.1f} % of that\n",
+      "\n{} plans evaluated, {} pruned, search time {}\nlower bound of the step time {}, "
+      "optimality "
+      "gap of the best plan {:.1f} %\n",
       FormatCount(result.evaluated), FormatCount(result.pruned), FormatSeconds(report.seconds),
       FormatSeconds(result.bound_s), 100 * result.gap);
-  text += DroppedText(result) + GoalText(report) + CountsText(report) + SensitivityText(report);
+  text += PrunedText(result) + GoalText(report) + CountsText(report) + SensitivityText(report);
   if (!context.cluster.assumptions.empty()) {
     text += "assumed: " + context.cluster.assumptions + "\n";
   }
@@ -257,13 +265,13 @@ std::string PlanReportText(const PlanReport& report, const std::string& command)
 std::string PlanReportJson(const PlanReport& report, const std::string& command) {
   const SearchResult& result = report.result;
   JsonWriter json;
-  json.BeginObject().Field("schema", 1).Field("evaluated", result.evaluated);
-  json.Field("pruned", result.pruned).Field("seconds", report.seconds);
-  json.Field("bound_s", result.bound_s).Field("optimality_gap", result.gap);
+  json.BeginObject().Field("schema", 1).Field("plans_evaluated", result.evaluated);
+  json.Field("plans_pruned", result.pruned).Field("search_time_s", report.seconds);
+  json.Field("step_time_lower_bound_s", result.bound_s).Field("optimality_gap", result.gap);
   json.Field("command", command);
   json.Name("plans").BeginArray();
   for (const RankedPlan& plan : result.plans) PlanJson(report, plan, json);
-  json.EndArray().Name("rejected").BeginObject();
+  json.EndArray().Name("pruned_because").BeginObject();
   for (const Rejection& rejection : result.rejected) json.Field(rejection.reason, rejection.count);
   json.EndObject();
   if (!report.counts.empty()) CountsJson(report, json);
@@ -272,14 +280,13 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command)
     const TrainingCost cost =
         CostOfTraining(report.goal.tokens, TokensPerSecond(report, best.step_s), best.plan.World(),
                        report.goal.price);
-    json.Name("training").BeginObject().Field("seconds", cost.seconds);
-    json.Field("cost", cost.money).EndObject();
+    WriteTraining(json, cost);
   }
   if (!report.sensitivity.empty()) {
     json.Name("sensitivity").BeginObject();
     for (const Sensitivity& one : report.sensitivity) {
-      json.Name(Name(one.resource)).BeginObject().Field("faster_10", one.faster);
-      json.Field("slower_10", one.slower).Field("twice", one.twice).EndObject();
+      json.Name(Name(one.resource)).BeginObject().Field("faster_10_percent", one.faster);
+      json.Field("slower_10_percent", one.slower).Field("twice_as_fast", one.twice).EndObject();
     }
     json.EndObject();
   }

@@ -46,7 +46,7 @@ std::vector<ShownMetric> ShownMetrics(const StepMetrics& step) {
           {"MFU", Percent(step.mfu)},
           {"compute", FormatSeconds(step.classes.compute_s)},
           {"exposed communication", FormatSeconds(step.classes.exposed_communication_s)},
-          {"exposed copies", FormatSeconds(step.classes.exposed_copy_s)},
+          {"exposed copy", FormatSeconds(step.classes.exposed_copy_s)},
           {"host", FormatSeconds(step.classes.host_s)},
           {"idle", FormatSeconds(step.classes.idle_s)},
           {"bubble", Percent(step.bubble)},
@@ -150,7 +150,7 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
 
 // Sums over all ranks. Host time is shown without an error.
 void ClassRows(const ComparisonView& view, std::string& out) {
-  Table table({{"op class"},
+  Table table({{"class"},
                {"ops", Align::kRight},
                {view.predicted_name, Align::kRight},
                {view.measured_name, Align::kRight},
@@ -203,7 +203,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
 
 // The shares and the unexplained part add up to the gap, so every second of it has a line.
 void Gap(const Attribution& attribution, int step, std::string& out) {
-  Table table({{"class"}, {"share of the gap", Align::kRight}, {"of the step", Align::kRight}});
+  Table table({{"class"}, {"gap", Align::kRight}, {"of the step", Align::kRight}});
   const auto row = [&](const std::string& name, double seconds) {
     table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
   };
@@ -225,10 +225,10 @@ void Gap(const Attribution& attribution, int step, std::string& out) {
 std::string DriftLine(const ComparisonView& view, double error) {
   const double drift = view.machine_drift;
   if (drift <= 0 || FormatPercent(std::abs(drift - 1)) == FormatPercent(0)) return "";
-  std::string text = "  the machine's reference product took " +
+  std::string text = "  machine drift: its reference GEMM took " +
                      FormatPercent(std::abs(drift - 1)) + (drift > 1 ? " longer" : " less") +
-                     " than at calibration; divided by that ";
-  text += "the error is " + SignedPercent((1 + error) / drift - 1) + "\n";
+                     " than at calibration; step time error without drift ";
+  text += SignedPercent((1 + error) / drift - 1) + "\n";
   if (std::abs(drift - 1) < kLargeDrift) return text;
   return text +
          "  the rates no longer hold: `foretrain calibrate` on a machine that does nothing else\n";
@@ -331,14 +331,14 @@ std::string ComparisonText(const ComparisonView& view) {
     for (const NamedPeak& peak : peaks) bytes = std::max(bytes, peak.peak.total);
     return bytes;
   };
-  table.AddRow({"peak memory of a rank", FormatBytes(max_bytes(view.predicted_peaks)),
+  table.AddRow({"peak memory", FormatBytes(max_bytes(view.predicted_peaks)),
                 FormatBytes(max_bytes(view.measured_peaks))});
   std::string out = table.Text(2);
   const double error = view.measured.time_s / view.predicted.time_s - 1;
-  out += "\n  error of the step time  " + SignedPercent(error);
+  out += "\n  step time error         " + SignedPercent(error);
   out += "\n" + DriftLine(view, error);
   if (view.join.op_error)
-    out += "  mean error of a compute op " + FormatPercent(*view.join.op_error) + "\n";
+    out += "  op error                " + FormatPercent(*view.join.op_error) + "\n";
   for (const std::string& note : view.notes) out += "  " + note + "\n";
   return out;
 }
@@ -350,26 +350,26 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
   WriteMetrics(json, view.predicted, view.predicted_peaks);
   json.EndObject().Name("measured").BeginObject();
   WriteMetrics(json, view.measured, view.measured_peaks);
-  json.EndObject().Name("error").BeginObject();
-  const double error = view.measured.time_s / view.predicted.time_s - 1;
-  json.Field("step_time", error);
+  json.EndObject().Field("step_time_error", view.measured.time_s / view.predicted.time_s - 1);
   if (view.machine_drift > 0) {
     json.Field("machine_drift", view.machine_drift);
-    json.Field("step_time_without_drift",
+    json.Field("step_time_error_without_drift",
                view.measured.time_s / view.machine_drift / view.predicted.time_s - 1);
   }
-  OptionalField(json, "op_mape", view.join.op_error);
-  json.EndObject().Name("gap").BeginObject();
+  OptionalField(json, "op_error", view.join.op_error);
+  json.Name("gap").BeginObject();
   if (view.attribution != nullptr) {
     for (const GapShare& share : view.attribution->shares)
-      json.Field(Name(share.gap_class), share.seconds);
-    json.Field("unexplained", view.attribution->unexplained_s);
+      json.Field(std::string(Name(share.gap_class)) + "_s", share.seconds);
+    json.Field("unexplained_s", view.attribution->unexplained_s);
     json.Field("trusted", view.attribution->Trusted());
   }
   json.EndObject().Name("classes").BeginArray();
   for (const ClassPair& sum : view.join.classes) {
     json.BeginObject().Field("class", Name(sum.op_class)).Field("ops", sum.ops);
-    json.Field("predicted_s", sum.predicted_s).Field("measured_s", sum.measured_s).EndObject();
+    json.Field("predicted_busy_s", sum.predicted_s)
+        .Field("measured_busy_s", sum.measured_s)
+        .EndObject();
   }
   json.EndArray().Name("notes").BeginArray();
   for (const std::string& note : view.notes) json.String(note);

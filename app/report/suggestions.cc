@@ -20,13 +20,13 @@ constexpr int kChangesShown = 3;  // of one part
 
 struct Part {
   const char* name;
-  const char* key;
+  const char* key;  // in JSON
   double ClassSeconds::*seconds;
 };
 constexpr std::array<Part, 5> kParts = {{
     {"compute", "compute", &ClassSeconds::compute_s},
     {"exposed communication", "exposed_communication", &ClassSeconds::exposed_communication_s},
-    {"exposed copies", "exposed_copies", &ClassSeconds::exposed_copy_s},
+    {"exposed copy", "exposed_copy", &ClassSeconds::exposed_copy_s},
     {"host", "host", &ClassSeconds::host_s},
     {"idle", "idle", &ClassSeconds::idle_s},
 }};
@@ -55,8 +55,8 @@ bool IsWithinError(const TriedChange& change, const TriedChanges& tried) {
 // interval.
 std::string AsItIs(const TriedChanges& tried, const StepMetrics& step, bool measured) {
   const PlanForecast& as_is = tried.as_is;
-  std::string text = "  as it is: " + FormatBytes(as_is.device_bytes) + " a rank, forecast " +
-                     FormatSeconds(as_is.step_s);
+  std::string text = "  as it is: device memory " + FormatBytes(as_is.device_bytes) +
+                     ", forecast step time " + FormatSeconds(as_is.step_s);
   if (!measured) return text + "\n";
   text += ", measured " + FormatSeconds(step.time_s) + "\n";
   // Within the interval the forecast is as good as it claims.
@@ -71,10 +71,10 @@ std::string AsItIs(const TriedChanges& tried, const StepMetrics& step, bool meas
 std::string NameOf(const Part& part, const ClassSeconds& classes) {
   if (part.seconds != &ClassSeconds::idle_s) return part.name;
   const std::array<std::pair<double, const char*>, 4> causes = {{
-      {classes.dependency_wait_s, "for inputs"},
-      {classes.peer_wait_s, "for peers"},
-      {classes.host_wait_s, "for the host"},
-      {classes.drain_s, "at the step's end"},
+      {classes.dependency_wait_s, "dependency wait"},
+      {classes.peer_wait_s, "peer wait"},
+      {classes.host_wait_s, "host wait"},
+      {classes.drain_s, "drain"},
   }};
   return std::string(part.name) + ", mostly " +
          std::max_element(causes.begin(), causes.end())->second;
@@ -88,12 +88,12 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes,
     return classes.*a.seconds > classes.*b.seconds;
   });
   Table table({{title},
-               {"takes", Align::kRight},
+               {"time", Align::kRight},
                {"share", Align::kRight},
-               {"shorter with"},
-               {"step", Align::kRight},
-               {"less by", Align::kRight},
-               {"memory a rank", Align::kRight},
+               {"change"},
+               {"step time", Align::kRight},
+               {"saved", Align::kRight},
+               {"device memory", Align::kRight},
                {""}});
   for (const Part& part : parts) {
     const double seconds = classes.*part.seconds;
@@ -104,15 +104,15 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes,
     for (const TriedChange& change : tried.faster) {
       if (PartOf(change, tried.as_is.classes).name != part.name || shown == kChangesShown) continue;
       if (shown++ > 0) row = {"", "", ""};
-      std::string note = IsWithinError(change, tried) ? "within the error" : "";
-      if (change.of.other_numbers) note += note.empty() ? "shorter numbers" : ", shorter numbers";
+      std::string note = IsWithinError(change, tried) ? "within error" : "";
+      if (change.of.other_numbers) note += note.empty() ? "lower precision" : ", lower precision";
       row.insert(row.end(), {change.of.options, FormatSeconds(change.forecast.step_s),
                              FormatPercent(ShareSaved(change, tried)),
                              FormatBytes(change.forecast.device_bytes), note});
       table.AddRow(row);
     }
     if (shown > 0 || share < kShareShown) continue;
-    row.push_back("none of the simulated");
+    row.push_back("none simulated is faster");
     table.AddRow(row);
   }
   return table;
@@ -125,7 +125,7 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes,
 std::string SuggestionsText(const TriedChanges& tried, const StepMetrics& step, bool measured,
                             bool parts) {
   std::string text = fmt::format(
-      "suggestions: one option changed, forecast at the run's own rates ({} compared, {} "
+      "suggestions: one option changed, forecast at the run's own rates ({} evaluated, {} "
       "simulated)\n",
       tried.compared, tried.simulated);
   text += AsItIs(tried, step, measured);
@@ -138,8 +138,9 @@ std::string SuggestionsText(const TriedChanges& tried, const StepMetrics& step, 
   const auto unsure = [&](const TriedChange& change) { return IsWithinError(change, tried); };
   if (std::any_of(tried.faster.begin(), tried.faster.end(), unsure)) {
     text +=
-        "  within the error: the 90 % interval of that forecast reaches the step as it is; run it "
-        "to know\n";
+        "  within error: the 90 % interval of that forecast reaches the step time as it is; only a "
+        "run "
+        "can tell\n";
   }
   return text +
          "  each is added to the run's other options; `foretrain plan` compares combinations\n";
@@ -147,18 +148,18 @@ std::string SuggestionsText(const TriedChanges& tried, const StepMetrics& step, 
 
 // Fastest first, with the interval that the text only marks.
 void WriteSuggestions(JsonWriter& json, const TriedChanges& tried) {
-  json.Name("try").BeginObject().Field("as_is_step_time_s", tried.as_is.step_s);
-  json.Field("compared", tried.compared).Field("simulated", tried.simulated);
+  json.Name("suggestions").BeginObject().Field("as_is_step_time_s", tried.as_is.step_s);
+  json.Field("evaluated", tried.compared).Field("simulated", tried.simulated);
   json.Name("changes").BeginArray();
   for (const TriedChange& change : tried.faster) {
     json.BeginObject().Field("change", change.of.options).Field("plan", Describe(change.of.plan));
     json.Field("part", PartOf(change, tried.as_is.classes).key);
     json.Field("step_time_s", change.forecast.step_s);
-    json.Field("low_s", change.forecast.interval.low_s);
-    json.Field("high_s", change.forecast.interval.high_s);
-    json.Field("share_saved", ShareSaved(change, tried));
+    json.Field("step_time_low_s", change.forecast.interval.low_s);
+    json.Field("step_time_high_s", change.forecast.interval.high_s);
+    json.Field("saved", ShareSaved(change, tried));
     json.Field("within_error", IsWithinError(change, tried));
-    json.Field("shorter_numbers", change.of.other_numbers);
+    json.Field("lower_precision", change.of.other_numbers);
     json.Field("device_memory_gib", GibFromBytes(change.forecast.device_bytes)).EndObject();
   }
   json.EndArray().EndObject();

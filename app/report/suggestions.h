@@ -19,7 +19,8 @@ class JsonWriter;
 std::string SuggestionsText(const TriedChanges& tried, const StepMetrics& step, bool measured,
                             bool parts);
 
-// Writes the key `try` into the open object: the plan as it is, and the changes, fastest first.
+// Writes the key `suggestions` into the open object: the plan as it is, and the changes, fastest
+// first.
 void WriteSuggestions(JsonWriter& json, const TriedChanges& tried);
 
 }  // namespace foretrain

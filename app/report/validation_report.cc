@@ -169,7 +169,7 @@ std::string ValidationReport::WorstTable() const {
   if (worst_.empty()) return {};
   Table table({{"largest errors"},
                {"plan"},
-               {"forecast", kRight},
+               {"predicted", kRight},
                {"low", kRight},
                {"high", kRight},
                {"measured", kRight},
@@ -223,12 +223,12 @@ std::string ValidationReport::Text() const {
 
 // Rows with large errors, and rows that needed guesses.
 void ValidationReport::WriteRows(JsonWriter& json) const {
-  json.Name("worst").BeginArray();
+  json.Name("largest_errors").BeginArray();
   for (const std::size_t row : worst_) {
-    json.BeginObject().Field("id", runs_[row].id).Field("measured_s", runs_[row].step_s);
-    json.Field("predicted_s", predictions_[row].step_s);
-    json.Field("low_s", predictions_[row].interval.low_s);
-    json.Field("high_s", predictions_[row].interval.high_s).EndObject();
+    json.BeginObject().Field("id", runs_[row].id).Field("measured_step_time_s", runs_[row].step_s);
+    json.Field("predicted_step_time_s", predictions_[row].step_s);
+    json.Field("step_time_low_s", predictions_[row].interval.low_s);
+    json.Field("step_time_high_s", predictions_[row].interval.high_s).EndObject();
   }
   json.EndArray().Name("filled").BeginArray();
   for (std::size_t row = 0; row < runs_.size(); ++row) {
@@ -259,7 +259,7 @@ std::string ValidationReport::Json() const {
   json.EndObject().Name("plan_choice").BeginObject();
   for (const PlanChoice& choice : choices_) {
     json.Name(choice.family).BeginObject().Field("groups", choice.groups);
-    json.Field("top1", static_cast<double>(choice.hits) / choice.groups);
+    json.Field("fastest_found", static_cast<double>(choice.hits) / choice.groups);
     json.Field("mean_regret", choice.mean_regret).Field("worst_regret", choice.worst_regret);
     json.EndObject();
   }

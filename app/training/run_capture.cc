@@ -121,7 +121,7 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
     }
   }
   if (!records) return {};
-  const std::vector<MetricValue> figures = {
+  const std::vector<MetricValue> metrics = {
       {.name = "device_records", .value = static_cast<double>(counts.records)},
       {.name = "device_records_without_op", .value = static_cast<double>(counts.unknown)},
       {.name = "device_s", .value = SecondsFromNs(counts.device_ns)},
@@ -129,7 +129,7 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
       {.name = "launch_s", .value = SecondsFromNs(counts.launch_ns)},
       {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
       {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
-  FT_TRY(recorder.AddMetrics(figures));
+  FT_TRY(recorder.AddMetrics(metrics));
   return recorder.Attach("kernels", KernelsJson(kernels));
 }
 

@@ -60,7 +60,7 @@ void TrainingProgress::End() const {
 void TrainingProgress::PrintLine(const StepReport& report) const {
   JsonWriter json;
   json.BeginObject().Field("step", report.step).Field("loss", report.loss);
-  json.Field("seconds", report.seconds).Field("tokens_per_s", report.tokens_per_s);
+  json.Field("step_time_s", report.seconds).Field("tokens_per_s", report.tokens_per_s);
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
   std::puts(json.EndObject().Take().c_str());
   std::fflush(stdout);

@@ -65,9 +65,9 @@ void QuantizeNf4(const float* x, std::int64_t elements, std::uint8_t* packed) {
   std::vector<float> largest(static_cast<std::size_t>(at.blocks));
   for (std::int64_t block = 0; block < at.blocks; ++block) {
     const std::int64_t begin = block * kNf4Block;
-    const float most = LargestOf(x + begin, std::min(kNf4Block, elements - begin));
-    largest[static_cast<std::size_t>(block)] = most;
-    const float inverse = most > 0 ? 1.0F / most : 0.0F;
+    const float max = LargestOf(x + begin, std::min(kNf4Block, elements - begin));
+    largest[static_cast<std::size_t>(block)] = max;
+    const float inverse = max > 0 ? 1.0F / max : 0.0F;
     // Codes are relative to the exact maximum of the block, before it is quantized itself.
     for (std::int64_t i = begin; i < std::min(begin + kNf4Block, elements); i += 2) {
       const std::uint32_t first = Nf4OfFloat(x[i] * inverse);

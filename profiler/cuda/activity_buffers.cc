@@ -18,7 +18,7 @@ std::uint8_t* ActivityBuffers::Request() {
     return buffer;
   }
   Buffer made;
-  if (all_.size() < most_) made.reset(static_cast<std::uint8_t*>(std::calloc(1, kBytes)));
+  if (all_.size() < max_) made.reset(static_cast<std::uint8_t*>(std::calloc(1, kBytes)));
   if (made == nullptr) {
     ++refused_;
     return nullptr;

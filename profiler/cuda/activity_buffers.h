@@ -20,8 +20,8 @@ class ActivityBuffers {
     std::size_t bytes = 0;
   };
 
-  // At most `most` buffers exist: 256 MiB.
-  explicit ActivityBuffers(std::size_t most = 256) : most_(most) {}
+  // At most `max` buffers exist: 256 MiB.
+  explicit ActivityBuffers(std::size_t max = 256) : max_(max) {}
   ActivityBuffers(const ActivityBuffers&) = delete;
   ActivityBuffers& operator=(const ActivityBuffers&) = delete;
 
@@ -41,7 +41,7 @@ class ActivityBuffers {
   };
   using Buffer = std::unique_ptr<std::uint8_t, Free>;
 
-  const std::size_t most_;
+  const std::size_t max_;
   mutable std::mutex mutex_;
   std::vector<Buffer> all_;          // guarded by mutex_, as all below
   std::vector<std::uint8_t*> idle_;  // zeroed

@@ -191,7 +191,7 @@ class Calibration {
     const auto all = static_cast<int>(options_.devices.size());
     for (const int world : std::set<int>{std::min(2, all), all}) {
       if (world < 2 || options_.world == nullptr) continue;
-      FT_TRY(AddBenchmark(CommunicationGrid(world, sizes.most, covered[world], table_)));
+      FT_TRY(AddBenchmark(CommunicationGrid(world, sizes.max, covered[world], table_)));
       FT_TRY(AddBenchmark(OverlapBenchmark(world, sizes.gemm, sizes.elements, table_)));
       overlap_benchmarks_[running_.size() - 1] = &table_.collective_overlap;
     }

@@ -33,8 +33,8 @@ struct CalibrationProgress {
 
 // Sizes of the microbenchmarks that run on GPUs besides the targets' own. Tests use smaller ones.
 struct GpuSizes {
-  std::int64_t most = 1 << 20;  // max scale of CommunicationGrid: 128 MiB on two ranks
-  std::int64_t gemm = 1024;     // side of OverlapBenchmark's GEMMs: tenths of a millisecond each
+  std::int64_t max = 1 << 20;  // max scale of CommunicationGrid: 128 MiB on two ranks
+  std::int64_t gemm = 1024;    // side of OverlapBenchmark's GEMMs: tenths of a millisecond each
   std::int64_t elements = std::int64_t{1} << 25;  // of OverlapBenchmark's transfer
 };
 

@@ -102,16 +102,16 @@ void AppendTransfer(BenchmarkWriter& writer, const std::vector<std::int32_t>& bu
 
 // Sizes grow about eightfold: small ones show the latency, large ones the bandwidth. 16 elements a
 // rank keep shards aligned.
-Microbenchmark CommunicationGrid(int ranks, std::int64_t most, Coverage& coverage,
+Microbenchmark CommunicationGrid(int ranks, std::int64_t max, Coverage& coverage,
                                  SampleTable& table) {
   BenchmarkWriter writer = Ranks("communication by size", ranks, table);
   constexpr std::array<std::int64_t, 7> kScales{1, 64, 1024, 8192, 65536, 262144, 1048576};
   std::vector<std::int32_t> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
-    buffers.push_back(writer.Buffer(rank, 2 * most * 16 * ranks, true));
+    buffers.push_back(writer.Buffer(rank, 2 * max * 16 * ranks, true));
   }
   for (const std::int64_t scale : kScales) {
-    if (scale > most) break;
+    if (scale > max) break;
     const std::int64_t elements = scale * 16 * ranks;
     for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
                               OpKind::kAllToAll, OpKind::kRotate}) {
@@ -239,19 +239,19 @@ Microbenchmark CopyGrid(int ranks, bool disk, Coverage& coverage, SampleTable& t
       Ranks(disk ? "copies of a disk by size" : "copies by size", ranks, table);
   // Up to 16 MiB, in multiples of a disk's block.
   constexpr std::array<std::int64_t, 4> kFloats{1 << 10, 1 << 14, 1 << 18, 1 << 22};
-  const Space away = disk ? Space::kNvme : Space::kDevice;
+  const Space far = disk ? Space::kNvme : Space::kDevice;
   std::vector<std::array<std::int32_t, 2>> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
     buffers.push_back({writer.Buffer(rank, kFloats.back(), true, Space::kPinned),
-                       writer.Buffer(rank, kFloats.back(), true, away)});
+                       writer.Buffer(rank, kFloats.back(), true, far)});
   }
   for (const std::int64_t floats : kFloats) {
     for (const bool out : {false, true}) {
       Op op;
       op.kind = OpKind::kCopy;
       op.op_class = OpClass::kCopy;
-      op.from = out ? Space::kPinned : away;
-      op.to = out ? away : Space::kPinned;
+      op.from = out ? Space::kPinned : far;
+      op.to = out ? far : Space::kPinned;
       op.queue = QueueOfCopy(op.from, op.to);
       op.shape.elements = floats;
       if (!IsNew(op, 1, ranks, coverage)) continue;

@@ -101,10 +101,10 @@ Microbenchmark ComputeBenchmark(const Program& plan, bool alone, int repeats, Co
 Microbenchmark CommunicationBenchmark(const Program& plan, int repeats, Coverage& coverage,
                                       SampleTable& table);
 
-// Collectives of all kinds and transfers among `ranks` ranks, over sizes up to `most` * 16 elements
+// Collectives of all kinds and transfers among `ranks` ranks, over sizes up to `max` * 16 elements
 // a rank.
 inline constexpr std::int64_t kMaxOfProcessors = 262144;
-Microbenchmark CommunicationGrid(int ranks, std::int64_t most, Coverage& coverage,
+Microbenchmark CommunicationGrid(int ranks, std::int64_t max, Coverage& coverage,
                                  SampleTable& table);
 
 // GEMMs of `gemm` x `gemm` matrices, alone and overlapped with a transfer of `elements`: an

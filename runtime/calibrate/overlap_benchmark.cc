@@ -11,8 +11,8 @@ namespace {
 
 constexpr auto kR = Access::kRead;
 constexpr auto kW = Access::kWrite;
-constexpr int kAlone = 4;    // GEMMs before the other op
-constexpr int kBeside = 12;  // GEMMs issued after its start
+constexpr int kAlone = 4;        // GEMMs before the other op
+constexpr int kOverlapped = 12;  // GEMMs issued after its start
 
 Op SquareGemm(std::int64_t size) {
   Op op;
@@ -68,7 +68,7 @@ Microbenchmark OverlapBenchmark(int ranks, std::int64_t gemm, std::int64_t eleme
     writer.AddRank(like);
     const std::int32_t matrices = writer.Buffer(rank, 3 * square, true);
     const std::int32_t moved = writer.Buffer(rank, elements, true);
-    const std::int32_t away =
+    const std::int32_t destination =
         ranks > 1 ? moved : writer.Buffer(rank, elements, true, Space::kPinned);
     const auto multiply = [&] {
       writer.AppendOp(rank, SquareGemm(gemm),
@@ -83,10 +83,11 @@ Microbenchmark OverlapBenchmark(int ranks, std::int64_t gemm, std::int64_t eleme
       const BenchmarkWriter::Tensor whole{moved, Access::kReadWrite, 0, elements};
       writer.AppendOp(rank, other, {whole, whole}, false);
     } else {
-      writer.AppendOp(rank, other, {{moved, kR, 0, elements}, {away, kW, 0, elements}}, false);
+      writer.AppendOp(rank, other, {{moved, kR, 0, elements}, {destination, kW, 0, elements}},
+                      false);
     }
     writer.AfterPrevious(rank);
-    for (int i = 0; i < kBeside; ++i) multiply();
+    for (int i = 0; i < kOverlapped; ++i) multiply();
   }
   return writer.Take(1);
 }
@@ -104,7 +105,7 @@ Overlap OverlapOf(const std::vector<Span>& spans) {
       apart = apart && (other.end_ns <= span.start_ns || span.end_ns <= other.start_ns);
     }
     const std::int64_t took = span.end_ns - span.start_ns;
-    if (within) overlap.beside.push_back(took);
+    if (within) overlap.overlapped.push_back(took);
     if (apart) overlap.alone.push_back(took);
   }
   return overlap;
@@ -113,11 +114,11 @@ Overlap OverlapOf(const std::vector<Span>& spans) {
 // Medians, so that a few preempted GEMMs do not matter.
 std::optional<double> SlowdownOf(const Overlap& overlap) {
   constexpr int kFewest = 5;
-  const Spread alone = SpreadOf(overlap.alone), beside = SpreadOf(overlap.beside);
-  if (alone.samples < kFewest || beside.samples < kFewest || alone.median <= 0) {
+  const Spread alone = SpreadOf(overlap.alone), overlapped = SpreadOf(overlap.overlapped);
+  if (alone.samples < kFewest || overlapped.samples < kFewest || alone.median <= 0) {
     return std::nullopt;
   }
-  return std::max(1.0, beside.median / alone.median);
+  return std::max(1.0, overlapped.median / alone.median);
 }
 
 }  // namespace foretrain

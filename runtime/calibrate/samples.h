@@ -35,13 +35,13 @@ struct Spread {
 Spread SpreadOf(Durations durations);
 
 // Durations of GEMMs that ran while nothing else of their rank moved bytes (`alone`), and of the
-// same GEMMs fully overlapped with a transfer (`beside`).
+// same GEMMs fully overlapped with a transfer (`overlapped`).
 struct Overlap {
-  Durations alone, beside;
+  Durations alone, overlapped;
 
   void Add(const Overlap& more) {
     alone.insert(alone.end(), more.alone.begin(), more.alone.end());
-    beside.insert(beside.end(), more.beside.begin(), more.beside.end());
+    overlapped.insert(overlapped.end(), more.overlapped.begin(), more.overlapped.end());
   }
 };
 

@@ -50,9 +50,9 @@ std::int64_t BytesOf(const RankProgram& rank, Space space) {
   return rank.arena_bytes[Index(static_cast<int>(space))];
 }
 
-// Checks the pinned and pageable memory of the ranks. `beside` is the size of device arenas that
-// lie in host memory too.
-Result<void> CheckHostMemory(const RankPrograms& ranks, std::int64_t beside) {
+// Checks the pinned and pageable memory of the ranks. `device_arena_bytes` is the size of device
+// arenas that lie in host memory too.
+Result<void> CheckHostMemory(const RankPrograms& ranks, std::int64_t device_arena_bytes) {
   std::int64_t all = 0;
   for (const RankProgram* rank : ranks) {
     all += BytesOf(*rank, Space::kPinned) + BytesOf(*rank, Space::kHost);
@@ -63,11 +63,11 @@ Result<void> CheckHostMemory(const RankPrograms& ranks, std::int64_t beside) {
   const FtDeviceApi& host = CpuDeviceApi();
   FT_TRY(
       Checked(host.memory(0, &memory, why.data(), why.size()), "ask for free memory", why.data()));
-  if (all <= memory.free_bytes - beside) return {};
+  if (all <= memory.free_bytes - device_arena_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
               std::to_string(ranks.size()) + " ranks keep " + Gib(all) +
-                  " in the host's memory, free are " + Gib(memory.free_bytes - beside) + " of " +
-                  Gib(memory.total_bytes) +
+                  " in the host's memory, free are " + Gib(memory.free_bytes - device_arena_bytes) +
+                  " of " + Gib(memory.total_bytes) +
                   "; try nvme instead of host, or a smaller --offload-fraction");
 }
 

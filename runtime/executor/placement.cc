@@ -78,7 +78,7 @@ Result<void> PinThread(const std::vector<int>& cores) {
 
 // All ranks are walked because each knows only its own groups. `seen` drops the groups that an
 // earlier member has printed.
-std::string DescribeGroups(const Plan& plan, int most) {
+std::string DescribeGroups(const Plan& plan, int max) {
   std::string text;
   for (const Degree& degree : kDegrees) {
     std::set<std::vector<int>> seen;
@@ -86,7 +86,7 @@ std::string DescribeGroups(const Plan& plan, int most) {
     for (int rank = 0; rank < plan.World(); ++rank) {
       const std::vector<int> members = GroupMembers(plan, CoordinatesOf(plan, rank), degree.kind);
       if (members.size() < 2 || !seen.insert(members).second) continue;
-      if (static_cast<int>(seen.size()) > most) {
+      if (static_cast<int>(seen.size()) > max) {
         groups += " ...";
         break;
       }

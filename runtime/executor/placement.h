@@ -30,7 +30,7 @@ std::vector<int> UsableCores();
 Result<void> PinThread(const std::vector<int>& cores);
 
 // "tp 0 1, 2 3; dp 0 2, 1 3": the slots of each group by degree, members in the order of their
-// sums, at most `most` groups a degree. Empty for one rank. pp: pairs of neighbours.
-std::string DescribeGroups(const Plan& plan, int most = 4);
+// sums, at most `max` groups a degree. Empty for one rank. pp: pairs of neighbours.
+std::string DescribeGroups(const Plan& plan, int max = 4);
 
 }  // namespace foretrain

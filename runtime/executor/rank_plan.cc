@@ -56,7 +56,7 @@ class Planner {
     PlannedOp planned;
     planned.id = IdOf(rank_, ref);
     planned.queue = op.queue;
-    planned.ahead = rank_.step[Index(ref.instruction)].ahead;
+    planned.for_next_step = rank_.step[Index(ref.instruction)].for_next_step;
     planned.op_class = op.op_class;
     planned.bytes = MovedBytes(op, ref);
     AddTouched(op, ref, planned);
@@ -181,7 +181,7 @@ class Planner {
     if (op.kind == OpKind::kAllToAllV) {
       comm.counts = at[2];
       comm.shape = op.shape;
-      comm.home = op.inverse;
+      comm.is_return = op.inverse;
       comm.member = ExpertMember();
       comm.each = BytesIn(MovedFormat(op), 1);
       comm.out_room = OperandBinding(program_, rank_, ref, 1).bytes / comm.each;

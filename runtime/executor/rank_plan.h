@@ -49,8 +49,8 @@ struct PlannedOp {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
-  bool ahead = false;         // belongs to the next step
-  std::int16_t together = 1;  // number of ops of its queue, from here on, that may form one graph
+  bool for_next_step = false;  // belongs to the next step
+  std::int16_t together = 1;   // number of ops of its queue, from here on, that may form one graph
 };
 
 struct PlannedComm {
@@ -60,7 +60,7 @@ struct PlannedComm {
   // room for received elements.
   const std::byte* counts = nullptr;
   OpShape shape = {};
-  bool home = false;
+  bool is_return = false;
   int member = 0;
   std::int64_t out_room = 0;  // in elements
   std::int64_t each = 4;      // bytes of an element

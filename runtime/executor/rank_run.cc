@@ -162,7 +162,7 @@ Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
 // Op `number` may be issued once op number - run_ahead has ended. If that is a transfer, the same
 // transfer of the previous step counts instead (transfer_queues.h).
 Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published) {
-  const std::int64_t ahead = shared_.options.run_ahead;
+  const std::int64_t run_ahead = shared_.options.run_ahead;
   const std::int64_t count = program_.op_count;
   const auto is_transfer = [&](std::int64_t earlier) {
     return IsTransferQueue(plan_.ops[static_cast<std::size_t>(earlier % count)].queue);
@@ -170,8 +170,8 @@ Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int6
   const auto ended = [&](std::int64_t earlier) {
     return HasEnded({static_cast<std::int32_t>(earlier % count), 0}, earlier / count);
   };
-  if (number < ahead) return {};
-  std::int64_t awaited = number - ahead;
+  if (number < run_ahead) return {};
+  std::int64_t awaited = number - run_ahead;
   const bool transfer = is_transfer(awaited);
   if (transfer) awaited -= count;
   if (awaited < 0 || ended(awaited)) return {};
@@ -180,7 +180,7 @@ Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int6
   // Waits for more room than needed, to save wakes; not in virtual time, where a wake costs
   // nothing.
   if (!transfer && !shared_.clock.IsVirtual()) {
-    awaited += std::min<std::int64_t>(kIssueBatch, (ahead - 1) / 2);
+    awaited += std::min<std::int64_t>(kIssueBatch, (run_ahead - 1) / 2);
     while (is_transfer(awaited)) --awaited;
   }
   room_op_.store(static_cast<std::int32_t>(awaited % count));

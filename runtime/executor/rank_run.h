@@ -95,7 +95,7 @@ class RankRun {
   // The rank executes its list round after round. If steps overlap, the first round fills the
   // pipeline: it runs only the ops of the next step, for step 0, and round r + 1 executes step r.
   bool IsLeftOut(const PlannedOp& op, std::int64_t round) const {
-    return op.ahead ? round == last_round_.load(std::memory_order_relaxed) : round < fill_;
+    return op.for_next_step ? round == last_round_.load(std::memory_order_relaxed) : round < fill_;
   }
   // True if events of the step are recorded.
   bool Records(std::int64_t step) const {
@@ -103,7 +103,7 @@ class RankRun {
   }
   // The step of this run to which an op of a round belongs.
   std::int64_t StepOf(const PlannedOp& op, std::int64_t round) const {
-    return round - fill_ + (op.ahead ? 1 : 0);
+    return round - fill_ + (op.for_next_step ? 1 : 0);
   }
 
   // The op of a round has ended at `end_ns`, or was left out: wakes waiters and closes the round.

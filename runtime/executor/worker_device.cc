@@ -37,10 +37,10 @@ Result<void> Worker::MakeLane() {
   const bool timed = options.record_spans || options.record_memory;
   auto& lane = rank_.lanes_[static_cast<std::size_t>(queue_)];
   // Transfers of a whole step may be in flight in addition (sim/program/ir/transfer_queues.h).
-  const std::size_t beside =
+  const std::size_t transfers =
       IsTransferQueue(queue_) ? rank_.plan_.queues[static_cast<std::size_t>(queue_)].size() : 0;
   lane = std::make_unique<DeviceLane>(api_, rank_.device_,
-                                      options.run_ahead + 1 + static_cast<int>(beside), timed);
+                                      options.run_ahead + 1 + static_cast<int>(transfers), timed);
   device_lane_ = lane.get();
   return {};
 }

@@ -58,8 +58,8 @@ Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
   return {};
 }
 
-// Row counts give the part lengths in elements. `home` swaps sent and received, for the way back
-// from the experts. The received rows must fit the buffer, whose size the plan fixed.
+// Row counts give the part lengths in elements. `is_return` swaps sent and received, for the way
+// back from the experts. The received rows must fit the buffer, whose size the plan fixed.
 Result<void> Worker::MeasureParts(const PlannedComm& planned, CommCall& call, Span& span) {
   const OpShape& shape = planned.shape;
   FT_ASSIGN(const std::int32_t* const at, FetchCounts(planned.counts, shape));
@@ -68,8 +68,10 @@ Result<void> Worker::MeasureParts(const PlannedComm& planned, CommCall& call, Sp
   out_parts_.clear();
   std::int64_t sent = 0, comes = 0;
   for (int member = 0; member < shape.members; ++member) {
-    in_parts_.push_back(shape.cols * (planned.home ? counts.Came(member) : counts.Sent(member)));
-    out_parts_.push_back(shape.cols * (planned.home ? counts.Sent(member) : counts.Came(member)));
+    in_parts_.push_back(shape.cols *
+                        (planned.is_return ? counts.Came(member) : counts.Sent(member)));
+    out_parts_.push_back(shape.cols *
+                         (planned.is_return ? counts.Sent(member) : counts.Came(member)));
     sent += in_parts_.back();
     comes += out_parts_.back();
   }

@@ -205,30 +205,4 @@ Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string
       });
 }
 
-// Both loops walk the map in the same order, so offsets and data agree. The whole file is built in
-// memory first.
-Result<void> WriteSafetensors(FileSystem& files, const std::string& path,
-                              const TensorMap& tensors) {
-  JsonWriter json;
-  json.BeginObject();
-  std::int64_t at = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const auto bytes = static_cast<std::int64_t>(tensor.values.size() * sizeof(float));
-    json.Name(name).BeginObject().Field("dtype", "F32").Name("shape").BeginArray();
-    if (tensor.rows > 1) json.Integer(tensor.rows);
-    json.Integer(tensor.cols).EndArray().Name("data_offsets").BeginArray();
-    json.Integer(at).Integer(at + bytes).EndArray().EndObject();
-    at += bytes;
-  }
-  const std::string header = json.EndObject().Take();
-  const auto length = static_cast<std::uint64_t>(header.size());
-  std::string text(reinterpret_cast<const char*>(&length), sizeof length);
-  text += header;
-  for (const auto& [name, tensor] : tensors) {
-    text.append(reinterpret_cast<const char*>(tensor.values.data()),
-                tensor.values.size() * sizeof(float));
-  }
-  return WriteFileAtomically(files, path, text);
-}
-
 }  // namespace foretrain

@@ -40,7 +40,4 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
 Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
                                             const ModelSpec& model, std::uint64_t seed = 0);
 
-// Writes `tensors` as one F32 file under our names.
-Result<void> WriteSafetensors(FileSystem& files, const std::string& path, const TensorMap& tensors);
-
 }  // namespace foretrain

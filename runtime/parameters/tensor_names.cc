@@ -136,7 +136,7 @@ struct Library {
   Qkv qkv = Qkv::kApart;
   std::string_view packed = "";  // tensor that holds q, k and v
   bool gate_up = false;          // gate and up are one tensor
-  bool pairs_beside = false;     // rotary pairs are adjacent
+  bool pairs_adjacent = false;   // rotary pairs are adjacent
   bool is_gpt2 = false;
 };
 constexpr std::string_view kLlamaPacked = "model.layers.{}.self_attn.qkv_proj.";
@@ -146,7 +146,7 @@ constexpr std::array kLibraries = {
             .qkv = Qkv::kBehindEachOther,
             .packed = "h.{}.attn.c_attn.",
             .is_gpt2 = true},
-    Library{.mark = "transformer.h.0.attn.q_proj.weight", .rules = kGptJ, .pairs_beside = true},
+    Library{.mark = "transformer.h.0.attn.q_proj.weight", .rules = kGptJ, .pairs_adjacent = true},
     Library{.mark = "gpt_neox.layers.0.attention.query_key_value.weight",
             .rules = kNeoX,
             .qkv = Qkv::kByHead,
@@ -166,7 +166,7 @@ constexpr std::array kLibraries = {
     Library{.mark = "model.layers.0.post_self_attn_layernorm.weight",
             .rules = kGlm4,
             .gate_up = true,
-            .pairs_beside = true},
+            .pairs_adjacent = true},
     Library{.mark = "model.layers.0.self_attn.qkv_proj.weight",
             .rules = {},
             .qkv = Qkv::kBehindEachOther,
@@ -175,7 +175,7 @@ constexpr std::array kLibraries = {
     Library{.mark = "model.layers.0.mlp.gate_up_proj.weight",
             .rules = {},
             .gate_up = true,
-            .pairs_beside = true},
+            .pairs_adjacent = true},
 };
 constexpr Library kPlainLlama{.mark = "", .rules = {}};
 
@@ -384,7 +384,7 @@ FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const Par
   const bool conv = found.library.is_gpt2 && model.kv_heads == model.heads;
   out.transposed = conv && place.rows > 1 && !ours.layer.empty() && !norm;
   const bool turns = ours.rest.starts_with("attention.q.") || ours.rest.starts_with("attention.k.");
-  if (found.library.pairs_beside && turns) {
+  if (found.library.pairs_adjacent && turns) {
     out.turned = model.RotaryDim();
     out.head_dim = model.head_dim;
   }

@@ -25,21 +25,20 @@ constexpr std::array kLaunchers = {
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES"}};
 
 // The whole text must be a number: "4x" or "" is refused. A variable that is missing next to
-// `beside` is refused too. Training as rank 0 of 1 would hide the wrong launch.
-Result<int> NumberOf(Get get, const char* name, const char* beside, int least, int most) {
+// `partner` is refused too. Training as rank 0 of 1 would hide the wrong launch.
+Result<int> NumberOf(Get get, const char* name, const char* partner, int min, int max) {
   const char* const text = get(name);
   if (text == nullptr) {
-    return Fail(ErrorCode::kInvalidArgument, std::string(name) + " is not set, but " + beside +
-                                                 " is; launchers set both, so unset " + beside +
+    return Fail(ErrorCode::kInvalidArgument, std::string(name) + " is not set, but " + partner +
+                                                 " is; launchers set both, so unset " + partner +
                                                  " to run all ranks here");
   }
   int value = 0;
   const char* const end = text + std::strlen(text);
   const auto [rest, error] = std::from_chars(text, end, value);
-  if (error == std::errc() && rest == end && value >= least && value <= most) return value;
+  if (error == std::errc() && rest == end && value >= min && value <= max) return value;
   return Fail(ErrorCode::kInvalidArgument, std::string(name) + " is \"" + text + "\"; it is from " +
-                                               std::to_string(least) + " to " +
-                                               std::to_string(most));
+                                               std::to_string(min) + " to " + std::to_string(max));
 }
 
 // srun also sets its variables in a batch script's own shell, but not the number of tasks of a

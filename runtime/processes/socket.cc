@@ -139,11 +139,11 @@ std::uint64_t NumberOfBytes(std::string_view bytes) {
 std::string Framed(std::string_view text) { return BytesOfNumber(text.size(), 4).append(text); }
 
 // The length comes from the other end, so it is checked before memory is allocated.
-bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t most, int ms) {
+bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t max, int ms) {
   std::array<char, 4> length{};
   if (!ReceiveAll(socket, length.data(), length.size(), ms)) return false;
   const std::uint64_t bytes = NumberOfBytes({length.data(), length.size()});
-  if (bytes > most) return false;
+  if (bytes > max) return false;
   out.resize(bytes);
   return ReceiveAll(socket, out.data(), out.size(), ms);
 }

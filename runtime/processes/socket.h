@@ -51,8 +51,8 @@ bool ReceiveAll(const Socket& socket, char* to, std::size_t bytes, int ms);
 std::string BytesOfNumber(std::uint64_t value, int bytes);
 std::uint64_t NumberOfBytes(std::string_view bytes);
 
-// A text preceded by its length in 4 bytes; ReceiveText accepts at most `most` bytes.
+// A text preceded by its length in 4 bytes; ReceiveText accepts at most `max` bytes.
 std::string Framed(std::string_view text);
-bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t most, int ms);
+bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t max, int ms);
 
 }  // namespace foretrain

@@ -231,8 +231,7 @@ Result<void> ShareBySampling(Replayer& replayer, std::vector<GapClass> players, 
 
 std::string_view Name(GapClass gap_class) {
   constexpr std::array<std::string_view, kGapClassCount> kNames = {
-      "gemm",          "attention", "memory_bound", "model_parallel",
-      "data_parallel", "pipeline",  "copies",       "host"};
+      "gemm", "attention", "memory_bound", "tp_cp_ep_comm", "dp_comm", "pp_comm", "copy", "host"};
   return kNames[static_cast<std::size_t>(gap_class)];
 }
 

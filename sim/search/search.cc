@@ -326,11 +326,11 @@ class Searcher {
   // Walks from fastest to slowest: a plan is on the front if it needs less memory than all before
   // it.
   void MarkFront() {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    std::int64_t min = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
       plan.tied = plan.low_s <= result_.plans.front().step_s;
-      plan.pareto = plan.device.Needed() < least;
-      least = std::min(least, plan.device.Needed());
+      plan.pareto = plan.device.Needed() < min;
+      min = std::min(min, plan.device.Needed());
     }
   }
 

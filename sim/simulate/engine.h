@@ -206,11 +206,11 @@ class Engine {
     return ended_s_[static_cast<std::size_t>(round & 1)][graph_.awaited.NumberOf(op)];
   }
   bool IsLeftOut(std::int32_t op, std::int32_t round) const {
-    return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].ahead;
+    return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].for_next_step;
   }
   // Step served by an op of a round. Ops that work ahead serve the next step.
   std::int32_t StepOf(std::int32_t op, std::int32_t round) const {
-    return round - fill_ + (graph_.nodes[static_cast<std::size_t>(op)].ahead ? 1 : 0);
+    return round - fill_ + (graph_.nodes[static_cast<std::size_t>(op)].for_next_step ? 1 : 0);
   }
   void EndOfRound(std::int32_t round);
   void JudgePeriod(int step);

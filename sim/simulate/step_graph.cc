@@ -165,7 +165,7 @@ Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int ran
       node.slot = (rank * kQueueCount + static_cast<std::int32_t>(op.queue)) & StepGraph::kMaxSlot;
       node.row = number < from.op_count ? costs.row_of[At(rank)][At(number)] : 0;
       node.op_class = op.op_class;
-      node.ahead = instruction.ahead;
+      node.for_next_step = instruction.for_next_step;
       if (IsCommunication(op.kind)) {
         FT_ASSIGN(node.channel, channels.Of(rank, op));
       }
@@ -235,19 +235,19 @@ void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
   for (std::size_t row = 0; row < demands.size(); ++row) {
     demands[row] = costs.demand[row] != WireDemand{};
   }
-  std::vector<WireDemand> most(At(graph.ranks()) * kQueueCount);  // [slot]: largest of its ops
+  std::vector<WireDemand> max(At(graph.ranks()) * kQueueCount);  // [slot]: largest of its ops
   for (const StepGraph::Node& node : graph.nodes) {
     if (!demands[At(node.row)]) continue;
     const WireDemand& demand = costs.demand[At(node.row)];
-    WireDemand& of_slot = most[At(node.slot)];
+    WireDemand& of_slot = max[At(node.slot)];
     for (std::size_t wire = 0; wire < demand.size(); ++wire) {
       of_slot[wire] = std::max(of_slot[wire], demand[wire]);
     }
   }
   std::map<std::int32_t, WireDemand> sums;  // [domain]
-  for (std::size_t slot = 0; slot < most.size(); ++slot) {
+  for (std::size_t slot = 0; slot < max.size(); ++slot) {
     WireDemand& sum = sums[costs.domain[slot / kQueueCount]];
-    for (std::size_t wire = 0; wire < sum.size(); ++wire) sum[wire] += most[slot][wire];
+    for (std::size_t wire = 0; wire < sum.size(); ++wire) sum[wire] += max[slot][wire];
   }
   std::vector<const WireDemand*> sum_of;  // [rank]
   for (const std::int32_t domain : costs.domain) sum_of.push_back(&sums.at(domain));
@@ -294,8 +294,8 @@ Result<StepGraph> Build(const Program& program, const ProgramCosts& costs,
     ops += At(rank.op_count);
     edges += rank.edges.size();
   }
-  if (program.ranks.size() > At(StepGraph::kMostRanks)) {
-    return Refuse("{} ranks: give at most {}", program.ranks.size(), StepGraph::kMostRanks);
+  if (program.ranks.size() > At(StepGraph::kMaxRanks)) {
+    return Refuse("{} ranks: give at most {}", program.ranks.size(), StepGraph::kMaxRanks);
   }
   if (ops > At(StepGraph::kMaxOps)) {
     return Refuse(

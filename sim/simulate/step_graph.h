@@ -23,13 +23,13 @@ struct StepGraph {
     std::int32_t row = 0;         // row of ProgramCosts
     std::int32_t slot : 24 = 0;
     OpClass op_class : 5 = OpClass::kMemoryBound;
-    bool ahead : 1 = false;        // works for the next step
-    bool contends : 1 = false;     // can slow down other ops of its machine, or be slowed down
-    bool begins_part : 1 = false;  // first op of a part
+    bool for_next_step : 1 = false;  // works for the next step
+    bool contends : 1 = false;       // can slow down other ops of its machine, or be slowed down
+    bool begins_part : 1 = false;    // first op of a part
   };
   static_assert(sizeof(Node) == 16);
   static constexpr std::int32_t kMaxSlot = (1 << 23) - 1;
-  static constexpr std::int32_t kMostRanks = kMaxSlot / kQueueCount;
+  static constexpr std::int32_t kMaxRanks = kMaxSlot / kQueueCount;
   struct Pred {
     std::int32_t from : 27 = 0;     // op of the same rank
     std::uint8_t queue : 4 = 0;     // queue of `from`

@@ -56,7 +56,7 @@ class PartFinder {
       const StepGraph::Node& node = graph_.nodes[At(op)];
       const bool meets = node.channel >= 0 && graph_.channel_members[At(node.channel)] > 1;
       const auto queue = static_cast<Queue>(node.slot % kQueueCount);
-      plain = plain && !meets && !node.contends && !node.ahead && queue != Queue::kHost &&
+      plain = plain && !meets && !node.contends && !node.for_next_step && queue != Queue::kHost &&
               !IsTransferQueue(queue);
     }
     if (plain) return true;

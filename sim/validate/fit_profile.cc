@@ -25,16 +25,16 @@ constexpr double kFiveTimes = 1.61;  // ln 5
 
 using Vector = std::array<double, kFitConstants>;
 
-// Multiplies a value by e^by, limited to `most`.
-void Scale(Figure& figure, double by, double most = 1e30) {
-  figure = {std::min(most, figure.value * std::exp(by)), Provenance::kInterpolated};
+// Multiplies a value by e^by, limited to `max`.
+void Scale(Figure& figure, double by, double max = 1e30) {
+  figure = {std::min(max, figure.value * std::exp(by)), Provenance::kInterpolated};
 }
 
 // Scales architecture constants of the kernels, where the profile has any.
 template <auto... kKernelFigures>
-void MoveKernels(DeviceProfile& profile, double by, double most) {
+void MoveKernels(DeviceProfile& profile, double by, double max) {
   if (profile.kernels.has_value()) {
-    (Scale(profile.kernels->architecture.*kKernelFigures, by, most), ...);
+    (Scale(profile.kernels->architecture.*kKernelFigures, by, max), ...);
   }
 }
 
@@ -238,7 +238,7 @@ Vector StepFrom(const Vector& by, const std::vector<double>& residuals,
   }
   Vector out = Solve(a, b);
   for (std::size_t i = 0; i < kFitConstants; ++i) {
-    out[i] = std::clamp(by[i] + out[i], FitConstants()[i].least, FitConstants()[i].most);
+    out[i] = std::clamp(by[i] + out[i], FitConstants()[i].min, FitConstants()[i].max);
   }
   return out;
 }

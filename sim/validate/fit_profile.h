@@ -20,7 +20,7 @@ struct FitConstant {
   double known_to = 0;  // standard deviation of the prior
   // Limits of the move. Rates stay below published values of links, network and memory. Times stay
   // within a fifth and five times their value. Shares of a peak end at 1.
-  double least = 0, most = 0;
+  double min = 0, max = 0;
   void (*move)(DeviceProfile& profile, double by) = nullptr;
 };
 inline constexpr std::size_t kFitConstants = 12;

@@ -138,12 +138,12 @@ Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan
 // Reads llmq's --lmhead-chunks from the row's notes, where these contain its command line.
 Result<void> SetLossChunks(std::string_view words, Plan& plan) {
   constexpr std::string_view kOption = "--lmhead-chunks=";
-  constexpr std::int64_t kMost = 1 << 16;
+  constexpr std::int64_t kMax = 1 << 16;
   const std::size_t at = words.find(kOption);
   if (at == std::string_view::npos) return {};
   words.remove_prefix(at + kOption.size());
   const std::string_view number = words.substr(0, words.find_first_not_of("0123456789"));
-  FT_ASSIGN(const std::int64_t chunks, ParseInt(kOption, number, 1, kMost));
+  FT_ASSIGN(const std::int64_t chunks, ParseInt(kOption, number, 1, kMax));
   plan.loss_chunks = static_cast<int>(chunks);
   return {};
 }

@@ -46,8 +46,8 @@ Result<void> SetOffload(std::string_view words, Plan& plan) {
     FT_TRY(SetOne(Trim(words.substr(0, end)), plan));
     words.remove_prefix(std::min(words.size(), end + 1));
   }
-  const bool away = plan.offload_gradients != OffloadTarget::kNone;
-  if (away && plan.DataParallel() > 1) plan.reduction_time = ReductionTime::kMicroBatch;
+  const bool offloaded = plan.offload_gradients != OffloadTarget::kNone;
+  if (offloaded && plan.DataParallel() > 1) plan.reduction_time = ReductionTime::kMicroBatch;
   if (plan.offload_optimizer != OffloadTarget::kNone) plan.moments = MomentFormat::kFp32;
   return {};
 }

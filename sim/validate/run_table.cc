@@ -12,7 +12,7 @@ namespace {
 
 // Limits keep counts within their types and reject files that are no tables.
 constexpr std::int64_t kMaxCount = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxRunRanks = std::int64_t{1} << 20;
 constexpr CsvLimits kLimits{.text_bytes = std::size_t{64} << 20};
 
 // Columns without which no row can be forecast. All others may be missing and then have defaults.
@@ -60,7 +60,9 @@ class RowReader {
     if (cells_.Text(column).empty()) return otherwise;
     return Keep(cells_.Count(column, low, high), otherwise);
   }
-  int Degree(std::string_view column) { return static_cast<int>(Count(column, 1, 1, kMostRanks)); }
+  int Degree(std::string_view column) {
+    return static_cast<int>(Count(column, 1, 1, kMaxRunRanks));
+  }
   std::optional<int> Optional(std::string_view column, std::int64_t low, std::int64_t high) {
     if (cells_.Text(column).empty()) return std::nullopt;
     return static_cast<int>(Count(column, low, low, high));

@@ -1,4 +1,4 @@
-#include "base/testing/fault_file_system.h"
+#include "tests/base/fault_file_system.h"
 
 #include <string>
 

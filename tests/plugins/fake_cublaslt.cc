@@ -199,11 +199,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulPreference_t, int max,
                                               cublasLtMatmulHeuristicResult_t out[], int* count) {
   *count = 0;
   if (!HasAlgorithm(Of(desc), Of(a), Of(b))) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = std::min(most, FakeLibrary().algorithms);
+  *count = std::min(max, FakeLibrary().algorithms);
   for (int i = 0; i < *count; ++i) {
     out[i] = {};
     out[i].algo.data[0] = static_cast<std::uint64_t>(i);

@@ -65,7 +65,7 @@ ModelSpec TinyLatent() {
   return model;
 }
 
-ModelSpec TinyAhead() {
+ModelSpec TinyMtp() {
   ModelSpec model = TinyLatent();
   model.name = "tiny-ahead";
   model.predict_ahead = 1;

@@ -23,9 +23,9 @@ ModelSpec TinyLlama();
 // TinyLlama with experts after its first layer: 4 of width 24, 2 for each token, a shared one of
 // 16, and a balance loss. Its scores are far enough apart that all plans choose the same experts.
 ModelSpec TinyExperts();
-// Latent attention with a sigmoid router in groups; TinyAhead adds an MTP layer.
+// Latent attention with a sigmoid router in groups; TinyMtp adds an MTP layer.
 ModelSpec TinyLatent();
-ModelSpec TinyAhead();
+ModelSpec TinyMtp();
 
 // One rank, sequence 16, 8 samples a step in micro-batches of 1.
 Plan TinyPlan();

@@ -183,9 +183,9 @@ void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   if (out.plan.gather_format == GatherFormat::kBf16) out.plan.gather_format = GatherFormat::kFp32;
   if (pick(0, 1) == 1) choose(&Plan::post_validation, false);
   // Offloaded parameters are their own master weights.
-  const bool away = out.plan.offload_parameters != OffloadTarget::kNone;
+  const bool offloaded = out.plan.offload_parameters != OffloadTarget::kNone;
   const auto precision = static_cast<Precision>(pick(1, 6));
-  if (away || out.plan.post_validation) {
+  if (offloaded || out.plan.post_validation) {
     out.plan.weights = WeightStorage::kFp32;
     choose(&Plan::precision, precision);
     if (!out.plan.HasShortActivations()) out.plan.weights = WeightStorage::kMaster;
@@ -349,8 +349,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   offload(plan.offload_gradients, gradients);
   OverlapSteps(index, out);
   const std::int64_t rows = plan.micro_batch * plan.LocalSequence();
-  const auto pieces = [&](int most) {
-    return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));
+  const auto pieces = [&](int max) {
+    return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, max) : 1, rows));
   };
   plan.vocab_parallel = plan.tp > 1 && pick(0, 1) == 1;
   plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;

@@ -27,10 +27,10 @@ class Sampler {
     return begin[static_cast<std::size_t>(Pick(0, static_cast<int>(size) - 1))];
   }
 
-  // Takes a power of two out of `ranks`, up to `most`.
-  int Take(int& ranks, int most) {
+  // Takes a power of two out of `ranks`, up to `max`.
+  int Take(int& ranks, int max) {
     int taken = 1;
-    while (ranks % 2 == 0 && taken * 2 <= most && Pick(0, 2) > 0) taken *= 2, ranks /= 2;
+    while (ranks % 2 == 0 && taken * 2 <= max && Pick(0, 2) > 0) taken *= 2, ranks /= 2;
     return taken;
   }
 

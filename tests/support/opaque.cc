@@ -128,13 +128,15 @@ class Writer {
   // step. They lie in rings; a receive needs one more than the forwards in flight, since it may
   // arrive while the oldest is still in use.
   void MakeRings(const std::vector<SlotWithTransfers>& slots) {
-    const auto is_ahead = [](const SlotWithTransfers& slot) { return slot.slot.ahead; };
-    const auto receives_ahead = [](const SlotWithTransfers& slot) {
-      return std::any_of(slot.receives.begin(), slot.receives.end(),
-                         [](const Transfer& transfer) { return transfer.ahead; });
+    const auto is_for_next_step = [](const SlotWithTransfers& slot) {
+      return slot.slot.for_next_step;
     };
-    const auto lead = static_cast<int>(std::count_if(slots.begin(), slots.end(), is_ahead));
-    rings_ = lead > 0 || std::any_of(slots.begin(), slots.end(), receives_ahead);
+    const auto receives_for_next_step = [](const SlotWithTransfers& slot) {
+      return std::any_of(slot.receives.begin(), slot.receives.end(),
+                         [](const Transfer& transfer) { return transfer.for_next_step; });
+    };
+    const auto lead = static_cast<int>(std::count_if(slots.begin(), slots.end(), is_for_next_step));
+    rings_ = lead > 0 || std::any_of(slots.begin(), slots.end(), receives_for_next_step);
     if (!rings_) return;
     const int stage = placement_.StageOf(rank_.pp, 0);
     if (lead > 0) {
@@ -212,7 +214,7 @@ class Writer {
       block = kPairForwardBlock;
       bindings.push_back(InputOf(*partner));
     }
-    AppendInstruction(rank_, key, block, bindings).ahead = slot.ahead;
+    AppendInstruction(rank_, key, block, bindings).for_next_step = slot.for_next_step;
   }
 
   void AddTransfer(InstructionKind kind, const Transfer& transfer) {
@@ -221,7 +223,7 @@ class Writer {
                                      : (transfer.down ? kRecvPrevBlock : kRecvNextBlock);
     AppendInstruction(rank_, {kind, transfer.pass, transfer.stage, transfer.micro_batch, 0}, block,
                       {tensors_.at(Name(transfer))})
-        .ahead = transfer.ahead;
+        .for_next_step = transfer.for_next_step;
   }
 
   const Placement& placement_;

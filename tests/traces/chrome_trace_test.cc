@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/testing/fault_file_system.h"
+#include "tests/base/fault_file_system.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 
@@ -147,10 +147,10 @@ TEST(ChromeTrace, EscapesAnyName) {
 TEST(ChromeTrace, WritesInPiecesAndPassesOnWhatTheSinkSays) {
   std::mt19937_64 random(73);
   const Timeline timeline = RandomTimeline(random, 1, 20'000);
-  std::size_t most = 0;
+  std::size_t max = 0;
   int pieces = 0;
   ChromeTraceWriter writer([&](std::string_view text) -> Result<void> {
-    most = std::max(most, text.size());
+    max = std::max(max, text.size());
     if (++pieces == 5) return Fail(ErrorCode::kResourceExhausted, "full");
     return {};
   });
@@ -159,7 +159,7 @@ TEST(ChromeTrace, WritesInPiecesAndPassesOnWhatTheSinkSays) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().message, "full");
   EXPECT_EQ(pieces, 5);
-  EXPECT_LT(most, 66'000U);
+  EXPECT_LT(max, 66'000U);
 }
 
 TEST(ExportChromeTrace, WritesRunsOfAStoreIntoOneFile) {

@@ -48,7 +48,7 @@ TEST(StoredRunView, ReadsItsPlan) {
   EXPECT_EQ(view.metrics.warmup_steps, 0);  // one step only
 }
 
-TEST(StoredRunView, TakesTheCallersFiguresOverItsOwn) {
+TEST(StoredRunView, TakesTheCallersMetricsOverItsOwn) {
   const RunView view = RunViewOf(Stored(), MetricOptions{.warmup_steps = 3, .tokens_per_step = 9});
   EXPECT_DOUBLE_EQ(view.metrics.tokens_per_step, 9.0);
   EXPECT_EQ(view.metrics.warmup_steps, 3);

@@ -24,7 +24,7 @@ using namespace trace_import;
 
 // Bounds memory: at 150 bytes an event, 10 GB.
 constexpr std::int64_t kMaxEvents = std::int64_t{1} << 26;
-constexpr std::size_t kMostRanks = 1 << 15;
+constexpr std::size_t kMaxImportedRanks = 1 << 15;
 // Files of one job are written within an hour. If first events lie further apart, the clocks
 // differ.
 constexpr std::int64_t kOneClockNs = 3600LL * 1'000'000'000;
@@ -36,12 +36,12 @@ std::string FileName(const std::string& path) {
 
 enum class FileType { kText, kStore, kDatabase, kNsightReport, kOther };
 
-// True if `query`, which counts tables of the database, returns at least `least`.
-bool HasTables(const std::string& path, const char* query, std::int64_t least) {
+// True if `query`, which counts tables of the database, returns at least `min`.
+bool HasTables(const std::string& path, const char* query, std::int64_t min) {
   const auto database = store_internal::Database::Open(path, store_internal::OpenMode::kRead, "");
   if (!database.has_value()) return false;
   const auto tables = (*database)->Number(query);
-  return tables.has_value() && *tables >= least;
+  return tables.has_value() && *tables >= min;
 }
 
 // Three tables that together only our stores have.
@@ -189,10 +189,10 @@ Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
   std::vector<int> numbers;
   for (const RankEvents& rank : ranks) {
     numbers.push_back(all ? *rank.rank : static_cast<int>(numbers.size()));
-    if (static_cast<std::size_t>(numbers.back()) < kMostRanks) continue;
-    return Fail(ErrorCode::kInvalidArgument, rank.source + ": rank " +
-                                                 std::to_string(numbers.back()) + "; ranks below " +
-                                                 std::to_string(kMostRanks) + " can be imported");
+    if (static_cast<std::size_t>(numbers.back()) < kMaxImportedRanks) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                rank.source + ": rank " + std::to_string(numbers.back()) + "; ranks below " +
+                    std::to_string(kMaxImportedRanks) + " can be imported");
   }
   if (all || ranks.size() < 2) return numbers;
   std::string note = said.empty()
@@ -219,8 +219,8 @@ std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
                                     std::vector<std::string>& notes) {
   std::vector<std::int64_t> firsts;
   for (const RankEvents& rank : ranks) firsts.push_back(rank.base_ns + FirstNs(rank));
-  const auto [least, most] = std::minmax_element(firsts.begin(), firsts.end());
-  const bool one_clock = *most - *least <= kOneClockNs;
+  const auto [min, max] = std::minmax_element(firsts.begin(), firsts.end());
+  const bool one_clock = *max - *min <= kOneClockNs;
   if (!one_clock) {
     notes.push_back(
         "the traces' clocks are more than an hour apart: each rank begins with its own first "
@@ -228,7 +228,7 @@ std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
   }
   std::vector<std::int64_t> offsets;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    offsets.push_back(ranks[i].base_ns - (one_clock ? *least : firsts[i]));
+    offsets.push_back(ranks[i].base_ns - (one_clock ? *min : firsts[i]));
   }
   return offsets;
 }

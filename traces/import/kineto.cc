@@ -66,14 +66,14 @@ std::int64_t BytesOfType(std::string_view type) {
 // Bytes of a copy or collective; 0 if unknown. A collective states elements and type instead. The
 // bounds keep sums inside the 2^56 that the store accepts.
 std::int64_t BytesOf(const JsonEvent& event) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  constexpr std::int64_t kMax = std::int64_t{1} << 56;
   std::int64_t bytes = event.Integer("bytes").value_or(0);
   if (bytes == 0) {
     const std::int64_t elements = event.Integer("In msg nelems").value_or(0);
     const std::int64_t each = BytesOfType(event.Text("dtype"));
-    if (elements > 0 && elements <= kMost / 8) bytes = elements * each;
+    if (elements > 0 && elements <= kMax / 8) bytes = elements * each;
   }
-  return bytes >= 0 && bytes <= kMost ? bytes : 0;
+  return bytes >= 0 && bytes <= kMax ? bytes : 0;
 }
 
 std::int64_t CorrelationOf(const JsonEvent& event) {
@@ -105,9 +105,9 @@ void KinetoReader::Take(const JsonNote& note) {
     if (note.name == "id") device.id = number().value_or(0);
     if (note.name == "totalGlobalMem") device.memory_bytes = number().value_or(0);
   } else if (note.outer.empty() && note.name == "baseTimeNanoseconds") {
-    constexpr std::int64_t kMost = std::int64_t{1} << 61;
+    constexpr std::int64_t kMax = std::int64_t{1} << 61;
     const std::int64_t base = number().value_or(0);
-    out_.base_ns = base >= 0 && base < kMost ? base : 0;
+    out_.base_ns = base >= 0 && base < kMax ? base : 0;
   }
 }
 
@@ -207,15 +207,15 @@ void KinetoReader::TakeInstant(const JsonEvent& event) {
     ++out_.invalid;
     return;
   }
-  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  constexpr std::int64_t kMax = std::int64_t{1} << 56;
   const bool on_device = event.Integer("Device Type").value_or(0) != 0;
   std::int64_t bytes = event.Integer("Total Allocated").value_or(0);
   if (!on_device) {  // no total exists for the host
-    if (*change > kMost || *change < -kMost) return;
-    host_bytes_ = std::clamp<std::int64_t>(host_bytes_ + *change, 0, kMost);
+    if (*change > kMax || *change < -kMax) return;
+    host_bytes_ = std::clamp<std::int64_t>(host_bytes_ + *change, 0, kMax);
     if (bytes <= 0) bytes = host_bytes_;
   }
-  if (bytes < 0 || bytes > kMost) return;
+  if (bytes < 0 || bytes > kMax) return;
   out_.memory.push_back({.time_ns = *time,
                          .bytes = bytes,
                          .rank = 0,

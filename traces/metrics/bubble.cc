@@ -69,13 +69,13 @@ struct PipelineWork {
 // Fills in both ratios of bubble.h from the period and the work of each stage.
 void Finish(PipelineBubble& bubble) {
   const auto period = static_cast<double>(bubble.end_ns - bubble.start_ns);
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (const std::int64_t work : bubble.work_ns) {
     bubble.bubble += 1.0 - static_cast<double>(work) / period;
-    most = std::max(most, work);
+    max = std::max(max, work);
   }
   bubble.bubble /= static_cast<double>(bubble.work_ns.size());
-  if (most > 0) bubble.bubble_overhead = period / static_cast<double>(most) - 1.0;
+  if (max > 0) bubble.bubble_overhead = period / static_cast<double>(max) - 1.0;
 }
 
 // The steps of all stages, ascending: a stage may lack a step that the recording cut off.

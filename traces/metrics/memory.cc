@@ -31,8 +31,8 @@ void Observe(const Parts& live, std::int64_t time_ns, bool first, MemoryPeak& pe
     peak.parts = live;
   }
   for (std::size_t c = 0; c < live.size(); ++c) {
-    if (!first && live[c] <= peak.most[c]) continue;
-    peak.most[c] = live[c];
+    if (!first && live[c] <= peak.max[c]) continue;
+    peak.max[c] = live[c];
     peak.max_time_ns[c] = time_ns;
   }
 }

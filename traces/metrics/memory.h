@@ -19,7 +19,7 @@ struct MemoryPeak {
   std::int64_t time_ns = 0;                                // t*
   std::int64_t bytes = 0;                                  // live at t*
   std::array<std::int64_t, kCategoryCount> parts{};        // live at t*; they sum to `bytes`
-  std::array<std::int64_t, kCategoryCount> most{};         // each category's own maximum
+  std::array<std::int64_t, kCategoryCount> max{};          // each category's own maximum
   std::array<std::int64_t, kCategoryCount> max_time_ns{};  // time of that maximum
 };
 

@@ -229,8 +229,8 @@ Metrics MetricsOfSteps(const Timeline& timeline, const MetricOptions& options) {
   metrics.memory = MemoryPeaks(timeline);
   metrics.steps = StepsOf(metrics, options);
   for (const MemoryPeak& peak : metrics.memory) {
-    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
-    if (peak.step == -1) most = std::max(most, peak.bytes);
+    std::int64_t& max = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
+    if (peak.step == -1) max = std::max(max, peak.bytes);
   }
   return metrics;
 }
@@ -248,10 +248,10 @@ void MergePeaks(const std::vector<MemoryPeak>& part, std::vector<MemoryPeak>& wh
       continue;
     }
     MemoryPeak merged = peak.bytes > at->bytes ? peak : *at;
-    for (std::size_t c = 0; c < merged.most.size(); ++c) {
-      const MemoryPeak& most = peak.most[c] > at->most[c] ? peak : *at;
-      merged.most[c] = most.most[c];
-      merged.max_time_ns[c] = most.max_time_ns[c];
+    for (std::size_t c = 0; c < merged.max.size(); ++c) {
+      const MemoryPeak& max = peak.max[c] > at->max[c] ? peak : *at;
+      merged.max[c] = max.max[c];
+      merged.max_time_ns[c] = max.max_time_ns[c];
     }
     *at = merged;
   }

@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 // Sort key of a span: small, so that sorting moves little memory.
 struct Key {
@@ -59,7 +59,7 @@ void AddSpan(const Span& span, OpTotal& total) {
   const std::int64_t from = std::max(span.start_ns, total.end_ns);
   total.busy_ns += std::max<std::int64_t>(0, span.end_ns - from);
   total.end_ns = std::max(total.end_ns, span.end_ns);
-  if (__builtin_add_overflow(total.bytes, span.bytes, &total.bytes)) total.bytes = kMost;
+  if (__builtin_add_overflow(total.bytes, span.bytes, &total.bytes)) total.bytes = kMax;
   ++total.spans;
 }
 

@@ -28,8 +28,8 @@ Statistics StatisticsOf(std::span<const double> values) {
   result.median = QuantileOf(sorted, 0.5);
   result.mean =
       std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
-  result.least = sorted.front();
-  result.most = sorted.back();
+  result.min = sorted.front();
+  result.max = sorted.back();
   if (result.median != 0.0) {
     result.spread = (QuantileOf(sorted, 0.75) - QuantileOf(sorted, 0.25)) / result.median;
   }

@@ -12,8 +12,8 @@ struct Statistics {
   std::int64_t count = 0;
   double median = 0.0;  // mean of the middle two if the count is even
   double mean = 0.0;
-  double least = 0.0;
-  double most = 0.0;
+  double min = 0.0;
+  double max = 0.0;
   double spread = 0.0;  // (third quartile - first quartile) / median; 0 if the median is 0
 };
 

@@ -84,7 +84,7 @@ class StoreReader::Connection {
                   "clock_error_ns, message, pid, (SELECT hash FROM program p WHERE p.program_id = "
                   "r.program_id), (SELECT sum(spans) FROM batch b WHERE b.run_id = r.run_id) "
                   "FROM run r ORDER BY run_id"));
-    FT_ASSIGN(Statement figures,
+    FT_ASSIGN(Statement metrics,
               database_->Prepare("SELECT name, value FROM metric JOIN series USING(series_id) "
                                  "WHERE run_id = ? AND rank = -1 AND step = -1 ORDER BY name"));
     std::vector<RunInfo> runs;
@@ -92,11 +92,11 @@ class StoreReader::Connection {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return runs;
       FT_ASSIGN(RunInfo info, InfoOf(select, recording));
-      figures.Bind(1, info.id);
+      metrics.Bind(1, info.id);
       while (true) {
-        FT_ASSIGN(const bool figure, figures.Step());
+        FT_ASSIGN(const bool figure, metrics.Step());
         if (!figure) break;
-        info.figures.push_back({.name = figures.Text(0), .value = figures.Real(1)});
+        info.metrics.push_back({.name = metrics.Text(0), .value = metrics.Real(1)});
       }
       runs.push_back(std::move(info));
     }

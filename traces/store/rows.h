@@ -13,7 +13,7 @@ namespace foretrain::store_internal {
 
 inline constexpr std::int64_t kMaxTimeNs = std::int64_t{1} << 60;  // 36 years in either direction
 inline constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;   // the limit of base/units.h
-inline constexpr int kMostRanks = 1 << 15;                         // range of Span::rank
+inline constexpr int kMaxStoredRanks = 1 << 15;                    // range of Span::rank
 
 // The checksum of spans covers their bytes, so a Span may contain no padding.
 static_assert(sizeof(Span) == 48 && std::has_unique_object_representations_v<Span>);

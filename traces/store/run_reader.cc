@@ -146,7 +146,7 @@ class TimelineLoader {
                               .end_ns = select.Int(3),
                               .step = static_cast<std::int32_t>(select.Int(1)),
                               .rank = static_cast<std::int16_t>(rank)};
-      if (rank < 0 || rank >= std::min(info_.world, kMostRanks) || !IsStorable(window)) {
+      if (rank < 0 || rank >= std::min(info_.world, kMaxStoredRanks) || !IsStorable(window)) {
         return Corrupt("the window of step " + std::to_string(select.Int(1)) + " of rank " +
                        std::to_string(rank) + " cannot be");
       }
@@ -188,8 +188,8 @@ class TimelineLoader {
     for (const Track& track : tracks) {
       const auto range = ranges_.find(track.rank);
       if (range == ranges_.end()) continue;
-      if (track.rank < 0 || track.rank >= std::min(info_.world, kMostRanks) || track.queue < 0 ||
-          track.queue >= kQueueCount) {
+      if (track.rank < 0 || track.rank >= std::min(info_.world, kMaxStoredRanks) ||
+          track.queue < 0 || track.queue >= kQueueCount) {
         return Corrupt("it has a track of rank " + std::to_string(track.rank) + ", queue " +
                        std::to_string(track.queue));
       }
@@ -305,7 +305,7 @@ class TimelineLoader {
     const std::int64_t rank = row.Int(0);
     const std::int64_t category = row.Int(3);
     const std::int64_t space = row.Int(4);
-    if (rank < 0 || rank >= std::min(info_.world, kMostRanks) || category < 0 ||
+    if (rank < 0 || rank >= std::min(info_.world, kMaxStoredRanks) || category < 0 ||
         category >= kCategoryCount || space < 0 || space >= kSpaceCount) {
       return false;
     }

@@ -54,7 +54,7 @@ Result<void> AddMemory(const Database& database, RunId run, SpanSummer& summer) 
     FT_ASSIGN(const bool row, select.Step());
     if (!row) return {};
     const std::int64_t rank = select.Int(0), category = select.Int(2), space = select.Int(3);
-    const bool possible = rank >= 0 && rank < kMostRanks && category >= 0 &&
+    const bool possible = rank >= 0 && rank < kMaxStoredRanks && category >= 0 &&
                           category < kCategoryCount && space >= 0 && space < kSpaceCount;
     if (!possible) return CannotBe(database, "a memory sample");
     const MemorySample sample{select.Int(1), select.Int(4), static_cast<std::int16_t>(rank),
@@ -78,7 +78,7 @@ Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t coun
     FT_ASSIGN(const bool row, tracks.Step());
     if (!row) return summer.Take();
     const std::int64_t rank = tracks.Int(1), queue = tracks.Int(2);
-    if (rank < 0 || rank >= kMostRanks || queue < 0 || queue >= kQueueCount) {
+    if (rank < 0 || rank >= kMaxStoredRanks || queue < 0 || queue >= kQueueCount) {
       return CannotBe(database, "a track");
     }
     spans.Bind(1, tracks.Int(0));

@@ -185,13 +185,13 @@ void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vect
     piece.*rows = std::move(part);
     backlog_.push_back(std::move(piece));
   };
-  const auto most = static_cast<std::ptrdiff_t>(options_.batch_rows);
-  if (std::ssize(all) <= most) return add(std::move(all));
+  const auto max = static_cast<std::ptrdiff_t>(options_.batch_rows);
+  if (std::ssize(all) <= max) return add(std::move(all));
   // Cut by time, so that a time window of a long run lies in few batches.
   std::stable_sort(all.begin(), all.end(),
                    [](const Row& a, const Row& b) { return TimeOf(a) < TimeOf(b); });
-  for (std::ptrdiff_t from = 0; from < std::ssize(all); from += most) {
-    const std::ptrdiff_t to = std::min(std::ssize(all), from + most);
+  for (std::ptrdiff_t from = 0; from < std::ssize(all); from += max) {
+    const std::ptrdiff_t to = std::min(std::ssize(all), from + max);
     add(std::vector<Row>(all.begin() + from, all.begin() + to));
   }
 }

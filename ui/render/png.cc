@@ -44,15 +44,15 @@ Result<void> WritePng(const Image& image, const std::string& path) {
   png.image.height = static_cast<png_uint_32>(image.height);
   png.image.format = PNG_FORMAT_RGB;
   const std::vector<unsigned char> bytes = WithoutAlpha(image);
-  const std::string beside = path + ".part";
-  if (png_image_write_to_file(&png.image, beside.c_str(), 0, bytes.data(), 0, nullptr) == 0) {
+  const std::string partial = path + ".part";
+  if (png_image_write_to_file(&png.image, partial.c_str(), 0, bytes.data(), 0, nullptr) == 0) {
     const std::string why = png.image.message;
-    std::remove(beside.c_str());
+    std::remove(partial.c_str());
     return Fail(ErrorCode::kIo, fmt::format("{}: cannot be written: {}", path, why));
   }
   PosixFileSystem files;
-  Result<void> renamed = files.Rename(beside, path);
-  if (!renamed.has_value()) std::remove(beside.c_str());
+  Result<void> renamed = files.Rename(partial, path);
+  if (!renamed.has_value()) std::remove(partial.c_str());
   return renamed;
 }
 

@@ -172,9 +172,9 @@ class Pace {
       return false;
     }
     // GLFW does not say whether an event ended the wait, so a wait that ended early counts as one.
-    const double most = reading ? kReadingSeconds : kIdleSeconds;
-    glfwWaitEventsTimeout(most);
-    return glfwGetTime() - now < 0.98 * most;
+    const double max = reading ? kReadingSeconds : kIdleSeconds;
+    glfwWaitEventsTimeout(max);
+    return glfwGetTime() - now < 0.98 * max;
   }
 
   // Whether to draw a frame now. `watching`: draw at least one per second.

@@ -54,11 +54,11 @@ Result<void> LayNic(std::string_view text, ClusterSpec& cluster) {
 // "2" slows all traffic that leaves a node by 2; "2@32,7@384" gives factors for traffic that leaves
 // units of so many nodes. Factors are relative to the adapters' rate.
 Result<void> LayOversubscription(std::string_view text, ClusterSpec& cluster) {
-  constexpr double kMost = 1e6;
+  constexpr double kMax = 1e6;
   std::vector<NetworkTier> tiers;
   for (const std::string_view part : Split(text, ',')) {
     const auto [factor_text, nodes_text] = CutAt(Trim(part), '@');
-    FT_ASSIGN(const double factor, ParseNumber("--oversubscription", factor_text, 1, kMost));
+    FT_ASSIGN(const double factor, ParseNumber("--oversubscription", factor_text, 1, kMax));
     NetworkTier tier{1, cluster.network_bytes_per_s / factor};
     if (nodes_text.empty()) {
       Assume(cluster, "oversubscription holds for all that leaves a node (R@NODES names a leaf)");

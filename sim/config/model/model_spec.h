@@ -167,7 +167,7 @@ struct ModelSpec {
   std::int64_t PositionRows() const { return max_sequence + unused_positions; }
   // Tokens that a token attends to in layers that are not global, for the given sequence length. 0:
   // all earlier ones, also if the window covers the sequence.
-  std::int64_t WindowOfMost(std::int64_t sequence) const {
+  std::int64_t WindowOfMaxLayers(std::int64_t sequence) const {
     return sequence <= attention_window ? 0 : attention_window;
   }
   // True if layer `layer`, counted from 0, attends to all earlier tokens despite the window.
@@ -175,7 +175,7 @@ struct ModelSpec {
     return global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
   }
   std::int64_t WindowOf(std::int64_t layer, std::int64_t sequence) const {
-    return IsGlobal(layer) ? 0 : WindowOfMost(sequence);
+    return IsGlobal(layer) ? 0 : WindowOfMaxLayers(sequence);
   }
   bool operator==(const ModelSpec&) const = default;
 };

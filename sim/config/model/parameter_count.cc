@@ -11,7 +11,7 @@ class Counter {
   explicit Counter(const ModelSpec& model) : m_(model), hidden_(N(model.hidden)) {}
 
   N All(std::int64_t experts) const {
-    const N layers_ahead = N(m_.predict_ahead);
+    const N mtp_layers = N(m_.predict_ahead);
     const N dense = N(m_.DenseLayers()), sparse = N(m_.layers - m_.DenseLayers());
     N count = Tables() + Norm(hidden_);
     if (m_.embedding_norm) count += Norm(hidden_);
@@ -20,7 +20,7 @@ class Counter {
     const N last = Common() + (sparse > 0 ? Experts(experts) : Mlp());
     // MTP: norms of the hidden state and of the next token's embedding, their joint projection, and
     // a final norm.
-    count += layers_ahead * (3 * Norm(hidden_) + 2 * hidden_ * hidden_ + last);
+    count += mtp_layers * (3 * Norm(hidden_) + 2 * hidden_ * hidden_ + last);
     return count;
   }
 

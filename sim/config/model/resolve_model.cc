@@ -11,9 +11,9 @@ namespace {
 // Adds a note such as "fields that ... were ignored: a, b", unless `names` is empty.
 void AddNote(std::string_view start, const std::vector<std::string>& names,
              std::vector<std::string>& notes) {
-  constexpr std::size_t kMost = 100;
+  constexpr std::size_t kMax = 100;
   if (names.empty()) return;
-  const std::size_t shown = std::min(names.size(), kMost);
+  const std::size_t shown = std::min(names.size(), kMax);
   std::string note = fmt::format("{}: {}", start, Join(std::span(names).first(shown), ", "));
   if (shown < names.size()) note += fmt::format(" and {} more", names.size() - shown);
   notes.push_back(std::move(note));

@@ -25,8 +25,8 @@ Result<void> CheckRange(std::string_view field, std::int64_t value, std::int64_t
 Result<void> CheckField(const PlanField& field, const Plan& plan) {
   if (field.number != nullptr) {
     const double value = plan.*field.number;
-    if (value >= 0 && value <= field.most) return {};  // false for NaN
-    return Refuse("{} {}: must be from 0 to {}", field.name, value, field.most);
+    if (value >= 0 && value <= field.max) return {};  // false for NaN
+    return Refuse("{} {}: must be from 0 to {}", field.name, value, field.max);
   }
   if (field.list != nullptr) {
     for (const int value : plan.*field.list) {

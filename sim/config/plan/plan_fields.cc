@@ -71,10 +71,10 @@ PlanField Choice(std::string_view name, std::string_view options, std::string_vi
 }
 template <auto member>
 PlanField Number(std::string_view name, std::string_view options, std::string_view value_name,
-                 double most, std::string_view help) {
+                 double max, std::string_view help) {
   PlanField field{name, options, value_name, help, PlanFieldType::kNumber};
   field.number = member;
-  field.most = most;
+  field.max = max;
   return field;
 }
 // Marks a field that files always contain, even with its default.
@@ -105,7 +105,7 @@ std::vector<PlanField> MakeFields() {
       "Size of the buckets in which ZeRO gathers consecutive blocks; 0: each block by itself");
   PlanField unsharded = Integer<&Plan::unsharded_bytes>(
       "unsharded_bytes", "--unsharded", 0, kMaxProduct,
-      "Parameters that ZeRO-3 keeps gathered on each rank, at most");
+      "Maximum size of the parameters that ZeRO-3 keeps gathered on each rank");
   for (PlanField* field : {&bucket, &gather, &unsharded}) {
     field->type = PlanFieldType::kSize;
     field->value_name = "SIZE";
@@ -136,7 +136,7 @@ std::vector<PlanField> MakeFields() {
       Integer<&Plan::ep>("ep", "--ep,--expert-model-parallel-size", 1, kMaxRanks,
                          "Expert-parallel ranks, which share a layer's experts"),
       Integer<&Plan::expert_tp>("expert_tp", "--etp,--expert-tensor-parallel-size", 0, kMaxRanks,
-                                "Tensor-parallel ranks of one expert; 0: as --tp"),
+                                "Tensor-parallel ranks of one expert; 0: the same as --tp"),
       Choice<&Plan::cp_kind>("cp_kind", "--cp-type", "NAME", kContextParallelKinds,
                              "How context-parallel ranks exchange keys and values: ring, "
                              "all-gather, all-to-all"),
@@ -168,8 +168,9 @@ std::vector<PlanField> MakeFields() {
                                       "ranks, 2 also gradients, 3 also weights")),
       Integer<&Plan::replicas>("replicas", "--hsdp", 1, kMaxRanks,
                                "Replica groups of HSDP: each holds a full set of ZeRO's shards"),
-      Integer<&Plan::prefetch_depth>("prefetch_depth", "--prefetch", 0, kMaxPieces,
-                                     "Parameter gathers that ZeRO-3 issues ahead"),
+      Integer<&Plan::prefetch_depth>(
+          "prefetch_depth", "--prefetch", 0, kMaxPieces,
+          "Number of parameter gathers that ZeRO-3 issues before they are needed"),
       gather,
       unsharded,
       Choice<&Plan::gather_format>("gather_format", "--gather-format", "FORMAT", kGatherFormats,

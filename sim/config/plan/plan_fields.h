@@ -32,8 +32,8 @@ struct PlanField {
   std::span<const std::string_view> choices = {};
   std::int64_t (*get)(const Plan&) = nullptr;  // for all types but kNumber and kIntegers
   void (*set)(Plan&, std::int64_t) = nullptr;
-  double Plan::*number = nullptr;  // kNumber: from 0 to `most`
-  double most = 0;
+  double Plan::*number = nullptr;  // kNumber: from 0 to `max`
+  double max = 0;
   std::vector<int> Plan::*list = nullptr;
   bool core = false;            // written to files even with its default
   std::int64_t when_true = -1;  // kChoice: meaning of `true` in a file; `false` is the first

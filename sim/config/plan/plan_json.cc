@@ -46,7 +46,7 @@ std::int64_t ReadChoice(JsonFields& fields, std::string_view name, const PlanFie
 void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& field, Plan& plan) {
   switch (field.type) {
     case PlanFieldType::kNumber:
-      plan.*field.number = fields.NumberOr(name, plan.*field.number, 0, field.most);
+      plan.*field.number = fields.NumberOr(name, plan.*field.number, 0, field.max);
       return;
     case PlanFieldType::kIntegers:
       for (const std::int64_t value : fields.IntegersOr(name, field.low, field.high)) {

@@ -38,19 +38,19 @@ Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const 
 Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
                                                    const std::string& text,
                                                    const std::vector<std::int64_t>& automatic) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  constexpr std::int64_t kMax = std::int64_t{1} << 31;
   if (text == "auto") return automatic;
   std::vector<std::int64_t> list;
   if (const auto dots = text.find(".."); dots != std::string::npos) {
-    FT_ASSIGN(const std::int64_t first, ParseInt(option, text.substr(0, dots), 1, kMost));
-    FT_ASSIGN(const std::int64_t last, ParseInt(option, text.substr(dots + 2), first, kMost));
+    FT_ASSIGN(const std::int64_t first, ParseInt(option, text.substr(0, dots), 1, kMax));
+    FT_ASSIGN(const std::int64_t last, ParseInt(option, text.substr(dots + 2), first, kMax));
     for (std::int64_t value = first; value <= last && list.size() < 64; value *= 2) {
       list.push_back(value);
     }
     return list;
   }
   for (const std::string_view part : Split(text, ',')) {
-    FT_ASSIGN(const std::int64_t value, ParseInt(option, Trim(part), 0, kMost));
+    FT_ASSIGN(const std::int64_t value, ParseInt(option, Trim(part), 0, kMax));
     list.push_back(value);
   }
   return list;
@@ -80,7 +80,7 @@ Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const 
 Result<void> SetPlanField(const PlanField& field, const std::string& text, Plan& plan) {
   const std::string option(FirstOption(field));
   if (field.number != nullptr) {
-    FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.most));
+    FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.max));
     return {};
   }
   FT_ASSIGN(const std::vector<std::int64_t> values, ParsePlanValues(field, text));

@@ -181,8 +181,8 @@ void ApplyFormats(const Preset& preset, std::span<const PlanField* const> kept, 
                         [field](const PresetOption& option) { return option.field == field; });
   };
   // Parameters off the device are their own masters, so they are fp32.
-  const bool away = plan.offload_parameters != OffloadTarget::kNone;
-  if (open("weights")) plan.weights = away ? WeightStorage::kFp32 : preset.system.weights;
+  const bool offloaded = plan.offload_parameters != OffloadTarget::kNone;
+  if (open("weights")) plan.weights = offloaded ? WeightStorage::kFp32 : preset.system.weights;
   if (open("gradients")) plan.gradients = preset.system.gradients;
 }
 

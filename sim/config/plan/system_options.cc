@@ -75,11 +75,11 @@ constexpr std::array<ChoiceField, 6> kChoices = {{
     Choice<&SystemOptions::load>("load", kLoadOrderNames),
 }};
 
-// An integer option from 0 to `most`.
+// An integer option from 0 to `max`.
 struct CountField {
   std::string_view name;
   std::int64_t SystemOptions::*count;
-  std::int64_t most;
+  std::int64_t max;
 };
 constexpr std::array<CountField, 8> kCounts = {{
     {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
@@ -111,7 +111,7 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   }
   for (const CountField& field : kCounts) {
     if (name != field.name) continue;
-    options.*field.count = option.Integer("value", 0, field.most);
+    options.*field.count = option.Integer("value", 0, field.max);
     return std::to_string(options.*field.count);
   }
   option.Refuse(

@@ -83,7 +83,7 @@ std::string ExpertsAreCutOrWhole(const Plan& plan) {
 std::string MoePiecesNeedEp(const Plan& plan) {
   if (plan.moe_pieces == 1 || plan.ep > 1) return {};
   return fmt::format(
-      "moe_pieces {} with ep 1: no rows are exchanged that products could run beside; use "
+      "moe_pieces {} with ep 1: there is no exchange for GEMMs to overlap with; use "
       "moe_pieces "
       "1 or ep 2",
       plan.moe_pieces);
@@ -92,12 +92,12 @@ std::string MoePiecesNeedEp(const Plan& plan) {
 // Op ids within a block have 12 bits, which limits the pieces.
 std::string MoePiecesFitTheTokens(const Plan& plan) {
   constexpr std::int64_t kMaxMoePieces = 128;
-  const std::int64_t most = std::min(plan.ExpertTokens(), kMaxMoePieces);
-  if (plan.moe_pieces <= most || plan.moe_pieces == 1) return {};
+  const std::int64_t max = std::min(plan.ExpertTokens(), kMaxMoePieces);
+  if (plan.moe_pieces <= max || plan.moe_pieces == 1) return {};
   return fmt::format(
       "moe_pieces {} with {} tokens of a micro-batch on a rank: at most {} and a token each; use "
       "moe_pieces {}",
-      plan.moe_pieces, plan.ExpertTokens(), kMaxMoePieces, most);
+      plan.moe_pieces, plan.ExpertTokens(), kMaxMoePieces, max);
 }
 
 // Groups of tokens balance their choices together, so a group may not span two micro-batches or

@@ -28,7 +28,7 @@ std::string DelayNeedsHostUpdate(const Plan& plan) {
   if (!plan.delayed_update) return {};
   if (plan.offload_optimizer == OffloadTarget::kNone) {
     return "delayed_update with offload_optimizer none: only the host's processors can update "
-           "beside the next step; use offload_optimizer host or leave delayed_update out";
+           "during the next step; use offload_optimizer host or leave delayed_update out";
   }
   if (plan.stream_optimizer) {
     return "delayed_update with stream_optimizer: the device is busy with the next step; leave one "
@@ -114,7 +114,7 @@ std::string ParametersNeedOffloadedUpdates(const Plan& plan) {
   }
   if (plan.delayed_update) {
     return what +
-           " with delayed_update: the step that runs beside the update reads what it "
+           " with delayed_update: the step that overlaps the update reads what it "
            "changes; leave delayed_update out";
   }
   if (plan.DataParallel() == 1 || plan.zero_stage == 3) return {};

@@ -43,13 +43,13 @@ std::string OverlapUpdatesAlone(const Plan& plan) {
 
 // Older parameters are kept whole, and PipeDream updates after every micro-batch.
 std::string OverlapKeepsWholeParameters(const Plan& plan) {
-  const int most = plan.UpdatesEachMicroBatch() ? 0 : 2;
-  if (!plan.StepsOverlap() || plan.zero_stage <= most) return {};
+  const int max = plan.UpdatesEachMicroBatch() ? 0 : 2;
+  if (!plan.StepsOverlap() || plan.zero_stage <= max) return {};
   return fmt::format(
       "schedule {} with zero_stage {}: each rank keeps the older parameters that micro-batches in "
       "flight use, whole{}; use zero_stage {} or schedule 1f1b",
       Name(plan.schedule), plan.zero_stage,
-      plan.UpdatesEachMicroBatch() ? ", and updates them after each micro-batch" : "", most);
+      plan.UpdatesEachMicroBatch() ? ", and updates them after each micro-batch" : "", max);
 }
 
 // PipeDream updates after each micro-batch, so gradients are summed then in any case.

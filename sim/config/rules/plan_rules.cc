@@ -154,12 +154,12 @@ std::string ContextNeedsWholeChunks(const Plan& plan) {
 
 // A ring step needs up to four ops of a block, whose ids end at 4,095.
 std::string RingHasFewTurns(const Plan& plan) {
-  constexpr int kMost = 512;
-  if (plan.cp <= kMost || plan.cp_kind != ContextParallelKind::kRing) return {};
+  constexpr int kMax = 512;
+  if (plan.cp <= kMax || plan.cp_kind != ContextParallelKind::kRing) return {};
   return fmt::format(
       "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
       "all-gather",
-      plan.cp, kMost, kMost);
+      plan.cp, kMax, kMax);
 }
 
 // All-to-all gives each rank whole heads for the whole sequence. So cp must divide the key heads
@@ -280,8 +280,8 @@ std::span<const PlanRule> PlanRules() {
       {"delay-needs-host-update", DelayNeedsHostUpdate},
       {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
       {"delay-needs-plain-loss", DelayNeedsPlainLoss},
-      {"parameters-need-updates-away", ParametersNeedOffloadedUpdates},
-      {"gradients-need-updates-away", GradientsNeedOffloadedUpdates},
+      {"parameters-need-offloaded-updates", ParametersNeedOffloadedUpdates},
+      {"gradients-need-offloaded-updates", GradientsNeedOffloadedUpdates},
       {"gradients-stay-in-memory", GradientsStayInMemory},
       {"gradients-leave-summed", GradientsLeaveSummed},
       {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
@@ -329,11 +329,11 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
       {"sinks-need-all-scores", SinksNeedAllScores},
       {"written-scores-are-plain", WrittenScoresArePlain},
-      {"ahead-needs-whole-sequences", AheadNeedsWholeSequences},
-      {"ahead-needs-all-logits", AheadNeedsAllLogits},
-      {"ahead-drops-nothing", AheadDropsNothing},
-      {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
-      {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
+      {"mtp-needs-whole-sequences", MtpNeedsWholeSequences},
+      {"mtp-needs-all-logits", MtpNeedsAllLogits},
+      {"mtp-drops-nothing", MtpDropsNothing},
+      {"adapters-leave-mtp-out", AdaptersLeaveMtpOut},
+      {"mtp-needs-one-last-stage", MtpNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
       {"overlap-trains-all-of-the-router", OverlapTrainsAllOfTheRouter},
       {"balanced-biases-stay-here", BalancedBiasesStayHere},

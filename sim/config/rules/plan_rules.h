@@ -40,12 +40,12 @@ std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveLatentAttentionOut(const Plan& plan, const ModelSpec& model);
 
-// Multi-token prediction: ahead_rules.cc.
-std::string AheadNeedsWholeSequences(const Plan& plan, const ModelSpec& model);
-std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model);
-std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model);
-std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model);
-std::string AheadNeedsOneLastStage(const Plan& plan, const ModelSpec& model);
+// Multi-token prediction: mtp_rules.cc.
+std::string MtpNeedsWholeSequences(const Plan& plan, const ModelSpec& model);
+std::string MtpNeedsAllLogits(const Plan& plan, const ModelSpec& model);
+std::string MtpDropsNothing(const Plan& plan, const ModelSpec& model);
+std::string AdaptersLeaveMtpOut(const Plan& plan, const ModelSpec& model);
+std::string MtpNeedsOneLastStage(const Plan& plan, const ModelSpec& model);
 
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);

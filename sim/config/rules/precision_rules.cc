@@ -45,7 +45,7 @@ std::string MastersLeaveParametersHere(const Plan& plan) {
   const bool masters = plan.HasShortActivations() && plan.weights == WeightStorage::kMaster;
   if (!masters || plan.offload_parameters == OffloadTarget::kNone) return {};
   return fmt::format(
-      "offload_parameters {} with precision {} and weights master: parameters that lie away are "
+      "offload_parameters {} with precision {} and weights master: offloaded parameters are "
       "their own masters; use weights fp32 or offload_parameters none",
       Name(plan.offload_parameters), Name(plan.precision));
 }

@@ -98,16 +98,16 @@ TimeLaw::TimeLaw(const std::vector<LawTerms>& rows, const std::vector<double>& s
       if (scale[t] > 0) scaled[i][t] /= seconds[i] * scale[t];
     }
   }
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   for (unsigned set = 1; set < (1U << kLawTerms); ++set) {
     LawTerms coefficients{};
     double error = 0;
     // Ignores improvements within rounding error, so that the earlier set wins.
     if (!FitSet(scaled, set, coefficients, error) ||
-        error >= least - 1e-12 * static_cast<double>(rows.size())) {
+        error >= min - 1e-12 * static_cast<double>(rows.size())) {
       continue;
     }
-    least = error;
+    min = error;
     for (std::size_t t = 0; t < kLawTerms; ++t) {
       coefficients_[t] = coefficients[t] > 0 ? coefficients[t] / scale[t] : 0.0;
     }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSchema = 1;
 constexpr double kLongest = 1e6;   // seconds of one op
 constexpr double kFastest = 1e21;  // any rate, per second
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMaxProfileRanks = 1 << 20;
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 40;
 
 // Fields are tables of name and member, so that reading and writing use one list each.
@@ -145,7 +145,7 @@ void WriteTimes(const Point& point, JsonWriter& json) {
 
 template <class Point>
 void ReadTimes(JsonFields& fields, Point& point) {
-  point.concurrency = static_cast<int>(fields.IntegerOr("concurrency", 1, 1, kMostRanks));
+  point.concurrency = static_cast<int>(fields.IntegerOr("concurrency", 1, 1, kMaxProfileRanks));
   point.seconds = fields.Number("seconds", 0, kLongest);
   point.p10_s = fields.NumberOr("p10_s", point.seconds, 0, kLongest);
   point.p90_s = fields.NumberOr("p90_s", point.seconds, 0, kLongest);
@@ -184,7 +184,7 @@ ProfilePoint ReadPoint(JsonFields& fields) {
     point.shape.*member = fields.IntegerOr(name, 0, 0, kMaxProduct);
   }
   for (const auto& [name, member] : kHeads) {
-    point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMostRanks));
+    point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMaxProfileRanks));
   }
   for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
   static const auto kFormats = Names<NumberFormat, kNumberFormatCount>();
@@ -195,8 +195,8 @@ ProfilePoint ReadPoint(JsonFields& fields) {
     point.from = static_cast<Space>(fields.Choice("from", kSpaces));
     point.to = static_cast<Space>(fields.Choice("to", kSpaces));
   }
-  point.group = static_cast<int>(fields.IntegerOr("group", 1, 1, kMostRanks));
-  point.nodes = static_cast<int>(fields.IntegerOr("nodes", 1, 1, kMostRanks));
+  point.group = static_cast<int>(fields.IntegerOr("group", 1, 1, kMaxProfileRanks));
+  point.nodes = static_cast<int>(fields.IntegerOr("nodes", 1, 1, kMaxProfileRanks));
   ReadTimes(fields, point);
   return point;
 }
@@ -231,7 +231,8 @@ constexpr std::array<Field<KernelModel, double>, 4> kPeaks{{
 Result<void> ReadKernels(JsonFields fields, std::optional<KernelModel>& to) {
   KernelModel& kernels = to.emplace();
   kernels.architecture.name = fields.String("architecture", 64);
-  kernels.multiprocessors = static_cast<int>(fields.Integer("multiprocessors", 1, kMostRanks));
+  kernels.multiprocessors =
+      static_cast<int>(fields.Integer("multiprocessors", 1, kMaxProfileRanks));
   for (const auto& [name, member] : kPeaks) kernels.*member = fields.Number(name, 1e-3, kFastest);
   static const auto kProvenances = Names<Provenance, kProvenanceCount>();
   for (const ArchitectureField& field : ArchitectureFields()) {

@@ -29,7 +29,7 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;
   of_layer.local = context.model.attention_window > 0 && !request.global;
-  if (of_layer.local) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
+  if (of_layer.local) of_layer.window = context.model.WindowOfMaxLayers(context.plan.sequence);
   return of_layer;
 }
 

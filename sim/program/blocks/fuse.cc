@@ -147,14 +147,14 @@ class Joiner {
     return false;
   }
 
-  // The fused op: the GEMM with `result` as its c and, if present, `beside` as the operand after
+  // The fused op: the GEMM with `result` as its c and, if present, `second` as the operand after
   // it.
-  Op Joined(const Pair& pair, OpKind kind, Operand result, Operand beside) {
+  Op Joined(const Pair& pair, OpKind kind, Operand result, Operand second) {
     const Op &product = block_.ops[pair.product], &then = block_.ops[pair.then];
     std::vector<Operand> operands = {OperandOf(block_, product, "a"),
                                      OperandOf(block_, product, "b"),
                                      OperandOf(block_, product, "bias"), result};
-    if (beside.slot != kNoSlot) operands.push_back(beside);
+    if (second.slot != kNoSlot) operands.push_back(second);
     Op op = product;
     op.kind = kind;
     op.activation = then.activation;

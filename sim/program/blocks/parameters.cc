@@ -230,22 +230,22 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
 
 // Appends the parameters of MTP layer `depth` after the head's own and those of earlier MTP layers:
 // two norms, the projection and a final norm, then a layer's list.
-void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
-              std::vector<BlockParameter>& list) {
+void AddMtp(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
+            std::vector<BlockParameter>& list) {
   const std::string prefix = "ahead." + std::to_string(depth) + ".";
   const auto at = [&](int index) -> BlockParameter& {
-    return list[static_cast<std::size_t>(AheadIndex(depth, index))];
+    return list[static_cast<std::size_t>(MtpIndex(depth, index))];
   };
-  list.resize(static_cast<std::size_t>(AheadIndex(depth, kAheadLayer)));
-  at(kAheadTokenNorm) = Vector(prefix + "tokens.norm.weight", m.hidden);
-  at(kAheadHiddenNorm) = Vector(prefix + "hidden.norm.weight", m.hidden);
-  at(kAheadProjection) =
+  list.resize(static_cast<std::size_t>(MtpIndex(depth, kMtpLayer)));
+  at(kMtpTokenNorm) = Vector(prefix + "tokens.norm.weight", m.hidden);
+  at(kMtpHiddenNorm) = Vector(prefix + "hidden.norm.weight", m.hidden);
+  at(kMtpProjection) =
       Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, SplitAxis::kNone);
-  at(kAheadFinalNorm) = Vector(prefix + "norm.weight", m.hidden);
-  for (int index = kAheadTokenNorm; index <= kAheadFinalNorm; ++index) {
+  at(kMtpFinalNorm) = Vector(prefix + "norm.weight", m.hidden);
+  for (int index = kMtpTokenNorm; index <= kMtpFinalNorm; ++index) {
     at(index).own_rows = plan.sequence_parallel;
   }
-  for (BlockParameter& parameter : AllParametersOf(m, plan, AheadKind(m), ep_rank)) {
+  for (BlockParameter& parameter : AllParametersOf(m, plan, MtpKind(m), ep_rank)) {
     for (ModelTensor& part : parameter.parts) part.name = prefix + part.name;
     list.push_back(std::move(parameter));
   }
@@ -292,16 +292,16 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kHeadBias].decays = false;
   }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
-  for (int depth = 0; depth < m.predict_ahead; ++depth) AddAhead(m, plan, ep_rank, depth, list);
-  if (TwinOf(m) == kAheadTable)
-    list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
+  for (int depth = 0; depth < m.predict_ahead; ++depth) AddMtp(m, plan, ep_rank, depth, list);
+  if (TiedCopyOf(m) == kMtpTable)
+    list[kMtpTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
   return list;
 }
 
 // True if head parameter `index` is the choice bias of an MTP layer's router.
-bool IsChoiceBiasAhead(const ModelSpec& m, std::size_t index) {
+bool IsChoiceBiasOfMtp(const ModelSpec& m, std::size_t index) {
   for (int depth = 0; depth < m.predict_ahead; ++depth) {
-    const int bias = AheadIndex(depth, int{kAheadLayer} + kChoiceBias);
+    const int bias = MtpIndex(depth, int{kMtpLayer} + kChoiceBias);
     if (index == static_cast<std::size_t>(bias)) return true;
   }
   return false;
@@ -336,7 +336,7 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
       // The router's choice bias is set by load balancing and never by a gradient, so it is no
       // trained parameter.
       const bool untrained = (IsLayer(kind) && i == kChoiceBias) ||
-                             (kind == BlockKind::kHead && IsChoiceBiasAhead(model, i));
+                             (kind == BlockKind::kHead && IsChoiceBiasOfMtp(model, i));
       if (parameter.parts.empty() || untrained) continue;
       const bool again =
           kind == BlockKind::kHead && parameter.parts.front().name == kTokenTableName;

@@ -135,32 +135,32 @@ enum HeadParameter : int {
   kHeadWeight,
   kHeadBias,
   kHeadParameterCount,
-  // MTP layers. kAheadTable: their token table, absent if the head's weight is tied to it; all MTP
+  // MTP layers. kMtpTable: their token table, absent if the head's weight is tied to it; all MTP
   // layers share it. Then for the first layer: norms of the next token's vector and of the hidden
   // state, the projection that joins both, a final norm, and a layer's LayerParameters. The head's
   // weight serves MTP too.
-  kAheadTable = kHeadParameterCount,
-  kAheadTokenNorm,
-  kAheadHiddenNorm,
-  kAheadProjection,
-  kAheadFinalNorm,
-  kAheadLayer,
+  kMtpTable = kHeadParameterCount,
+  kMtpTokenNorm,
+  kMtpHiddenNorm,
+  kMtpProjection,
+  kMtpFinalNorm,
+  kMtpLayer,
 };
 
 // Number of head parameter `index`, given for the first MTP layer, in MTP layer `depth`, which
 // predicts `depth` + 2 tokens ahead.
-constexpr int AheadIndex(int depth, int index) {
-  return index + depth * (kAheadLayer - kAheadTokenNorm + kLayerParameterCount);
+constexpr int MtpIndex(int depth, int index) {
+  return index + depth * (kMtpLayer - kMtpTokenNorm + kLayerParameterCount);
 }
 
 // Head parameter that is the token table or a tied copy of it; -1 if none.
-inline int TwinOf(const ModelSpec& model) {
+inline int TiedCopyOf(const ModelSpec& model) {
   if (model.tied_embeddings) return kHeadWeight;
-  return model.predict_ahead > 0 ? int{kAheadTable} : -1;
+  return model.predict_ahead > 0 ? int{kMtpTable} : -1;
 }
-inline bool HasTiedCopy(const ModelSpec& model) { return TwinOf(model) >= 0; }
+inline bool HasTiedCopy(const ModelSpec& model) { return TiedCopyOf(model) >= 0; }
 // Kind of the MTP layers: that of the model's last layer.
-inline BlockKind AheadKind(const ModelSpec& model) {
+inline BlockKind MtpKind(const ModelSpec& model) {
   return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
 }
 

@@ -71,13 +71,14 @@ void AppendOps(const Program& program, const RankProgram& rank, std::int32_t ins
 
 }  // namespace
 
-bool RankProgram::WorksAhead() const {
-  return std::any_of(step.begin(), step.end(), [](const Instruction& i) { return i.ahead; });
+bool RankProgram::WorksForNextStep() const {
+  return std::any_of(step.begin(), step.end(),
+                     [](const Instruction& i) { return i.for_next_step; });
 }
 
 bool StepsOverlap(const Program& program) {
   return std::any_of(program.ranks.begin(), program.ranks.end(),
-                     [](const RankProgram& rank) { return rank.WorksAhead(); });
+                     [](const RankProgram& rank) { return rank.WorksForNextStep(); });
 }
 
 Instruction& AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
@@ -139,7 +140,7 @@ std::string Listing(const Program& program, int rank_index, bool ops) {
     const Instruction& instruction = At(rank.step, i);
     out += "  " + std::to_string(instruction.first_op) + " " + Describe(PackId(instruction.key)) +
            ": " + At(program.blocks, instruction.block).name;
-    if (instruction.ahead) out += " ahead";
+    if (instruction.for_next_step) out += " next-step";
     if (instruction.after >= 0)
       out += " after " + Describe(PackId(At(rank.step, instruction.after).key));
     out += '\n';

@@ -60,7 +60,7 @@ struct Instruction {
   // Belongs to the next step's batch. A run of n steps then executes the list n + 1 times: the
   // first round runs only these instructions, the last round everything else. Instructions that are
   // left out still wait for their edges, so that all orders hold.
-  bool ahead = false;
+  bool for_next_step = false;
 };
 
 // Op `to` waits for op `from` to have ended `distance` steps earlier (0 or 1). Op numbers count
@@ -134,7 +134,7 @@ struct RankProgram {
 
   RankCoordinates Coordinates() const { return {pp, dp, cp, tp}; }
   // Whether some instruction belongs to the next step's batch.
-  bool WorksAhead() const;
+  bool WorksForNextStep() const;
 };
 
 struct Program {

@@ -29,13 +29,13 @@ ArenaPlanner::Ranges::iterator ArenaPlanner::FindSmallest(Ranges& ranges, std::i
     return std::pair(Waits(range.used_by, lane), range.when);
   };
   auto best = ranges.end();
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
   for (auto range = ranges.begin(); range != ranges.end(); ++range) {
     const std::int64_t holds = range->Size();
-    if (holds < size || holds > least) continue;
-    if (holds == least && best != ranges.end() && order(*range) >= order(*best)) continue;
+    if (holds < size || holds > min) continue;
+    if (holds == min && best != ranges.end() && order(*range) >= order(*best)) continue;
     best = range;
-    least = holds;
+    min = holds;
   }
   return best;
 }

@@ -148,10 +148,10 @@ class Coupler {
   // Partners must both work for this step or both for the next one (Instruction::ahead): otherwise
   // one of them would be missing in the first and in the last round of a run.
   Result<void> CheckSteps(OpPlace a, OpPlace b) const {
-    const auto is_ahead = [this](OpPlace place) {
-      return RankAt(place.rank).step[Index(RefOf(place).instruction)].ahead;
+    const auto is_for_next_step = [this](OpPlace place) {
+      return RankAt(place.rank).step[Index(RefOf(place).instruction)].for_next_step;
     };
-    if (is_ahead(a) == is_ahead(b)) return {};
+    if (is_for_next_step(a) == is_for_next_step(b)) return {};
     return Mismatch(a, b, "one works for the next step, the other does not");
   }
 

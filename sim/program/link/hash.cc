@@ -67,7 +67,7 @@ void AddRank(const RankProgram& rank, const std::vector<std::uint64_t>& blocks, 
   hash.Add(rank.pp).Add(rank.step.size()).Add(rank.bindings.size()).Add(rank.buffers.size());
   for (const Instruction& instruction : rank.step) {
     hash.Add(PackId(instruction.key)).Add(blocks[static_cast<std::size_t>(instruction.block)]);
-    hash.Add(instruction.first_binding).Add(instruction.after).Add(instruction.ahead);
+    hash.Add(instruction.first_binding).Add(instruction.after).Add(instruction.for_next_step);
   }
   for (const Binding& binding : rank.bindings) {
     hash.Add(binding.buffer).Add(binding.offset).Add(binding.bytes);

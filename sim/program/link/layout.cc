@@ -150,10 +150,10 @@ class Layout {
       claims.push_back({bytes, first, ends_[i]});
       of.push_back(static_cast<std::int32_t>(i));
     }
-    const AtOnce most = MostAtOnce(claims, step_.Ops());
-    const auto least = static_cast<double>(bottom + most.bytes);
-    if (static_cast<double>(arena) <= kCloseEnough * least) return;
-    if (most.claims * static_cast<std::int64_t>(claims.size()) > kMaxMeetings) return;
+    const AtOnce max = MaxAtOnce(claims, step_.Ops());
+    const auto min = static_cast<double>(bottom + max.bytes);
+    if (static_cast<double>(arena) <= kCloseEnough * min) return;
+    if (max.claims * static_cast<std::int64_t>(claims.size()) > kMaxMeetings) return;
     const Packing packing = Pack(claims, step_.Ops(), kCloseEnough);
     if (bottom + packing.bytes >= arena) return;
     arena = bottom + packing.bytes;
@@ -381,12 +381,12 @@ class Layout {
 // alone.
 void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank) {
   Layout layout(step, reuse, rank);
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int64_t> offsets(rank.buffers.size());
   auto arena_bytes = rank.arena_bytes;
   for (const Strategy& strategy : kStrategies) {
-    if (!layout.Run(strategy, least)) continue;
-    least = layout.ArenaBytes();
+    if (!layout.Run(strategy, min)) continue;
+    min = layout.ArenaBytes();
     arena_bytes = rank.arena_bytes;
     std::transform(rank.buffers.begin(), rank.buffers.end(), offsets.begin(),
                    [](const Buffer& buffer) { return buffer.offset; });

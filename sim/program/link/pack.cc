@@ -101,8 +101,8 @@ Packing Pack(std::span<const Claim> claims, std::int32_t ops, double enough) {
   const auto length = [](const Claim& claim) { return std::int64_t{claim.last} - claim.first + 1; };
   Packing by_size = PackBy(
       claims, ops, [&](const Claim& claim) { return std::pair(claim.bytes, length(claim)); });
-  const auto least = static_cast<double>(MostAtOnce(claims, ops).bytes);
-  if (static_cast<double>(by_size.bytes) <= enough * least) return by_size;
+  const auto min = static_cast<double>(MaxAtOnce(claims, ops).bytes);
+  if (static_cast<double>(by_size.bytes) <= enough * min) return by_size;
   Packing by_area = PackBy(claims, ops, [&](const Claim& claim) {
     return static_cast<double>(claim.bytes) * static_cast<double>(length(claim));
   });
@@ -110,7 +110,7 @@ Packing Pack(std::span<const Claim> claims, std::int32_t ops, double enough) {
 }
 
 // Sweeps over the ops with the changes at each: O(claims + ops).
-AtOnce MostAtOnce(std::span<const Claim> claims, std::int32_t ops) {
+AtOnce MaxAtOnce(std::span<const Claim> claims, std::int32_t ops) {
   std::vector<AtOnce> change(static_cast<std::size_t>(ops) + 1);
   for (const Claim& claim : claims) {
     AtOnce& begins = change[static_cast<std::size_t>(claim.first)];
@@ -118,12 +118,12 @@ AtOnce MostAtOnce(std::span<const Claim> claims, std::int32_t ops) {
     begins.bytes += claim.bytes, ++begins.claims;
     ends.bytes -= claim.bytes, --ends.claims;
   }
-  AtOnce now, most;
+  AtOnce now, max;
   for (const AtOnce& one : change) {
-    most.bytes = std::max(most.bytes, now.bytes += one.bytes);
-    most.claims = std::max(most.claims, now.claims += one.claims);
+    max.bytes = std::max(max.bytes, now.bytes += one.bytes);
+    max.claims = std::max(max.claims, now.claims += one.claims);
   }
-  return most;
+  return max;
 }
 
 }  // namespace foretrain

@@ -34,6 +34,6 @@ struct AtOnce {
 
 // The maximum bytes claimed at once, which is a lower bound of every packing, and the maximum
 // number of claims at once. O(claims + ops).
-AtOnce MostAtOnce(std::span<const Claim> claims, std::int32_t ops);
+AtOnce MaxAtOnce(std::span<const Claim> claims, std::int32_t ops);
 
 }  // namespace foretrain

@@ -13,7 +13,8 @@ std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank) {
   std::vector<Slot> slots;
   for (int i = 0; i < m; ++i) {
     const int forward = (i + lead) % m;
-    slots.push_back({.pass = Pass::kForward, .micro_batch = forward, .ahead = i + lead >= m});
+    slots.push_back(
+        {.pass = Pass::kForward, .micro_batch = forward, .for_next_step = i + lead >= m});
     slots.push_back({.pass = Pass::kBackward, .micro_batch = i});
   }
   return slots;

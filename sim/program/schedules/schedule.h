@@ -15,8 +15,8 @@ struct Slot {
   Pass pass = Pass::kForward;
   int chunk = 0;
   int micro_batch = 0;
-  bool paired = false;  // with the next slot: the two run as one, their layers overlapped
-  bool ahead = false;   // belongs to a micro-batch of the next step (docs/program.md)
+  bool paired = false;         // with the next slot: the two run as one, their layers overlapped
+  bool for_next_step = false;  // belongs to a micro-batch of the next step (docs/program.md)
 
   bool operator==(const Slot&) const = default;
 };
@@ -32,8 +32,8 @@ struct PipelineShape {
 // Slots of pipeline rank `rank`, 0 <= rank < p, in issue order. Requires a shape that the schedule
 // accepts (plan_rules.cc). For each of its micro-batches a chunk has one kForward and either one
 // kBackward or one kBackwardInput before one kBackwardWeight. A chunk's weight gradients come in
-// ascending order of micro-batch, so gradients add up in that order. A forward that is `ahead` may
-// come after the backward of the same number, which belongs to the step before.
+// ascending order of micro-batch, so gradients add up in that order. A forward that is
+// `for_next_step` may come after the backward of the same number, which belongs to the step before.
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
 
 // One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,

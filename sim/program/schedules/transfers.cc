@@ -25,7 +25,7 @@ std::optional<Transfer> SendOf(const Placement& placement, int rank, const Slot&
   if (!to || to->rank == rank) return std::nullopt;
   return Transfer{slot.pass == Pass::kForward ? Pass::kForward : Pass::kBackward,
                   placement.StageOf(rank, slot.chunk), slot.micro_batch,
-                  placement.GoesToNext({rank, slot.chunk}, *to), slot.ahead};
+                  placement.GoesToNext({rank, slot.chunk}, *to), slot.for_next_step};
 }
 
 // Number of the slot that reads a tensor, by (chunk, forward, micro-batch, ahead). The second slot
@@ -38,7 +38,7 @@ Readers ReadersOf(const std::vector<Slot>& slots) {
     if (slots[i].pass == Pass::kBackwardWeight) continue;
     const bool second = i > 0 && slots[i - 1].paired;
     readers[{slots[i].chunk, slots[i].pass == Pass::kForward, slots[i].micro_batch,
-             slots[i].ahead}] = second ? i - 1 : i;
+             slots[i].for_next_step}] = second ? i - 1 : i;
   }
   return readers;
 }
@@ -55,9 +55,9 @@ std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
     if (!transfer || transfer->down != down) continue;
     const StagePlace to = *Target(placement, sender, slot);
     if (to.rank != rank) continue;
-    const auto reader =
-        readers.find({to.chunk, transfer->pass == Pass::kForward, slot.micro_batch, slot.ahead});
-    FT_CHECK(reader != readers.end() || transfer->ahead);
+    const auto reader = readers.find(
+        {to.chunk, transfer->pass == Pass::kForward, slot.micro_batch, slot.for_next_step});
+    FT_CHECK(reader != readers.end() || transfer->for_next_step);
     stream.emplace_back(*transfer, reader != readers.end() ? reader->second : last);
   }
   return stream;

@@ -16,8 +16,8 @@ struct Transfer {
   Pass pass = Pass::kForward;  // or kBackward
   int stage = 0;               // stage that makes it
   int micro_batch = 0;
-  bool down = false;   // from a rank to the next one on the ring, else to the previous one
-  bool ahead = false;  // for the next step, on both sides
+  bool down = false;           // from a rank to the next one on the ring, else to the previous one
+  bool for_next_step = false;  // for the next step, on both sides
 };
 
 struct SlotWithTransfers {

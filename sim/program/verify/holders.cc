@@ -38,15 +38,15 @@ class Player {
   }
 
  private:
-  // An instruction that is `ahead` works for the next step. Buffers of a step compare the step
-  // alone, those of a micro-batch both.
+  // An instruction that is `for_next_step` works for the next step. Buffers of a step compare the
+  // step alone, those of a micro-batch both.
   Result<void> Visit(std::int32_t op, int number) {
     const Instruction& instruction =
         rank_.step[static_cast<std::size_t>(step_.instruction[static_cast<std::size_t>(op)])];
     for (const TensorAccess& access : step_.AccessesOf(op)) {
       const Buffer& buffer = rank_.buffers[static_cast<std::size_t>(access.buffer)];
       if (buffer.holds == Holds::kState) continue;
-      Owner self{number + (instruction.ahead ? 1 : 0), -1, op};
+      Owner self{number + (instruction.for_next_step ? 1 : 0), -1, op};
       if (buffer.holds == Holds::kMicroBatch) self.micro_batch = instruction.key.micro_batch;
       auto& owners = owners_[static_cast<std::size_t>(access.buffer)];
       if (Reads(access)) FT_TRY(Read(owners, access, self));
@@ -99,21 +99,21 @@ class Player {
   std::vector<Owners> owners_;
 };
 
-// A buffer that lives within a step may be used only by instructions of the same step: all `ahead`
-// or none.
+// A buffer that lives within a step may be used only by instructions of the same step: all
+// `for_next_step` or none.
 Result<void> CheckTemporaries(const Program& program, const RankProgram& rank,
                               const FlatStep& step) {
   std::vector<std::int32_t> first(rank.buffers.size(), -1);
-  const auto is_ahead = [&](std::int32_t op) {
+  const auto is_for_next_step = [&](std::int32_t op) {
     return rank.step[static_cast<std::size_t>(step.instruction[static_cast<std::size_t>(op)])]
-        .ahead;
+        .for_next_step;
   };
   for (std::int32_t op = 0; op < step.Ops(); ++op) {
     for (const TensorAccess& access : step.AccessesOf(op)) {
       if (rank.buffers[static_cast<std::size_t>(access.buffer)].persistent) continue;
       std::int32_t& other = first[static_cast<std::size_t>(access.buffer)];
       if (other < 0) other = op;
-      if (is_ahead(op) == is_ahead(other)) continue;
+      if (is_for_next_step(op) == is_for_next_step(other)) continue;
       return Fail(ErrorCode::kInvalidArgument, DescribeOp(program, rank, step, other) + " and " +
                                                    DescribeOp(program, rank, step, op) +
                                                    " serve different steps and touch buffer " +
@@ -127,7 +127,7 @@ Result<void> CheckTemporaries(const Program& program, const RankProgram& rank,
 }  // namespace
 
 Result<void> CheckHolders(const Program& program, const RankProgram& rank, const FlatStep& step) {
-  if (!rank.WorksAhead()) return {};
+  if (!rank.WorksForNextStep()) return {};
   FT_TRY(CheckTemporaries(program, rank, step));
   return Player(program, rank, step).Run();
 }

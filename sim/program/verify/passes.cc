@@ -15,8 +15,8 @@ namespace {
 // pieces together; -1 if the step does not have it.
 struct Passes {
   std::array<int, kPassCount> first, last;
-  bool forward_ahead = false;  // the forward serves the next step's batch
-  bool other_ahead = false;    // another pass does, which is an error
+  bool forward_for_next_step = false;  // the forward serves the next step's batch
+  bool other_for_next_step = false;    // another pass does, which is an error
   Passes() {
     first.fill(-1);
     last.fill(-1);
@@ -49,14 +49,14 @@ std::string FaultOf(const Passes& passes, const Plan& plan, BlockKind kind) {
     if (input >= 0 && weight >= 0 && !Before(passes.End(Pass::kBackwardInput), weight))
       return "has its weight half before its input half";
   }
-  if (passes.other_ahead) return "has a backward of the next step's batch";
+  if (passes.other_for_next_step) return "has a backward of the next step's batch";
   const int reader = both >= 0 ? both : (input >= 0 ? input : weight);
-  if (!passes.forward_ahead && !Before(forward, reader))
+  if (!passes.forward_for_next_step && !Before(forward, reader))
     return "has its backward before its forward";
   if (recompute >= 0 && !Before(recompute, reader)) {
     return "is recomputed after the backward that reads it";
   }
-  if (recompute >= 0 && !passes.forward_ahead && !Before(forward, recompute))
+  if (recompute >= 0 && !passes.forward_for_next_step && !Before(forward, recompute))
     return "is recomputed before its forward";
   return "";
 }
@@ -78,8 +78,9 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
     if (key.kind != InstructionKind::kBlock) continue;
     Passes& passes = all[{key.block, key.micro_batch}];
     const auto pass = static_cast<std::size_t>(key.pass);
-    if (rank.step[i].ahead) {
-      (key.pass == Pass::kForward ? passes.forward_ahead : passes.other_ahead) = true;
+    if (rank.step[i].for_next_step) {
+      (key.pass == Pass::kForward ? passes.forward_for_next_step : passes.other_for_next_step) =
+          true;
     }
     if (passes.first[pass] < 0) passes.first[pass] = static_cast<int>(i);
     passes.last[pass] = static_cast<int>(i);

@@ -32,7 +32,7 @@ bool AreCheckedAlike(const Program& program, std::size_t a, std::size_t b,
   };
   const auto work = [](const Op& op) { return std::pair(op.kind, op.group); };
   const auto alike = [&](const Instruction& x, const Instruction& y) {
-    if (x.key != y.key || x.ahead != y.ahead) return false;
+    if (x.key != y.key || x.for_next_step != y.for_next_step) return false;
     return x.block == y.block ||
            std::ranges::equal(program.blocks[static_cast<std::size_t>(x.block)].ops,
                               program.blocks[static_cast<std::size_t>(y.block)].ops, {}, work,

@@ -115,7 +115,7 @@ bool IsChosen(const SearchSpace& space, std::initializer_list<std::string_view> 
 // Lower bound on the bytes that the devices of any plan of the space hold together. Counts weights,
 // gradients and, unless a plan may offload it, optimizer state, once each. Returns 0 if plans of
 // the space differ in any of these.
-std::int64_t LeastTogether(const ModelSpec& model, const SearchSpace& space) {
+std::int64_t MinTogether(const ModelSpec& model, const SearchSpace& space) {
   if (IsChosen(space, {"precision", "weights", "gradients", "method", "offload_parameters",
                        "offload_gradients"})) {
     return 0;
@@ -158,7 +158,7 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
       SearchSpace changed = space;
       change.make(changed);
       // With far too few devices no plan can fit.
-      if (LeastTogether(model, changed) / (std::int64_t{ranks} * change.times) > memory_bytes) {
+      if (MinTogether(model, changed) / (std::int64_t{ranks} * change.times) > memory_bytes) {
         continue;
       }
       ClusterSpec cluster = costs.cluster();

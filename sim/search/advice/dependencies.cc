@@ -60,20 +60,20 @@ void MarkDependencies(std::vector<RankedPlan>& plans, std::int64_t memory_bytes)
   if (tied.size() < 2) return;
   std::array<bool, kDependencies.size()> taken{};
   for (RankedPlan* plan : tied) {
-    std::size_t most = kDependencies.size();
+    std::size_t max = kDependencies.size();
     double by = kUnlike;
     for (std::size_t b = 0; b < kDependencies.size(); ++b) {
       if (taken[b]) continue;
-      double least = 1;
+      double min = 1;
       for (const RankedPlan* other : tied)
-        least = std::min(least, kDependencies[b].share(*other, memory));
-      const double more = kDependencies[b].share(*plan, memory) - least;
-      if (more > by) by = more, most = b;
+        min = std::min(min, kDependencies[b].share(*other, memory));
+      const double more = kDependencies[b].share(*plan, memory) - min;
+      if (more > by) by = more, max = b;
     }
-    if (most == kDependencies.size()) continue;
-    taken[most] = true;
+    if (max == kDependencies.size()) continue;
+    taken[max] = true;
     plan->depends_most_on =
-        TextOf(kDependencies[most], kDependencies[most].share(*plan, memory), *plan, memory_bytes);
+        TextOf(kDependencies[max], kDependencies[max].share(*plan, memory), *plan, memory_bytes);
   }
 }
 

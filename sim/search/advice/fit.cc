@@ -13,13 +13,14 @@ namespace {
 
 // State that may move to the host besides optimizer state and activations. Each level is tried only
 // if the one before was not enough, because each costs more time.
-enum class Away { kNoMore, kGradients, kParameters };
-constexpr std::array kOffloads = {Away::kNoMore, Away::kGradients, Away::kParameters};
+enum class OffloadLevel { kNoMore, kGradients, kParameters };
+constexpr std::array kOffloads = {OffloadLevel::kNoMore, OffloadLevel::kGradients,
+                                  OffloadLevel::kParameters};
 
 // A reduced space that shows whether something fits and about how fast: schedules and kinds of
 // communication matter less.
 SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Plan& base,
-                    Away away) {
+                    OffloadLevel level) {
   SearchSpace space = DefaultSpace(model, cluster, cluster.Devices(), base);
   space.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b)});
   space.Choose("micro_batch", {1, 4});
@@ -27,11 +28,11 @@ SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Pl
   space.Choose("vpp", {1});
   space.Choose("tp_tiles", {1});
   space.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kRing)});
-  if (away == Away::kNoMore) return space;
+  if (level == OffloadLevel::kNoMore) return space;
   const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
   space.Choose("offload_optimizer", {host});
   space.Choose("offload_gradients", {host});
-  if (away == Away::kGradients) return space;
+  if (level == OffloadLevel::kGradients) return space;
   space.Choose("offload_parameters", {host});
   space.base.weights = WeightStorage::kFp32;  // offloaded fp32 parameters are their own masters
   return space;
@@ -46,9 +47,9 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
       std::pair{"activations", m.activations},
       std::pair{"working memory of a pass", m.transient},
       std::pair{"contexts and communicators", m.outside}};
-  const auto most = std::max_element(
+  const auto max = std::max_element(
       parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return std::string(most->first) + ": " + FormatBytes(most->second) + " of " + FormatBytes(limit);
+  return std::string(max->first) + ": " + FormatBytes(max->second) + " of " + FormatBytes(limit);
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
 Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
                          const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
-  const std::size_t most = cluster.is_cpu ? 0 : kOffloads.size() - 1;
+  const std::size_t max = cluster.is_cpu ? 0 : kOffloads.size() - 1;
   EnumerateOptions enumerate;
   enumerate.memory_bytes = options.memory_bytes;
   enumerate.host_bytes = HostShareOf(cluster, costs.profile().system);
@@ -67,7 +68,7 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
   enumerate.threads = options.threads;
   enumerate.cancelled = options.cancelled;
   LongestFit fit;
-  std::size_t away = 0;  // index into kOffloads; longer sequences need at least this level
+  std::size_t level = 0;  // index into kOffloads; longer sequences need at least this level
   std::int64_t sequence = std::min(options.min_sequence, model.max_sequence);
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
@@ -77,10 +78,10 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
     base.global_batch = DefaultBatch(cluster.Devices(), sequence);
     Enumeration found;
     // Raises the level of offload until something fits or no level is left.
-    for (;; ++away) {
-      const SearchSpace space = SpaceOf(model, cluster, base, kOffloads[away]);
+    for (;; ++level) {
+      const SearchSpace space = SpaceOf(model, cluster, base, kOffloads[level]);
       FT_ASSIGN(found, EnumeratePlans(model, costs, space, cluster.Devices(), enumerate));
-      if (!found.fastest.empty() || away == most) break;
+      if (!found.fastest.empty() || level == max) break;
     }
     if (found.fastest.empty()) {
       fit.breaks = found.smallest

@@ -66,7 +66,7 @@ StepRole RoleOf(const LowerContext& context, const InstructionKey& key) {
     case InstructionKind::kCopyOut:
       return StepRole::kAway;
     case InstructionKind::kOptimizerStep:
-      return OffloadOf(context, key.part).away ? StepRole::kAway : StepRole::kUpdate;
+      return OffloadOf(context, key.part).offloaded ? StepRole::kAway : StepRole::kUpdate;
     default:
       break;
   }
@@ -215,7 +215,7 @@ PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined ou
     const StepRole role = RoleOf(context, step->key);
     if (outlined == Outlined::kMicroBatch && !StandsForOthers(plan, step->key, role)) continue;
     const bool is_piece = outlined == Outlined::kUpdate && role == StepRole::kAway &&
-                          step->key.block == 0 && OffloadOf(context, step->key.part).away;
+                          step->key.block == 0 && OffloadOf(context, step->key.part).offloaded;
     if (is_piece) {
       const auto [first, is_new] =
           alike.try_emplace(ShapeOfPiece(context, *step), out.steps.size());

@@ -47,15 +47,15 @@ std::vector<int> BalanceLayers(int layers, int stages, double embedding_s, doubl
   for (int stage = 0; stage < stages; ++stage) {
     const int behind = stages - 1 - stage;
     const int fair = (left + behind) / (behind + 1);
-    int most = LayersWithin(limit_s, other_s(stage), layer_s, layers);
+    int max = LayersWithin(limit_s, other_s(stage), layer_s, layers);
     // Layers that the later stages can take.
     int rest = 0;
     for (int next = stage + 1; next < stages; ++next) {
       rest += LayersWithin(limit_s, other_s(next), layer_s, layers);
     }
-    most = std::min({most, left - behind, std::max(fair, left - rest)});
-    out.push_back(most);
-    left -= most;
+    max = std::min({max, left - behind, std::max(fair, left - rest)});
+    out.push_back(max);
+    left -= max;
   }
   FT_CHECK(left == 0);
   return out;

@@ -17,9 +17,9 @@ std::vector<std::int64_t> Values(std::initializer_list<Kind> kinds) {
   return values;
 }
 
-std::vector<std::int64_t> DivisorsOf(std::int64_t number, std::int64_t most) {
+std::vector<std::int64_t> DivisorsOf(std::int64_t number, std::int64_t max) {
   std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= std::min(number, most); ++d) {
+  for (std::int64_t d = 1; d <= std::min(number, max); ++d) {
     if (number % d == 0) divisors.push_back(d);
   }
   return divisors;

@@ -25,12 +25,12 @@ bool IsFaster(const Candidate& a, const Candidate& b) {
   return a.estimate.step_s < b.estimate.step_s;
 }
 
-// Inserts the candidate if it is among the fastest `most`; among equals the earlier one stays
+// Inserts the candidate if it is among the fastest `max`; among equals the earlier one stays
 // first.
-void KeepFastest(const Candidate& candidate, std::size_t most, std::vector<Candidate>& kept) {
-  if (kept.size() == most && !IsFaster(candidate, kept.back())) return;
+void KeepFastest(const Candidate& candidate, std::size_t max, std::vector<Candidate>& kept) {
+  if (kept.size() == max && !IsFaster(candidate, kept.back())) return;
   kept.insert(std::upper_bound(kept.begin(), kept.end(), candidate, IsFaster), candidate);
-  if (kept.size() > most) kept.pop_back();
+  if (kept.size() > max) kept.pop_back();
 }
 
 // Whether some plan is no larger than `bytes` and takes less than `seconds`.
@@ -137,8 +137,8 @@ class Worker {
       : evaluator_(model, costs, varying), options_(shared.options), shared_(shared) {
     limits_ = {options_.memory_bytes,
                [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
-    family_limits_ = {options_.memory_bytes, [this](const Evaluation& least) {
-                        return least.bound_s >= KnownBound() && IsHopeless(least);
+    family_limits_ = {options_.memory_bytes, [this](const Evaluation& min) {
+                        return min.bound_s >= KnownBound() && IsHopeless(min);
                       }};
   }
 
@@ -212,16 +212,15 @@ class Worker {
   // and not below the best known bound, the family is skipped.
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
     SetFront(plan);
-    Evaluation least;
-    const Evaluator::Reached reached =
-        evaluator_.EvaluateBound(plan, family, family_limits_, least);
+    Evaluation min;
+    const Evaluator::Reached reached = evaluator_.EvaluateBound(plan, family, family_limits_, min);
     if (reached == Evaluator::Reached::kMemory) {
       const bool is_first = !refused_;
       refused_ = true;
-      return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
+      return {kNeedsMemory, is_first ? Needs(plan, min.memory_bytes) : ""};
     }
     if (reached != Evaluator::Reached::kBound) return {};
-    return {WhySlow(least)};
+    return {WhySlow(min)};
   }
   void SetFront(const Plan& plan) {
     front_ = options_.front && (!options_.may_be_on_front || options_.may_be_on_front(plan));

@@ -13,7 +13,7 @@ namespace foretrain {
 namespace {
 
 // Sizes saturate here; larger spaces need no exact count.
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
+constexpr std::int64_t kMax = std::int64_t{1} << 62;
 
 // Order of the levels. Fields whose values are often invalid or share work come first, then those
 // with the largest effect on time and memory. Offload comes last.
@@ -30,7 +30,7 @@ std::size_t OrderOf(const PlanField& field) {
   return static_cast<std::size_t>(found - kFirst.begin());
 }
 
-std::int64_t Times(std::int64_t a, std::int64_t b) { return a > kMost / b ? kMost : a * b; }
+std::int64_t Times(std::int64_t a, std::int64_t b) { return a > kMax / b ? kMax : a * b; }
 
 // Whether plans that differ only in this field are the same, given the fields decided before it.
 bool MakesNoDifference(const PlanField& field, const Plan& plan) {

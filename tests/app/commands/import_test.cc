@@ -43,17 +43,17 @@ TEST(Import, AddsARunThatAnalyzeAndCompareRead) {
   ASSERT_EQ(end.code, 0) << end.errors;
   const json imported = json::parse(end.output).at("runs").at(0);
   EXPECT_EQ(imported.at("run"), 1);
-  EXPECT_EQ(imported.at("name"), "two");
+  EXPECT_EQ(imported.at("label"), "two");
   EXPECT_EQ(imported.at("ranks"), 2);
   EXPECT_EQ(imported.at("steps"), 2);
   EXPECT_EQ(imported.at("spans"), 8);
 
   const ProgramEnd analyzed = RunForetrain(folder.path(), "analyze --store s.db --json");
   ASSERT_EQ(analyzed.code, 0) << analyzed.errors;
-  const json figures = json::parse(analyzed.output);
-  EXPECT_NEAR(figures.at("step_time_s").get<double>(), 1e-3, 1e-12);
-  EXPECT_NEAR(figures.at("overlap").get<double>(), 0.5, 1e-12);
-  EXPECT_NEAR(figures.at("exposed_communication_s").get<double>(), 200e-6, 1e-12);
+  const json metrics = json::parse(analyzed.output);
+  EXPECT_NEAR(metrics.at("step_time_s").get<double>(), 1e-3, 1e-12);
+  EXPECT_NEAR(metrics.at("overlap").get<double>(), 0.5, 1e-12);
+  EXPECT_NEAR(metrics.at("exposed_communication_s").get<double>(), 200e-6, 1e-12);
   EXPECT_THAT(RunForetrain(folder.path(), "analyze --store s.db").output,
               AllOf(HasSubstr("run 1 (imported, finished): two"), HasSubstr("####")));
 
@@ -74,9 +74,9 @@ TEST(Import, StandsBesideAForecast) {
   ASSERT_EQ(end.code, 0) << end.errors;
   const ProgramEnd compared = RunForetrain(folder.path(), "compare --store s.db --json");
   ASSERT_EQ(compared.code, 0) << compared.errors;
-  const json figures = json::parse(compared.output);
-  EXPECT_EQ(figures.at("against"), 1);
-  EXPECT_NEAR(figures.at("measured").at("step_time_s").get<double>(), 1e-3, 1e-12);
+  const json metrics = json::parse(compared.output);
+  EXPECT_EQ(metrics.at("against"), 1);
+  EXPECT_NEAR(metrics.at("measured").at("step_time_s").get<double>(), 1e-3, 1e-12);
   EXPECT_THAT(RunForetrain(folder.path(), "compare --store s.db").output,
               AllOf(HasSubstr("gemm"), HasSubstr("400 us")));
 }
@@ -98,17 +98,17 @@ TEST(Import, RefusesWhatItCannotReadAndLeavesNoStore) {
   refused("t.json --forecast 7", "s.db");
 }
 
-TEST(Import, OfAnExportGivesTheSameFigures) {
+TEST(Import, OfAnExportGivesTheSameMetrics) {
   const TemporaryFolder folder;
   ASSERT_EQ(RunForetrain(folder.path(), "predict --model gpt-10m --ranks 1 --store s.db").code, 0);
   ASSERT_EQ(RunForetrain(folder.path(), "export --store s.db --run 1 --out out.json").code, 0);
   ASSERT_EQ(RunForetrain(folder.path(), "import out.json --store again.db").code, 0);
-  const auto figure = [&](const std::string& store, const std::string& name) {
+  const auto metric = [&](const std::string& store, const std::string& name) {
     const ProgramEnd end = RunForetrain(folder.path(), "analyze --json --run 1 --store " + store);
     EXPECT_EQ(end.code, 0) << end.errors;
     return json::parse(end.output).at(name).dump();
   };
-  EXPECT_EQ(figure("again.db", "memory_gib"), figure("s.db", "memory_gib"));
+  EXPECT_EQ(metric("again.db", "memory_gib"), metric("s.db", "memory_gib"));
   EXPECT_EQ(RunForetrain(folder.path(), "export --store again.db --run 1 --out out2.json").code, 0);
   // Apart from its title, the second text equals the first.
   const std::string first = folder.Read("out.json"), second = folder.Read("out2.json");

@@ -16,8 +16,8 @@ namespace foretrain {
 namespace {
 
 // Objects whose keys are data: names of ranks, fields, reasons and so on.
-const std::set<std::string> kNamed = {"memory_gib", "memory_sources", "options", "rejected",
-                                      "gap",        "figures"};
+const std::set<std::string> kNamed = {
+    "memory_gib", "memory_sources", "options", "pruned_because", "gap", "metrics", "sensitivity"};
 
 void AddKeys(const nlohmann::json& value, std::set<std::string>& keys) {
   if (value.is_array()) {

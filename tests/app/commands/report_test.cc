@@ -74,17 +74,17 @@ std::string ErrorText(double drift) {
   view.measured.time_s = 1.2;
   view.machine_drift = drift;
   const std::string text = ComparisonText(view);
-  return text.substr(text.find("error of the step time"));
+  return text.substr(text.find("step time error"));
 }
 
 TEST(ComparisonText, SaysWhatTheMachineItselfExplains) {
-  EXPECT_EQ(ErrorText(0), "error of the step time  +20.0 %\n");
-  EXPECT_EQ(ErrorText(1), "error of the step time  +20.0 %\n");
+  EXPECT_EQ(ErrorText(0), "step time error         +20.0 %\n");
+  EXPECT_EQ(ErrorText(1), "step time error         +20.0 %\n");
   // 1.2 / 1.1 = 1.0909
   EXPECT_EQ(ErrorText(1.1),
-            "error of the step time  +20.0 %\n"
-            "  the machine's reference product took 10.0 % longer than at calibration; divided by "
-            "that the error is +9.1 %\n");
+            "step time error         +20.0 %\n"
+            "  machine drift: its reference GEMM took 10.0 % longer than at calibration; step time "
+            "error without drift +9.1 %\n");
   // 1.2 / 0.6 = 2; rates measured on a machine this busy are unreliable.
   EXPECT_THAT(ErrorText(0.6), AllOf(HasSubstr("took 40.0 % less"), HasSubstr("+100.0 %"),
                                     HasSubstr("`foretrain calibrate`")));

@@ -30,7 +30,7 @@ TEST_P(ResidentMemory, GrowsByWhatIsPredicted) {
           "--data text.txt " + GetParam().plan);
   ASSERT_EQ(end.code, 0) << end.errors;
   const nlohmann::json summary = LastLine(end.output);
-  const auto predicted = summary.at("predicted_bytes").get<std::int64_t>();
+  const auto predicted = summary.at("predicted_growth_bytes").get<std::int64_t>();
   const auto growth = summary.at("resident_growth_bytes").get<std::int64_t>();
   RecordProperty("predicted_mib", std::to_string(predicted / kMiB));
   RecordProperty("growth_mib", std::to_string(growth / kMiB));

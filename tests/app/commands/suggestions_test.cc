@@ -62,12 +62,13 @@ std::size_t At(const std::string& text, const std::string& part) {
 
 TEST(Suggestions, PutsChangesToThePartTheyShortenLargestPartFirst) {
   const std::string text = SuggestionsText(Tried(), Step(0.1), true, true);
-  EXPECT_THAT(text, HasSubstr("20 compared, 5 simulated"));
-  EXPECT_THAT(text, HasSubstr("1.00 GiB a rank, forecast 100 ms, measured 100 ms"));
+  EXPECT_THAT(text, HasSubstr("20 evaluated, 5 simulated"));
+  EXPECT_THAT(text,
+              HasSubstr("device memory 1.00 GiB, forecast step time 100 ms, measured 100 ms"));
   // 60 % compute before 30 % idle before 10 % communication, which no change shortens.
-  EXPECT_LT(At(text, "--recompute none"), At(text, "idle, mostly for peers"));
-  EXPECT_LT(At(text, "idle, mostly for peers"), At(text, "--schedule zb-h1"));
-  EXPECT_LT(At(text, "--schedule zb-h1"), At(text, "none of the simulated"));
+  EXPECT_LT(At(text, "--recompute none"), At(text, "idle, mostly peer wait"));
+  EXPECT_LT(At(text, "idle, mostly peer wait"), At(text, "--schedule zb-h1"));
+  EXPECT_LT(At(text, "--schedule zb-h1"), At(text, "none simulated is faster"));
   EXPECT_THAT(text, HasSubstr("20.0 %"));  // 80 of 100 ms
 }
 
@@ -75,9 +76,9 @@ TEST(Suggestions, MarksWhatTheForecastsErrorCouldEat) {
   // 105 ms are above the step as it is, 90 are not.
   const std::string text = SuggestionsText(Tried(), Step(0.1), true, true);
   const std::string line = text.substr(At(text, "--recompute none"));
-  EXPECT_THAT(line.substr(0, line.find('\n')), HasSubstr("within the error"));
+  EXPECT_THAT(line.substr(0, line.find('\n')), HasSubstr("within error"));
   const std::string sure = text.substr(At(text, "--schedule zb-h1"));
-  EXPECT_THAT(sure.substr(0, sure.find('\n')), Not(HasSubstr("within the error")));
+  EXPECT_THAT(sure.substr(0, sure.find('\n')), Not(HasSubstr("within error")));
 }
 
 TEST(Suggestions, SaysWhenTheForecastOfTheRunItselfWasOff) {
@@ -102,16 +103,16 @@ TEST(Suggestions, SaysWhenNothingIsFaster) {
   EXPECT_THAT(SuggestionsText(tried, Step(0.1), true, true), HasSubstr("none is 1 % faster"));
 }
 
-TEST(Suggestions, WritesTheSameFiguresAsJson) {
+TEST(Suggestions, WritesTheSameMetricsAsJson) {
   JsonWriter writer;
   writer.BeginObject();
   WriteSuggestions(writer, Tried());
-  const auto json = nlohmann::json::parse(writer.EndObject().Take()).at("try");
+  const auto json = nlohmann::json::parse(writer.EndObject().Take()).at("suggestions");
   EXPECT_EQ(json.at("as_is_step_time_s"), 0.1);
   const auto& first = json.at("changes").at(0);
   EXPECT_EQ(first.at("change"), "--schedule zb-h1");
   EXPECT_EQ(first.at("part"), "idle");
-  EXPECT_NEAR(first.at("share_saved").get<double>(), 0.2, 1e-9);
+  EXPECT_NEAR(first.at("saved").get<double>(), 0.2, 1e-9);
   EXPECT_EQ(first.at("within_error"), false);
   EXPECT_EQ(first.at("device_memory_gib"), 2.0);
 }

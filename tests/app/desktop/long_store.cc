@@ -46,13 +46,12 @@ std::pair<std::int64_t, std::int64_t> TimesOf(const Timeline& timeline) {
 }
 
 // Repetition `i` of a step, shifted in time, with each span longer by a random factor up to 1 +
-// `most`.
-Timeline Repeated(const Timeline& step, int i, double most, bool one_step,
-                  std::mt19937_64& random) {
+// `max`.
+Timeline Repeated(const Timeline& step, int i, double max, bool one_step, std::mt19937_64& random) {
   const auto [begin, end] = TimesOf(step);
   const std::int64_t length = static_cast<std::int64_t>(1.35 * static_cast<double>(end - begin));
   const std::int64_t shift = i * length - begin;
-  std::uniform_real_distribution<double> more(0.0, most);
+  std::uniform_real_distribution<double> more(0.0, max);
   Timeline later = step;
   const auto place = [&](std::int64_t time_ns) {
     // Leaves room for longer spans, so that no spans of a queue overlap.
@@ -79,14 +78,14 @@ Timeline Repeated(const Timeline& step, int i, double most, bool one_step,
 }
 
 void Record(Store& store, RunSetup setup, const std::string& profile, const Timeline& step,
-            int repetitions, double most, bool one_step) {
+            int repetitions, double max, bool one_step) {
   std::mt19937_64 random(7);
   auto recorder = store.BeginRun(setup);
   ASSERT_TRUE(recorder.has_value()) << recorder.error().message;
   ASSERT_TRUE((*recorder)->Attach("device_profile", profile).has_value());
   std::vector<StepWindow> windows;
   for (int i = 0; i < repetitions; ++i) {
-    Timeline part = Repeated(step, i, most, one_step, random);
+    Timeline part = Repeated(step, i, max, one_step, random);
     const auto [begin, end] = TimesOf(part);
     for (int rank = 0; rank < kRanks && one_step; ++rank) {
       if (i == 0) windows.push_back({begin, end, 0, static_cast<std::int16_t>(rank)});

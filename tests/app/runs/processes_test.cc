@@ -31,7 +31,7 @@ std::vector<double> LossesOf(const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line);
-    if (json.contains("seconds")) losses.push_back(json.at("loss"));
+    if (json.contains("step")) losses.push_back(json.at("loss"));
   }
   return losses;
 }

@@ -259,7 +259,7 @@ TEST_F(CudaCaptureTest, LoadsTheRealLibraryOrSaysThatItIsMissing) {
 }
 
 TEST(ActivityBuffers, GiveNoMoreThanTheyMayAndHandOutZeros) {
-  ActivityBuffers buffers(/*most=*/2);
+  ActivityBuffers buffers(/*max=*/2);
   std::uint8_t* const first = buffers.Request();
   std::uint8_t* const second = buffers.Request();
   ASSERT_NE(first, nullptr);

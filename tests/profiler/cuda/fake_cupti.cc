@@ -58,8 +58,8 @@ CUptiResult FlushAll(std::uint32_t flag) {
   std::size_t at = 0;
   while (at < fake.records.size()) {
     std::uint8_t* buffer = nullptr;
-    std::size_t room = 0, most = 0, used = 0;
-    request(&buffer, &room, &most);
+    std::size_t room = 0, max = 0, used = 0;
+    request(&buffer, &room, &max);
     if (buffer == nullptr) {
       fake.dropped += fake.records.size() - at;
       break;

@@ -73,7 +73,7 @@ TEST(ComputeBenchmark, TogetherKeepsTheCollectivesInsideBlocksAndNoOthers) {
   }
 }
 
-TEST(ComputeBenchmark, LeavesOutWhatAnEarlierSheetHas) {
+TEST(ComputeBenchmark, LeavesOutWhatAnEarlierMicrobenchmarkHas) {
   const Program plan = Compiled(TinyPlan());
   SampleTable table;
   Coverage coverage;
@@ -167,7 +167,7 @@ TEST(CopyGrid, HasEachRouteAtSeveralSizes) {
     SampleTable table;
     Coverage coverage;
     const Microbenchmark benchmark = CopyGrid(2, disk, coverage, table);
-    const Space away = disk ? Space::kNvme : Space::kDevice;
+    const Space far = disk ? Space::kNvme : Space::kDevice;
     std::map<std::pair<Space, Space>, std::set<std::int64_t>> sizes;
     for (const OpRef ref : OpRefs(*benchmark.program, benchmark.program->ranks[1])) {
       const Op& op = OpAt(*benchmark.program, benchmark.program->ranks[1], ref);
@@ -175,8 +175,8 @@ TEST(CopyGrid, HasEachRouteAtSeveralSizes) {
       sizes[{op.from, op.to}].insert(op.shape.elements);
     }
     ASSERT_EQ(sizes.size(), 2U);
-    EXPECT_EQ((sizes.at({Space::kPinned, away}).size()), 4U);
-    EXPECT_EQ((sizes.at({away, Space::kPinned}).size()), 4U);
+    EXPECT_EQ((sizes.at({Space::kPinned, far}).size()), 4U);
+    EXPECT_EQ((sizes.at({far, Space::kPinned}).size()), 4U);
     EXPECT_EQ(table.series().size(), 8U);
   }
 }
@@ -192,27 +192,27 @@ Span Timed(std::int64_t start_ns, std::int64_t end_ns, OpClass op_class, int ran
 
 // The all-reduce runs from 100 to 200. Two GEMMs end before it or begin after it, two run within
 // it, and one overlaps its start. The other rank's GEMM overlaps with nothing.
-TEST(Overlap, TellsProductsThatLieBesideFromThoseAlone) {
+TEST(Overlap, TellsOverlappedProductsFromThoseAlone) {
   using enum OpClass;
   const Overlap overlap =
       OverlapOf({Timed(100, 200, kDpComm), Timed(50, 60, kGemm), Timed(200, 211, kGemm),
                  Timed(100, 113, kGemm), Timed(150, 164, kGemm), Timed(95, 110, kGemm),
                  Timed(120, 129, kGemm, 1), Timed(130, 140, kMemoryBound)});
   EXPECT_EQ(overlap.alone, (Durations{10, 11, 9}));
-  EXPECT_EQ(overlap.beside, (Durations{13, 14}));
+  EXPECT_EQ(overlap.overlapped, (Durations{13, 14}));
 }
 
 // The medians are 10 and 12.
 TEST(Overlap, SlowdownIsTheRatioOfMediansAndAtLeastOne) {
   Overlap overlap{{10, 9, 10, 11, 30}, {12, 12, 11, 13, 12}};
   EXPECT_DOUBLE_EQ(*SlowdownOf(overlap), 1.2);
-  std::swap(overlap.alone, overlap.beside);
+  std::swap(overlap.alone, overlap.overlapped);
   EXPECT_DOUBLE_EQ(*SlowdownOf(overlap), 1.0);
-  overlap.beside.pop_back();
+  overlap.overlapped.pop_back();
   EXPECT_FALSE(SlowdownOf(overlap).has_value());
 }
 
-TEST(OverlapBenchmark, HasProductsBesideACollectiveOrACopy) {
+TEST(OverlapBenchmark, HasProductsThatOverlapACollectiveOrACopy) {
   for (const int ranks : {1, 2}) {
     SampleTable table;
     const Microbenchmark benchmark = OverlapBenchmark(ranks, 16, 1024, table);

@@ -108,8 +108,8 @@ TEST(TensorNames, FindTheTurnedRowsOfLatentAttention) {
 
 // The MTP layer is the fifth layer of a file with four, plus the tensors that only such a layer
 // has.
-TEST(TensorNames, FindALayerAheadBehindTheOthers) {
-  const ModelSpec model = TinyAhead();
+TEST(TensorNames, FindAnMtpLayerBehindTheOthers) {
+  const ModelSpec model = TinyMtp();
   EXPECT_EQ(In("", model, Place("ahead.0.norm1.weight", 1, 32)).name,
             "model.layers.4.input_layernorm.weight");
   EXPECT_EQ(In("", model, Place("ahead.0.tokens.norm.weight", 1, 32)).name,

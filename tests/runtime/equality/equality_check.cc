@@ -16,14 +16,14 @@ void ExpectTrainsAlike(const ModelSpec& model, const Plan& expected_plan, const 
   ASSERT_FALSE(expected.losses.empty());
   // MTP predictions start as random guesses too; the last tokens of a sequence have no target.
   const auto sequence = static_cast<double>(plan.sequence);
-  double ahead = 0;
+  double mtp_loss = 0;
   for (int depth = 1; depth <= model.predict_ahead; ++depth) {
-    ahead +=
+    mtp_loss +=
         model.predict_weight / static_cast<double>(model.predict_ahead) * (1 - depth / sequence);
   }
   // Logits near 0 have a log-sum-exp of ln 256, of which a z-loss adds the weighted square.
   const double guess = std::log(256.0);
-  ASSERT_NEAR(expected.losses[0], (1 + ahead) * (guess + model.z_loss * guess * guess), 0.2)
+  ASSERT_NEAR(expected.losses[0], (1 + mtp_loss) * (guess + model.z_loss * guess * guess), 0.2)
       << "an untrained model guesses";
   EXPECT_LT(expected.losses.back(), expected.losses[0] - learns) << "it does not learn";
   for (std::size_t step = 0; step < expected.losses.size(); ++step) {

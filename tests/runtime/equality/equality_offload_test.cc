@@ -19,18 +19,18 @@ TEST(EqualityToTheBit, HoldsForEveryPlaceOfStateAndActivations) {
     plan.clip_norm = clip_norm;
     const Trained here = TrainTiny(model, plan);
     for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kNvme}) {
-      Plan away = plan;
-      away.offload_activations = target;
-      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
-      away.offload_optimizer = target;
-      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
-      away.offload_fraction = 0.4;
-      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
-      away.stream_optimizer = true;
-      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
+      Plan offloaded = plan;
+      offloaded.offload_activations = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, offloaded))) << Describe(offloaded);
+      offloaded.offload_optimizer = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, offloaded))) << Describe(offloaded);
+      offloaded.offload_fraction = 0.4;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, offloaded))) << Describe(offloaded);
+      offloaded.stream_optimizer = true;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, offloaded))) << Describe(offloaded);
       TrainingOptions plain;
       plain.poison = false;
-      EXPECT_TRUE(SameBits(here, TrainTiny(model, away, plain))) << Describe(away);
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, offloaded, plain))) << Describe(offloaded);
     }
   }
 }
@@ -47,13 +47,13 @@ TEST(EqualityToTheBit, HoldsForOffloadBesideScaledLossesAndQuantizedGathers) {
     plan.clip_norm = depth == 1 ? 0.0 : 0.5;
     const Trained here = TrainTiny(TinyLlama(), plan);
     for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kNvme}) {
-      Plan away = plan;
-      away.offload_optimizer = target;
-      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
-      away.offload_parameters = target;
-      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
-      away.stream_optimizer = true;
-      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
+      Plan offloaded = plan;
+      offloaded.offload_optimizer = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), offloaded))) << Describe(offloaded);
+      offloaded.offload_parameters = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), offloaded))) << Describe(offloaded);
+      offloaded.stream_optimizer = true;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), offloaded))) << Describe(offloaded);
     }
   }
 }

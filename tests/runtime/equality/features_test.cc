@@ -89,7 +89,7 @@ TEST(FeaturesWithAdapters, TrainAsOneRankDoes) {
   }
 }
 
-TEST(FeaturesAhead, AreRefusedByNameWhenTheyAreToRun) {
+TEST(MtpFeatures, AreRefusedByNameWhenTheyAreToRun) {
   ModelSpec model = TinyLlama();
   model.rope_scaling = RopeScaling::kYarn;
   auto program = Compile(model, TinyPlan());

@@ -178,10 +178,10 @@ TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
 
 // The sum of all losses with MTP layers. The norm of their embeddings, few of which are used,
 // curves within a fifth of the usual step: the shortest steps handle it.
-TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndLayersAhead) {
-  ModelSpec two = TinyAhead();
+TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndMtpLayers) {
+  ModelSpec two = TinyMtp();
   two.predict_ahead = 2;
-  for (const ModelSpec& of : {TinyLatent(), TinyAhead(), two}) {
+  for (const ModelSpec& of : {TinyLatent(), TinyMtp(), two}) {
     SCOPED_TRACE(of.name + ' ' + std::to_string(of.predict_ahead));
     ModelSpec model = WithoutChoices(of);
     model.rope_theta = 100;

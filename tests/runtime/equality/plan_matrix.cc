@@ -13,7 +13,7 @@
 namespace foretrain {
 namespace {
 
-constexpr int kMostRanks = 8;
+constexpr int kMaxMatrixRanks = 8;
 constexpr int kTries = 300;  // random plans before a pair counts as impossible
 
 using Change = std::function<void(MatrixCase&)>;
@@ -77,7 +77,7 @@ Factor Models() {
               one.plan.capacity_factor = 1.25;
             }},
            {"latent", [](MatrixCase& one) { one.model = TinyLatent(); }},
-           {"ahead", [](MatrixCase& one) { one.model = TinyAhead(); }}}};
+           {"ahead", [](MatrixCase& one) { one.model = TinyMtp(); }}}};
 }
 
 Factor ContextKinds() {
@@ -213,7 +213,8 @@ class Coverer {
     made.plan = TinyPlan();
     made.plan.global_batch = 16;
     for (int f = 0; f < FactorCount(); ++f) factors_[At(f)].values[At(choice[At(f)])].second(made);
-    if (made.plan.World() > kMostRanks || !ValidatePlan(made.plan, made.model)) return std::nullopt;
+    if (made.plan.World() > kMaxMatrixRanks || !ValidatePlan(made.plan, made.model))
+      return std::nullopt;
     // A single rank cannot drop what ranks with parts of a sequence drop.
     if (made.plan.ExpertsSpanTp() && made.plan.capacity_factor > 0) return std::nullopt;
     made.name = Describe(made.plan);

@@ -97,7 +97,7 @@ TEST(Bytes, OfDroplessExpertsGoHomeAsTheyCame) {
   options.steps = 1;
   const Trained trained = TrainTiny(TinyExperts(), plan, options);
   std::map<std::string, std::int64_t> bytes;
-  std::set<std::int64_t> home;
+  std::set<std::int64_t> returned;
   const auto program = Compile(TinyExperts(), plan);
   ASSERT_TRUE(program.has_value());
   for (const Span& span : trained.timeline.spans) {
@@ -111,12 +111,12 @@ TEST(Bytes, OfDroplessExpertsGoHomeAsTheyCame) {
       if (name == "experts.dispatch") {
         EXPECT_EQ(span.bytes, 16 * 2 * 32 * 4);
       }
-      if (name == "experts.return") home.insert(span.bytes);
+      if (name == "experts.return") returned.insert(span.bytes);
     }
   }
   EXPECT_EQ(bytes.at("experts.return"), bytes.at("experts.dispatch"));
   EXPECT_EQ(bytes.at("experts.dispatch.input_grad"), bytes.at("experts.return.output_grad"));
-  EXPECT_GT(home.size(), 1U) << "all choices are even";
+  EXPECT_GT(returned.size(), 1U) << "all choices are even";
   // Counts for two members and four experts, from 3 layers and 4 micro-batches a rank.
   EXPECT_EQ(trained.routing.size(), 2U * 3 * 4);
   for (const RoutedCounts& routed : trained.routing) {
@@ -126,23 +126,23 @@ TEST(Bytes, OfDroplessExpertsGoHomeAsTheyCame) {
 
 // 3 layers with experts, and two MTP layers in one block; 4 micro-batches a rank, two members, four
 // experts. Each router assigns 2 * 16 tokens to 2 experts.
-TEST(Bytes, OfSeveralLayersAheadAreToldByRouter) {
+TEST(Bytes, OfSeveralMtpLayersAreToldByRouter) {
   Plan plan = TinyPlan();
   plan.dp = plan.ep = 2;
-  ModelSpec model = TinyAhead();
+  ModelSpec model = TinyMtp();
   model.predict_ahead = 2;
   ExpectBytesOfTheForecast(model, plan);
   TrainingOptions options;
   options.steps = 1;
   std::map<std::string, int> told;
-  std::set<std::vector<std::int32_t>> ahead;
+  std::set<std::vector<std::int32_t>> routed_counts;
   for (const RoutedCounts& routed : TrainTiny(model, plan, options).routing) {
     ++told[routed.router];
     EXPECT_EQ(std::accumulate(routed.counts.begin(), routed.counts.end(), 0), 2 * 16 * 2);
-    if (!routed.router.empty()) ahead.insert(routed.counts);
+    if (!routed.router.empty()) routed_counts.insert(routed.counts);
   }
   EXPECT_EQ(told, (std::map<std::string, int>{{"", 2 * 3 * 4}, {"ahead.", 8}, {"ahead.1.", 8}}));
-  EXPECT_GT(ahead.size(), 4U) << "both routers chose alike";
+  EXPECT_GT(routed_counts.size(), 4U) << "both routers chose alike";
 }
 
 TEST(Bytes, OfTensorParallelSumsAreThoseOfTheRun) {

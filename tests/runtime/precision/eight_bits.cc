@@ -47,10 +47,10 @@ double DistanceTo(Code8 format, double x) {
                                    kOfE5m2 = SortedValues(Code8::kE5m2);
   const std::vector<double>& values = format == Code8::kE4m3 ? kOfE4m3 : kOfE5m2;
   const auto above = std::lower_bound(values.begin(), values.end(), x);
-  double least = std::numeric_limits<double>::infinity();
-  if (above != values.end()) least = *above - x;
-  if (above != values.begin()) least = std::min(least, x - *std::prev(above));
-  return least;
+  double min = std::numeric_limits<double>::infinity();
+  if (above != values.end()) min = *above - x;
+  if (above != values.begin()) min = std::min(min, x - *std::prev(above));
+  return min;
 }
 
 std::int64_t ScaleOf(Shared8 shared, std::int64_t cols, std::int64_t row, std::int64_t col) {
@@ -81,12 +81,12 @@ void ExpectQuantized(const std::vector<double>& x, const Matrix8& made) {
   };
   for (std::int64_t r = 0; r < made.rows; ++r) {
     for (std::int64_t c = 0; c < made.cols; ++c) {
-      double& most = largest[ScaleOf(made.shared, made.cols, r, c)];
-      most = std::max(most, std::abs(number(r, c)));
+      double& max = largest[ScaleOf(made.shared, made.cols, r, c)];
+      max = std::max(max, std::abs(number(r, c)));
     }
   }
-  for (const auto& [which, most] : largest) {
-    ASSERT_NEAR(static_cast<double>(made.scales[which]), most / top, most / top * 0x1p-23)
+  for (const auto& [which, max] : largest) {
+    ASSERT_NEAR(static_cast<double>(made.scales[which]), max / top, max / top * 0x1p-23)
         << "scale " << which;
   }
   for (std::int64_t r = 0; r < made.rows; ++r) {

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Balance, testing::ValuesIn(BalanceCases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // MTP layers have their own routers, in the head's block.
-TEST(BalanceAhead, MovesTheBiasesOfEachLayer) {
+TEST(BalanceMtp, MovesTheBiasesOfEachLayer) {
   TrainingOptions first;
   first.steps = 1;
   const Trained trained = TrainTiny(Balanced(/*ahead=*/2), TinyPlan(), first);
@@ -107,7 +107,7 @@ TEST(BalanceAhead, MovesTheBiasesOfEachLayer) {
 }
 
 // With rate 0 biases do not change, and training is the same as without them.
-TEST(BalanceAhead, LeavesBiasesWithoutARateAsTheyAre) {
+TEST(BalanceMtp, LeavesBiasesWithoutARateAsTheyAre) {
   const Trained trained = TrainTiny(TinyLatent(), TinyPlan());
   for (const float bias : trained.parameters.at("layers.2.router.choice.bias").values) {
     EXPECT_EQ(bias, 0.0F);

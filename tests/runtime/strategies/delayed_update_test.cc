@@ -15,7 +15,7 @@ namespace {
 
 // The host's updates take about as long as a step's compute. Waiting for them, a step takes the
 // sum; delayed, the longer of the two.
-TEST(DelayedUpdate, RunsBesideTheNextStep) {
+TEST(DelayedUpdate, OverlapsTheNextStep) {
   Plan plan = TinyPlan();
   plan.global_batch = 2;
   plan.clip_norm = 1.0;  // so that no update begins before the last gradient
@@ -28,8 +28,8 @@ TEST(DelayedUpdate, RunsBesideTheNextStep) {
   const Forced waits = RunForced(plan, kMs, cpu, {}, 4);
   EXPECT_GE(waits.step_ns, probe.compute_ns + (updates - 1) * cpu);
   plan.delayed_update = true;
-  const Forced beside = RunForced(plan, kMs, cpu, {}, 4);
-  EXPECT_EQ(beside.step_ns, std::max(beside.compute_ns, updates * cpu));
+  const Forced overlapped = RunForced(plan, kMs, cpu, {}, 4);
+  EXPECT_EQ(overlapped.step_ns, std::max(overlapped.compute_ns, updates * cpu));
 }
 
 // The delayed update reads the gradients that this step's backward replaces, in the order of

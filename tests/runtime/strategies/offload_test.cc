@@ -31,11 +31,11 @@ TEST(ActivationOffload, HidesItsCopiesBehindTheNextLayers) {
   const Forced here = RunForced(plan, kMs, 0, {}, 1);
   plan.offload_activations = OffloadTarget::kHost;
   const double rate = 25'088 / 9e-3;
-  const Forced away = RunForced(plan, kMs, 0, {rate, rate, 0}, 1);
-  EXPECT_EQ(here.compute_ns, away.compute_ns);
+  const Forced offloaded = RunForced(plan, kMs, 0, {rate, rate, 0}, 1);
+  EXPECT_EQ(here.compute_ns, offloaded.compute_ns);
   // Layers 1 to 3 of each micro-batch: the backward of layer 4 comes too soon to offload it.
   std::int64_t out_bytes = 0, in_bytes = 0;
-  for (const Span& span : away.timeline.spans) {
+  for (const Span& span : offloaded.timeline.spans) {
     if (span.queue == Queue::kD2h) out_bytes += span.bytes;
     if (span.queue == Queue::kH2d && UnpackId(span.op).kind == InstructionKind::kCopyIn) {
       in_bytes += span.bytes;
@@ -43,7 +43,7 @@ TEST(ActivationOffload, HidesItsCopiesBehindTheNextLayers) {
   }
   EXPECT_EQ(out_bytes, 2 * 3 * 25'088);
   EXPECT_EQ(in_bytes, out_bytes);
-  EXPECT_EQ(away.step_ns, here.step_ns) << "all copies are hidden";
+  EXPECT_EQ(offloaded.step_ns, here.step_ns) << "all copies are hidden";
   const Forced slow = RunForced(plan, kMs, 0, {rate / 10, rate / 10, 0}, 1);
   EXPECT_GE(slow.step_ns, 2 * 3 * 90 * kMs);
   EXPECT_GT(slow.step_ns, here.step_ns);
@@ -90,7 +90,7 @@ TEST(OptimizerOffload, UpdatesAPieceWhileTheOneBeforeIsCopied) {
 // Without a norm a block's updates follow its own gradients. Layer 1's last op makes a bias
 // gradient and ends at T - 3 ms. Its two updates run from there to T + 1. The embedding's take 4 ms
 // more; then 3,840 parameters remain to be copied: 15,360 bytes in 0.75 ms.
-TEST(OptimizerOffload, UpdatesBesideTheBackwardWhereNothingClips) {
+TEST(OptimizerOffload, UpdatesDuringTheBackwardWhereNothingClips) {
   Plan plan = TinyPlan();
   plan.global_batch = 2;
   plan.offload_optimizer = OffloadTarget::kHost;
@@ -102,7 +102,7 @@ TEST(OptimizerOffload, UpdatesBesideTheBackwardWhereNothingClips) {
 // Moments and masters of a full piece, 61,440 bytes, are read or written in 1.5 ms, and an update
 // takes 4: while it runs the disk writes the previous piece and reads the next. Exposed are 12
 // updates and the last write, 3 times 12,544 bytes in 0.91875 ms.
-TEST(OptimizerOffload, ReadsAndWritesBesideTheUpdates) {
+TEST(OptimizerOffload, ReadsAndWritesDuringTheUpdates) {
   Plan plan = TinyPlan();
   plan.global_batch = 2;
   plan.clip_norm = 1.0;
@@ -145,7 +145,7 @@ TEST(ParameterOffload, CopiesOneUseAhead) {
 // Two micro-batches, copies of 4 bytes a microsecond: the second op of layer 1's forward reuses the
 // memory of the embedding's gradients, and waits from 2 to 14.504 ms after the end of the first
 // micro-batch. Then follow T + 14.504, an addition and two updates.
-TEST(GradientOffload, TakesGradientsAwayBesideTheBackward) {
+TEST(GradientOffload, OffloadsGradientsDuringTheBackward) {
   Plan plan = TinyPlan();
   plan.global_batch = 1;
   plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;

@@ -200,11 +200,13 @@ TEST(LossScale, LeavesMomentsOfASkippedStepAsTheyAre) {
 TEST(LossScale, DoublesAfterGoodStepsAndHalvesAfterBadOnes) {
   const ModelSpec model = TinyGpt();
   const TensorMap start = InitialTensors(model);
-  constexpr auto kAway = OffloadTarget::kHost;
+  constexpr auto kHostTarget = OffloadTarget::kHost;
   void (*const changes[])(Plan&) = {
       [](Plan&) {}, [](Plan& p) { p.dp = p.pp = 2, p.zero_stage = 2; },
       [](Plan& p) { p.tp = p.dp = 2, p.vocab_parallel = true, p.zero_stage = 3; },
-      [](Plan& p) { p.dp = p.zero_stage = 2, p.offload_optimizer = p.offload_gradients = kAway; },
+      [](Plan& p) {
+        p.dp = p.zero_stage = 2, p.offload_optimizer = p.offload_gradients = kHostTarget;
+      },
       [](Plan& p) { p.loss_chunks = 3, p.optimizer = OptimizerKind::kAdamW; }};
   for (const auto change : changes) {
     Plan plan = TinyPlan();
@@ -253,16 +255,18 @@ TEST(LossScale, SkipsAStepOffTheDevice) {
   reference.Step();
   const TensorMap parameters = reference.Parameters();
   const TensorMap moments = reference.State(StateKind::kMoment1);
-  constexpr auto kAway = OffloadTarget::kHost;
+  constexpr auto kHostTarget = OffloadTarget::kHost;
   void (*const changes[])(Plan&) = {
-      [](Plan& p) { p.offload_optimizer = kAway; },
+      [](Plan& p) { p.offload_optimizer = kHostTarget; },
       [](Plan& p) { p.offload_optimizer = OffloadTarget::kNvme, p.offload_fraction = 0.5; },
-      [](Plan& p) { p.offload_optimizer = kAway, p.stream_optimizer = true; },
-      [](Plan& p) { p.offload_optimizer = p.offload_gradients = kAway; },
-      [](Plan& p) { p.offload_optimizer = p.offload_parameters = p.offload_gradients = kAway; },
+      [](Plan& p) { p.offload_optimizer = kHostTarget, p.stream_optimizer = true; },
+      [](Plan& p) { p.offload_optimizer = p.offload_gradients = kHostTarget; },
+      [](Plan& p) {
+        p.offload_optimizer = p.offload_parameters = p.offload_gradients = kHostTarget;
+      },
       [](Plan& p) {
         p.offload_optimizer = p.offload_parameters = OffloadTarget::kNvme;
-        p.offload_gradients = p.offload_activations = kAway, p.stream_optimizer = true;
+        p.offload_gradients = p.offload_activations = kHostTarget, p.stream_optimizer = true;
       }};
   for (const auto change : changes) {
     Plan plan = here;

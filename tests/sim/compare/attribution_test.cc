@@ -141,7 +141,7 @@ TEST(AttributeGap, RefusesAStepThatWasNotMeasured) {
   EXPECT_THAT(attribution.error().message, testing::HasSubstr("999"));
 }
 
-TEST(JoinRuns, PairsEachOpWithItsTwinAndWeighsErrorsByTime) {
+TEST(JoinRuns, PairsEachOpWithItsCounterpartAndWeighsErrorsByTime) {
   const Case c = Measure(TinyPlan(1, 2), [](const Op& op, int rank) {
     return Model(op, rank) * (op.op_class == OpClass::kGemm ? 1.1 : 1.0);
   });

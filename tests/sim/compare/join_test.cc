@@ -13,7 +13,7 @@ Span Gemm(int block, std::int64_t start_ns, std::int64_t end_ns) {
 }
 
 // One op is in both runs and one in each alone. The measured run also has a collective.
-TEST(JoinRuns, SumsClassesOverOpsWithoutATwinWhereAsked) {
+TEST(JoinRuns, SumsClassesOverOpsWithoutACounterpartWhereAsked) {
   Timeline predicted, measured;
   predicted.spans = {Gemm(1, 0, 100), Gemm(2, 100, 150)};
   Span reduce = Gemm(9, 0, 40);

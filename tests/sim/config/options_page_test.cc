@@ -31,7 +31,7 @@ std::string ValuesOf(const PlanField& field) {
       return field.choices.size() > kMaxListed ? std::string(field.value_name)
                                                : fmt::format("{}", fmt::join(field.choices, ", "));
     case PlanFieldType::kNumber:
-      return field.most < kNoLimit ? fmt::format("0 to {:g}", field.most) : "from 0";
+      return field.max < kNoLimit ? fmt::format("0 to {:g}", field.max) : "from 0";
     case PlanFieldType::kSize:
       return "bytes, 25MB, 1GiB";
     case PlanFieldType::kIntegers:

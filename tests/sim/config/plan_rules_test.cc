@@ -32,7 +32,7 @@ void Latent(ModelSpec& m) {
   m.key_value_rank = 8;
   m.rope_head_dim = m.value_head_dim = 2;
 }
-void Ahead(ModelSpec& m) {
+void WithMtp(ModelSpec& m) {
   m.norm = NormKind::kRmsNorm;
   m.positions = PositionKind::kRope;
   m.predict_ahead = 1;
@@ -204,25 +204,27 @@ const Row kRows[] = {
        p.offload_optimizer = OffloadTarget::kHost, p.delayed_update = true, p.loss_scale = 1024;
      },
      "delayed_update with loss_scale 1024", [](Plan& p) { p.loss_scale = 0; }},
-    {"parameters-need-updates-away", [](Plan& p) { p.offload_parameters = OffloadTarget::kHost; },
+    {"parameters-need-offloaded-updates",
+     [](Plan& p) { p.offload_parameters = OffloadTarget::kHost; },
      "offload_parameters host with offload_optimizer none and offload_fraction 1",
      [](Plan& p) { p.offload_optimizer = OffloadTarget::kNvme; }},
-    {"parameters-need-updates-away",
+    {"parameters-need-offloaded-updates",
      [](Plan& p) {
        p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
        p.delayed_update = true;
      },
      "offload_parameters nvme with delayed_update", [](Plan& p) { p.delayed_update = false; }},
-    {"parameters-need-updates-away",
+    {"parameters-need-offloaded-updates",
      [](Plan& p) {
        p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
        p.dp = 2, p.zero_stage = 1;
      },
      "zero_stage 1 on 2 data-parallel ranks", [](Plan& p) { p.zero_stage = 3; }},
-    {"gradients-need-updates-away", [](Plan& p) { p.offload_gradients = OffloadTarget::kHost; },
+    {"gradients-need-offloaded-updates",
+     [](Plan& p) { p.offload_gradients = OffloadTarget::kHost; },
      "offload_gradients host with offload_optimizer none and offload_fraction 1",
      [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
-    {"gradients-need-updates-away",
+    {"gradients-need-offloaded-updates",
      [](Plan& p) {
        p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
        p.offload_fraction = 0.5;
@@ -399,24 +401,25 @@ const Row kRows[] = {
      "cp_kind all-to-all with cp 2 and attention_sinks",
      [](Plan& p) { p.cp_kind = ContextParallelKind::kRing; }, false, LayerOrder::kSequential,
      [](ModelSpec& m) { m.attention_sinks = true; }},
-    {"ahead-needs-whole-sequences", [](Plan& p) { p.cp = 2; }, "cp 2 with predict_ahead 1",
-     [](Plan& p) { p.cp = 1; }, false, LayerOrder::kSequential, Ahead},
-    {"ahead-needs-all-logits", [](Plan& p) { p.loss_chunks = 2; },
+    {"mtp-needs-whole-sequences", [](Plan& p) { p.cp = 2; }, "cp 2 with predict_ahead 1",
+     [](Plan& p) { p.cp = 1; }, false, LayerOrder::kSequential, WithMtp},
+    {"mtp-needs-all-logits", [](Plan& p) { p.loss_chunks = 2; },
      "loss_chunks 2 with predict_ahead 1", [](Plan& p) { p.loss_chunks = 1; }, false,
-     LayerOrder::kSequential, Ahead},
-    {"ahead-drops-nothing", [](Plan& p) { p.dropout = 0.1; },
+     LayerOrder::kSequential, WithMtp},
+    {"mtp-drops-nothing", [](Plan& p) { p.dropout = 0.1; },
      "dropout 0.1 and attention_dropout 0 with predict_ahead 1", [](Plan& p) { p.dropout = 0; },
-     false, LayerOrder::kSequential, Ahead},
+     false, LayerOrder::kSequential, WithMtp},
     {"written-scores-are-plain", [](Plan& p) { p.attention = AttentionAlgorithm::kStandard; },
      "attention standard with attention_sinks",
      [](Plan& p) { p.attention = AttentionAlgorithm::kFlash; }, false, LayerOrder::kSequential,
      [](ModelSpec& m) { m.attention_sinks = true; }},
-    {"adapters-leave-ahead-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
+    {"adapters-leave-mtp-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
      "method lora with predict_ahead 1", [](Plan& p) { p.method = TrainingMethod::kFull; }, false,
-     LayerOrder::kSequential, Ahead},
-    {"ahead-needs-one-last-stage", [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe; },
+     LayerOrder::kSequential, WithMtp},
+    {"mtp-needs-one-last-stage", [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe; },
      "schedule dualpipe with predict_ahead 1",
-     [](Plan& p) { p.schedule = ScheduleKind::kDualPipeV; }, false, LayerOrder::kSequential, Ahead},
+     [](Plan& p) { p.schedule = ScheduleKind::kDualPipeV; }, false, LayerOrder::kSequential,
+     WithMtp},
 };
 
 ModelSpec ModelOf(const Row& row) {

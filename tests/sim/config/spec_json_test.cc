@@ -147,7 +147,7 @@ Plan PlanWithOther(const PlanField& field) {
   Plan plan;
   plan.sequence = plan.global_batch = plan.micro_batch = 1;
   if (field.number != nullptr) {
-    plan.*field.number = field.most / 4;
+    plan.*field.number = field.max / 4;
   } else if (field.list != nullptr) {
     plan.*field.list = {2, 1, 3};
   } else {

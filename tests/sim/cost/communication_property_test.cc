@@ -63,8 +63,8 @@ std::vector<int> RandomGroup(Dice& dice, int devices) {
   const int stride = 1 << dice.Whole(0, 3);
   const int first = dice.Whole(0, std::max(0, std::min(stride, devices) - 1));
   std::vector<int> group;
-  const int most = dice.Whole(2, devices);
-  for (int at = first; at < devices && static_cast<int>(group.size()) < most; at += stride) {
+  const int max = dice.Whole(2, devices);
+  for (int at = first; at < devices && static_cast<int>(group.size()) < max; at += stride) {
     group.push_back(at);
   }
   return group;

@@ -165,7 +165,7 @@ TEST(CostModel, SlowsUnmeasuredKindsDownLikeTheirClass) {
 
 // Compute takes 1.1 times as long during communication, which does not slow down. Copies neither
 // slow down nor slow down others.
-TEST(CostModel, SlowsComputeOnAGpuBesideCommunication) {
+TEST(CostModel, SlowsComputeOnAGpuDuringCommunication) {
   const CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   const OpCost gemm = model.CostOf(GemmOp(512, 512, 512));
   EXPECT_NEAR(gemm.seconds[1] / gemm.seconds[0], 1.1, 1e-12);

@@ -75,13 +75,13 @@ std::int64_t KeptOfLayer(const ModelSpec& model, const Plan& plan) {
 std::int64_t LayersInFlight(const ModelSpec& model, const Plan& plan) {
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
   const std::int64_t of_chunk = model.layers / plan.Stages();
-  std::int64_t now = 0, most = 0;
+  std::int64_t now = 0, max = 0;
   for (const Slot& slot : MakeSlots(plan.schedule, shape, /*rank=*/0)) {
     if (slot.pass == Pass::kForward) now += of_chunk;
     if (slot.pass == Pass::kBackward) now -= of_chunk;
-    most = std::max(most, now);
+    max = std::max(max, now);
   }
-  return most;
+  return max;
 }
 
 double ActivationsGib(const Published& of, bool rows, RecomputeKind recompute) {

@@ -124,16 +124,16 @@ TEST(Compile, KeepsAtMostTwoGatheredBlocksLiveUnderZero3) {
   ASSERT_TRUE(program.has_value()) << program.error().message;
   const RankProgram& rank = program->ranks[0];
   // A block has at most two buckets (the head: norm and weight are one under ZeRO-3 untied).
-  int most = 0;
+  int max = 0;
   for (std::int32_t op = 0; op < rank.op_count; ++op) {
     int live = 0;
     for (const Buffer& buffer : rank.buffers) {
       live += buffer.category == Category::kCommunication && buffer.first_op <= op &&
               op <= buffer.last_op;
     }
-    most = std::max(most, live);
+    max = std::max(max, live);
   }
-  EXPECT_EQ(most, 2);
+  EXPECT_EQ(max, 2);
 }
 
 TEST(Compile, GivesEveryInstructionOfARankItsOwnId) {

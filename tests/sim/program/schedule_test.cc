@@ -31,7 +31,7 @@ std::string Spell(const std::vector<Slot>& slots) {
             : slot.pass == Pass::kBackwardInput ? 'I'
                                                 : 'W';
     text += std::to_string(slot.micro_batch);
-    if (slot.ahead) text += '\'';
+    if (slot.for_next_step) text += '\'';
   }
   return text;
 }

@@ -63,7 +63,7 @@ class Clock {
     const RankProgram& rank = program_.ranks[r];
     if (!overlaps_ || n >= rank.op_count) return false;
     const OpRef ref = ranks_[r].refs[static_cast<std::size_t>(n)];
-    return !rank.step[static_cast<std::size_t>(ref.instruction)].ahead;
+    return !rank.step[static_cast<std::size_t>(ref.instruction)].for_next_step;
   }
   double EndOf(std::size_t r, int n) const {
     return n < 0 ? 0 : ranks_[r].end_s[static_cast<std::size_t>(n)];

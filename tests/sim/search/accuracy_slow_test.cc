@@ -103,9 +103,9 @@ TEST(ClosedForm, IsNearTheSimulationOnRandomPlans) {
 // Spaces of a few dozen plans of a short model, which are simulated completely.
 SearchSpace SampledSpace(std::uint64_t seed, const RealisticPlan& drawn) {
   std::mt19937_64 random(seed);
-  const auto some = [&](std::vector<std::int64_t> values, std::size_t most) {
+  const auto some = [&](std::vector<std::int64_t> values, std::size_t max) {
     std::shuffle(values.begin(), values.end(), random);
-    values.resize(std::min(values.size(), most));
+    values.resize(std::min(values.size(), max));
     std::sort(values.begin(), values.end());
     return values;
   };

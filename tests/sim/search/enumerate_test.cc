@@ -85,20 +85,20 @@ TEST_F(Enumerated, KeepsTheFastestAndTheUsefulPartOfTheFrontOfAllPlans) {
     EXPECT_DOUBLE_EQ(found.fastest[i].estimate.step_s, all[i].step_s) << i;
   }
   // Minimum memory for each time, up to twice the fastest.
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
   std::vector<Figures> front;
   for (const Figures& figures : all) {
     if (figures.step_s > kSlowFront * all.front().step_s) break;
-    if (figures.bytes < least) front.push_back(figures);
-    least = std::min(least, figures.bytes);
+    if (figures.bytes < min) front.push_back(figures);
+    min = std::min(min, figures.bytes);
   }
   ASSERT_FALSE(front.empty());
-  std::int64_t found_least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t found_min = std::numeric_limits<std::int64_t>::max();
   for (const Candidate& candidate : found.front) {
     if (candidate.estimate.step_s > kSlowFront * all.front().step_s) continue;
-    found_least = std::min(found_least, candidate.estimate.memory_bytes);
+    found_min = std::min(found_min, candidate.estimate.memory_bytes);
   }
-  EXPECT_EQ(found_least, front.back().bytes);
+  EXPECT_EQ(found_min, front.back().bytes);
 }
 
 TEST_F(Enumerated, FindsTheSameFastestPlanWithoutTheFront) {

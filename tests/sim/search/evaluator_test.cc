@@ -59,9 +59,9 @@ TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
   const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
   ASSERT_TRUE(costs.has_value());
   int compared = 0;
-  for (const int ahead : {0, 1}) {
-    model.predict_ahead = ahead;
-    model.predict_weight = 0.3 * ahead;
+  for (const int mtp : {0, 1}) {
+    model.predict_ahead = mtp;
+    model.predict_weight = 0.3 * mtp;
     Evaluator used(model, *costs, AllPlanFields());
     for (unsigned choice = 0; choice < 64; ++choice) {
       Plan plan;
@@ -69,9 +69,9 @@ TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
       plan.micro_batch = 1;
       plan.precision = Precision::kBf16;
       // Multi-token prediction (MTP) layers need whole sequences.
-      plan.dp = ahead == 0 ? 4 : 8;
+      plan.dp = mtp == 0 ? 4 : 8;
       plan.tp = 4;
-      plan.cp = ahead == 0 ? 2 : 1;
+      plan.cp = mtp == 0 ? 2 : 1;
       plan.global_batch = 16;
       plan.ep = 2 << (choice % 4);
       plan.expert_tp = choice / 4 % 2;
@@ -79,14 +79,14 @@ TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
       plan.vocab_parallel = choice / 8 % 2 == 1;
       plan.cp_kind =
           choice / 16 % 2 == 0 ? ContextParallelKind::kRing : ContextParallelKind::kAllGather;
-      plan.tp_tiles = ahead == 1 && choice / 16 % 2 == 1 ? 4 : 1;
+      plan.tp_tiles = mtp == 1 && choice / 16 % 2 == 1 ? 4 : 1;
       plan.zero_stage = choice / 32 == 0 ? 1 : 3;
       if (!ValidatePlan(plan, model)) continue;
       ++compared;
       const Evaluation again = used.Evaluate(plan);
       const Evaluation fresh = Evaluator(model, *costs, AllPlanFields()).Evaluate(plan);
-      EXPECT_EQ(again.step_s, fresh.step_s) << ahead << ' ' << Describe(plan);
-      EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << ahead << ' ' << Describe(plan);
+      EXPECT_EQ(again.step_s, fresh.step_s) << mtp << ' ' << Describe(plan);
+      EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << mtp << ' ' << Describe(plan);
     }
   }
   // Out of 64, those whose ep divides the 8 experts.
@@ -148,17 +148,17 @@ TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
                                      if (asked.memory_bytes == 0) fastest = asked;
                                      return false;
                                    }};
-    Evaluation least;
-    EXPECT_EQ(evaluator.EvaluateBound(drawn.plan, family, limits, least), Evaluator::Reached::kEnd);
-    if (least.bound_s > 0) ++known;
-    EXPECT_EQ(fastest.min_s > 0, least.min_s > 0);
+    Evaluation min;
+    EXPECT_EQ(evaluator.EvaluateBound(drawn.plan, family, limits, min), Evaluator::Reached::kEnd);
+    if (min.bound_s > 0) ++known;
+    EXPECT_EQ(fastest.min_s > 0, min.min_s > 0);
     ForEach(family, drawn.plan, [&](const Plan& plan) {
       if (!ValidatePlan(plan, drawn.model)) return;
       const Evaluation one = evaluator.Evaluate(plan);
       ++plans;
-      EXPECT_GE(one.memory_bytes, least.memory_bytes) << i << ' ' << Describe(plan);
-      EXPECT_GE(one.min_s, least.min_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
-      EXPECT_GE(one.bound_s, least.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.memory_bytes, min.memory_bytes) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.min_s, min.min_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.bound_s, min.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
       EXPECT_GE(one.min_s, fastest.min_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
       EXPECT_GE(one.bound_s, fastest.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
     });

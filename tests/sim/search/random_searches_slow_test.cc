@@ -34,9 +34,9 @@ RandomSearch SearchOf(std::uint64_t seed) {
   RandomSearch out{drawn.model, drawn.cluster, {}, {}};
   out.model.layers = std::min<std::int64_t>(out.model.layers, 8);
   out.cluster.nodes = 2;
-  const auto some = [&](std::vector<std::int64_t> values, std::size_t most) {
+  const auto some = [&](std::vector<std::int64_t> values, std::size_t max) {
     std::shuffle(values.begin(), values.end(), random);
-    values.resize(std::min(values.size(), most));
+    values.resize(std::min(values.size(), max));
     return values;
   };
   out.space.base.sequence = drawn.plan.sequence;

@@ -85,11 +85,11 @@ TEST(PipelineForm, KnowsHowManyMicroBatchesARankHolds) {
     // Rank 2 holds the blocks of rank 1 and never more of them.
     EXPECT_TRUE(pipeline.ranks()[2].moments.empty());
     for (const int r : {0, 1, 3}) {
-      int most = 0;
+      int max = 0;
       for (const Moment& moment : pipeline.ranks()[static_cast<std::size_t>(r)].moments) {
-        if (moment.pass == kB) most = std::max(most, moment.in_flight[0]);
+        if (moment.pass == kB) max = std::max(max, moment.in_flight[0]);
       }
-      EXPECT_EQ(most, schedule == ScheduleKind::kGpipe ? first : first - r);
+      EXPECT_EQ(max, schedule == ScheduleKind::kGpipe ? first : first - r);
     }
   }
 }

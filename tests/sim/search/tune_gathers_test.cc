@@ -52,10 +52,10 @@ TEST(TuneGathers, StaysWithinTheMemory) {
   const auto seconds = [&](const Plan& plan) -> std::optional<double> {
     return static_cast<double>(GathersOf(model, plan));
   };
-  const std::int64_t least = PredictFullestRank(model, Sharded()).peak.total;
+  const std::int64_t min = PredictFullestRank(model, Sharded()).peak.total;
   for (const std::int64_t more : {0, 5'000, 20'000, 40'000, 80'000}) {
-    const Plan tuned = TuneGathers(model, Sharded(), least + more, seconds);
-    EXPECT_LE(PredictFullestRank(model, tuned).peak.total, least + more) << more;
+    const Plan tuned = TuneGathers(model, Sharded(), min + more, seconds);
+    EXPECT_LE(PredictFullestRank(model, tuned).peak.total, min + more) << more;
     EXPECT_LE(GathersOf(model, tuned), GathersOf(model, Sharded())) << more;
   }
 }

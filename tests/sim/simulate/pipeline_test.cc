@@ -141,8 +141,8 @@ TEST(PipelineSteps, HoldAsManyActivationsAsTheScheduleKeepsInFlight) {
     for (const MemorySample& sample :
          Play(program, {.min_steps = 1, .max_steps = 1}).timeline.memory) {
       if (sample.category != Category::kActivations) continue;
-      double& most = timed[static_cast<std::size_t>(sample.rank)];
-      most = std::max(most, units(sample.bytes));
+      double& max = timed[static_cast<std::size_t>(sample.rank)];
+      max = std::max(max, units(sample.bytes));
     }
     EXPECT_EQ(planned, golden.peaks);
     EXPECT_EQ(timed, golden.peaks);

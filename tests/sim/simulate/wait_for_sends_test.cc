@@ -46,7 +46,7 @@ TEST(WaitForSends, PutsTransfersBetweenPasses) {
   EXPECT_NEAR(StepOf(ScheduleKind::k1f1b, true), 10.5, 1e-9);
 }
 
-TEST(WaitForSends, LeavesSchedulesThatSendBesideTheirPasses) {
+TEST(WaitForSends, LeavesSchedulesThatSendDuringTheirPasses) {
   EXPECT_EQ(StepOf(ScheduleKind::kZbH1, true), StepOf(ScheduleKind::kZbH1, false));
 }
 

@@ -97,8 +97,8 @@ TEST(FitProfile, KeepsConstantsWithinWhatTheyStandFor) {
   const auto fit = FitProfile(runs, *sources, 1);
   ASSERT_TRUE(fit.has_value()) << fit.error().message;
   for (std::size_t c = 0; c < kFitConstants; ++c) {
-    EXPECT_GE(fit->by[c], FitConstants()[c].least) << FitConstants()[c].name;
-    EXPECT_LE(fit->by[c], FitConstants()[c].most) << FitConstants()[c].name;
+    EXPECT_GE(fit->by[c], FitConstants()[c].min) << FitConstants()[c].name;
+    EXPECT_LE(fit->by[c], FitConstants()[c].max) << FitConstants()[c].name;
   }
   DeviceProfile profile = DeriveProfile(CaseOf(runs.front(), *sources)->cluster);
   ApplyFit(*fit, profile);

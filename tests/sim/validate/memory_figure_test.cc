@@ -42,11 +42,11 @@ TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
     system.memory_figure = figure;
     return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster).stated;
   };
-  const std::int64_t beside = stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved);
-  EXPECT_EQ(beside, std::int64_t{1271 + 512 + 32} << 20);
+  const std::int64_t outside = stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved);
+  EXPECT_EQ(outside, std::int64_t{1271 + 512 + 32} << 20);
   system.own_communicators = 2;
   EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
-            beside + (std::int64_t{512} << 20));
+            outside + (std::int64_t{512} << 20));
   system.context_bytes = kGiB;
   EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
             std::int64_t{1024 + 1024 + 32} << 20);

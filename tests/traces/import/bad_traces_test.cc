@@ -85,7 +85,7 @@ TEST(BadTrace, OfDeepNestingIsReadAround) {
   EXPECT_THAT(ErrorOf(deep), HasSubstr("no JSON at byte"));
 }
 
-TEST(BadTrace, WithOverlapsAndDoubledIdsStillHasFigures) {
+TEST(BadTrace, WithOverlapsAndDoubledIdsStillHasMetrics) {
   const std::string launch = R"("correlation":1)";
   const TraceRun run =
       ReadGood({KinetoTrace(Complete("cpu_op", "aten::mm", "1", 0, 50) + "," +

@@ -127,7 +127,7 @@ TEST(Nsys, RefusesOtherDatabasesBySayingWhatTheyAre) {
   EXPECT_THAT(runs.error().message, HasSubstr("damaged.sqlite"));
 }
 
-TEST(ImportedRun, IsStoredWithItsFiguresAndNotes) {
+TEST(ImportedRun, IsStoredWithItsMetricsAndNotes) {
   const TempFolder folder(/*in_memory=*/true);
   const std::string path = folder.File("store.db");
   {
@@ -148,7 +148,7 @@ TEST(ImportedRun, IsStoredWithItsFiguresAndNotes) {
   EXPECT_EQ(run->info.status, RunStatus::kFinished);
   EXPECT_EQ(run->timeline.spans.size(), 1U);
   EXPECT_THAT(run->details_json, HasSubstr("NVIDIA H100"));
-  EXPECT_FALSE(run->info.figures.empty());
+  EXPECT_FALSE(run->info.metrics.empty());
 }
 
 }  // namespace

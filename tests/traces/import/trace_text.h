@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/testing/fault_file_system.h"
+#include "tests/base/fault_file_system.h"
 #include "traces/import/import.h"
 
 namespace foretrain {

@@ -45,7 +45,7 @@ TEST(MemoryPeaks, FindTheFirstFullestMomentAndItsParts) {
   EXPECT_EQ(Part(peaks[0].parts, Category::kParameters), 100);
   EXPECT_EQ(Part(peaks[0].parts, Category::kActivations), 80);
   EXPECT_EQ(Part(peaks[0].parts, Category::kGradients), 0);
-  EXPECT_EQ(Part(peaks[0].most, Category::kGradients), 40);
+  EXPECT_EQ(Part(peaks[0].max, Category::kGradients), 40);
   EXPECT_EQ(Part(peaks[0].max_time_ns, Category::kGradients), 30);
 }
 
@@ -98,7 +98,7 @@ TEST(MemoryPeaks, PartsSumToThePeakOfRandomTimelines) {
     for (const MemoryPeak& peak : MemoryPeaks(RandomTimeline(random, 3, 200))) {
       ASSERT_EQ(std::accumulate(peak.parts.begin(), peak.parts.end(), std::int64_t{0}), peak.bytes);
       for (std::size_t c = 0; c < peak.parts.size(); ++c) {
-        ASSERT_LE(peak.parts[c], peak.most[c]);
+        ASSERT_LE(peak.parts[c], peak.max[c]);
       }
     }
   }

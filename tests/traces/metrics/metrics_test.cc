@@ -17,8 +17,8 @@ TEST(StatisticsOf, FindsMedianQuartilesAndLimits) {
   EXPECT_EQ(statistics.count, 5);
   EXPECT_DOUBLE_EQ(statistics.median, 4);
   EXPECT_DOUBLE_EQ(statistics.mean, 5);
-  EXPECT_DOUBLE_EQ(statistics.least, 1);
-  EXPECT_DOUBLE_EQ(statistics.most, 10);
+  EXPECT_DOUBLE_EQ(statistics.min, 1);
+  EXPECT_DOUBLE_EQ(statistics.max, 10);
   EXPECT_DOUBLE_EQ(statistics.spread, 1.5);
   // Sorted 1 3: quartiles at 1.5 and 2.5.
   const std::vector<double> even = {3, 1};
@@ -113,7 +113,7 @@ TEST(ComputeMetrics, SumsOverlapOverRanks) {
   EXPECT_DOUBLE_EQ(metrics.coverage, 30.0 / 110.0);
 }
 
-TEST(ComputeMetrics, OfNothingHasNoFigures) {
+TEST(ComputeMetrics, OfNothingHasNoMetrics) {
   const Metrics metrics = ComputeMetrics({});
   EXPECT_FALSE(metrics.overall.has_value());
   EXPECT_TRUE(metrics.steps.empty());
@@ -183,7 +183,7 @@ TEST(DeriveSteps, SpansEachStepOfEachRank) {
   EXPECT_EQ(timeline.steps.size(), before.steps.size());
 }
 
-TEST(Flatten, NamesRunStepAndRankFigures) {
+TEST(Flatten, NamesRunStepAndRankMetrics) {
   Timeline timeline = ThreeSteps();
   timeline.memory = {{.time_ns = 0, .bytes = 512, .rank = 1, .category = Category::kParameters}};
   const auto values = Flatten(ComputeMetrics(timeline, {.tokens_per_step = 100}));

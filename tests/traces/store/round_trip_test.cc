@@ -143,7 +143,7 @@ TEST(Store, KeepsAllThatBelongsToARun) {
   EXPECT_TRUE(loaded->info.finished_unix_ns.has_value());
   EXPECT_EQ(loaded->info.program_hash, 0xfedcba9876543210U);
   EXPECT_EQ(loaded->info.totals, (RecordingTotals{3, 3, 100, 7}));
-  EXPECT_THAT(loaded->info.figures, ElementsAre(MetricValue{.name = "step_time_s", .value = 0.5}));
+  EXPECT_THAT(loaded->info.metrics, ElementsAre(MetricValue{.name = "step_time_s", .value = 0.5}));
   EXPECT_EQ(loaded->specs.model_json, setup.specs.model_json);
   EXPECT_EQ(loaded->specs.plan_json, setup.specs.plan_json);
   EXPECT_EQ(loaded->specs.program, setup.specs.program);

@@ -18,12 +18,12 @@ constexpr int kMaxDifference = 8;     // of a channel
 constexpr double kMaxPixels = 0.001;  // share of pixels that may differ by more
 
 int Difference(ui::Colour a, ui::Colour b) {
-  int most = 0;
+  int max = 0;
   for (const int shift : {0, 8, 16}) {
     const auto channel = [shift](ui::Colour c) { return static_cast<int>(c >> shift & 0xFF); };
-    most = std::max(most, std::abs(channel(a) - channel(b)));
+    max = std::max(max, std::abs(channel(a) - channel(b)));
   }
-  return most;
+  return max;
 }
 
 // Marks every pixel that differs in purple and returns their number.

@@ -56,7 +56,7 @@ TEST_F(DesktopFrames, SaysWhichRunIsMissing) {
   EXPECT_TRUE(Shows(Frame(), "no store is open"));
 }
 
-TEST_F(DesktopFrames, ShowsTheHelpSheetAndChangesTheme) {
+TEST_F(DesktopFrames, ShowsTheHelpCardAndChangesTheme) {
   OpenDesktop(TwoRanks());
   EXPECT_TRUE(Shows(Type('?'), "Keys and mouse"));
   EXPECT_FALSE(Shows(Type('?'), "Keys and mouse"));

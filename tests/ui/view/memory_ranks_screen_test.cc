@@ -142,12 +142,12 @@ TEST_F(LiveViews, MemorySaysWhyTensorsAreNotKnown) {
   EXPECT_TRUE(Shows(Frame(), "Not known: run 2 has no plan"));
 }
 
-TEST_F(RunViews, RanksChangesTheFigure) {
+TEST_F(RunViews, RanksChangesTheMetric) {
   Show(SampleInput({.stages = 2, .replicas = 2, .layers = 4, .micro_batches = 4}), "ranks");
   const auto& screen = dynamic_cast<const ui::RanksScreen&>(whole_->screen());
   ClickOn("peak memory");
   Frame();
-  EXPECT_EQ(screen.map().figure, ui::RankFigure::kPeakMemory);
+  EXPECT_EQ(screen.map().metric, ui::RankMetric::kPeakMemory);
   EXPECT_TRUE(screen.map().HasScale());
 }
 

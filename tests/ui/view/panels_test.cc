@@ -127,7 +127,7 @@ TEST_F(Panels, StoresListRunsAndAskForOne) {
     run.kind = id == 1 ? RunKind::kPredicted : RunKind::kMeasured;
     run.status = RunStatus::kFinished;
     run.label = "gpt-10m dp1 tp1 pp2 zb-h1 mb8 x2";
-    run.figures = {{-1, -1, "step_time_s", 2.1}};
+    run.metrics = {{-1, -1, "step_time_s", 2.1}};
     runs.push_back(run);
   }
   state.session.SetStore({.path = "/runs/demo.db", .run = 2}, runs);

@@ -138,23 +138,23 @@ TEST_F(PlanningScreens, WhatIfStartsFromAPlanOfItsOwn) {
 
 TEST_F(PlanningScreens, ADragOfASliderChangesPlanAndNumbers) {
   OpenView("what-if");
-  const double before = WhatIf().engine().shown()->figures.step_s;
+  const double before = WhatIf().engine().shown()->stats.step_s;
   const auto batch = WhatIf().scenario()->plan.global_batch;
   const ui::Point at = MiddleOf("global batch");
   MoveTo(at.x, at.y);
   DragTo(at.x + 60, at.y);
   Settle();
   EXPECT_NE(WhatIf().scenario()->plan.global_batch, batch);
-  EXPECT_NE(WhatIf().engine().shown()->figures.step_s, before);
+  EXPECT_NE(WhatIf().engine().shown()->stats.step_s, before);
   ClickOn("Back to pinned");
   Settle();
   EXPECT_EQ(WhatIf().scenario()->plan.global_batch, batch);
-  EXPECT_DOUBLE_EQ(WhatIf().engine().shown()->figures.step_s, before);
+  EXPECT_DOUBLE_EQ(WhatIf().engine().shown()->stats.step_s, before);
 }
 
 TEST_F(PlanningScreens, TheFrameThatTurnsAnOptionShowsItsAnswer) {
   OpenView("what-if");
-  const double before = WhatIf().engine().shown()->figures.step_s;
+  const double before = WhatIf().engine().shown()->stats.step_s;
   WhatIf().SetPatience(std::chrono::hours(1));
   const ui::Point at = MiddleOf("global batch");
   MoveTo(at.x, at.y);
@@ -162,7 +162,7 @@ TEST_F(PlanningScreens, TheFrameThatTurnsAnOptionShowsItsAnswer) {
   Frame();
   ImGui::GetIO().MousePos.x = at.x + 60;
   Frame();
-  EXPECT_NE(WhatIf().engine().shown()->figures.step_s, before);
+  EXPECT_NE(WhatIf().engine().shown()->stats.step_s, before);
   EXPECT_EQ(WhatIf().engine().shown()->request.scenario.plan.global_batch,
             WhatIf().scenario()->plan.global_batch);
   ImGui::GetIO().MouseDown[0] = false;

@@ -19,16 +19,16 @@ TEST_F(Rectangles, AreAtMostTenThousandForAMillionSpansAtAnyZoom) {
   for (const ui::LaneRows rows : {ui::LaneRows::kMerged, ui::LaneRows::kQueues}) {
     Open(input, {.rows = rows});
     MoveTo(430.0F, 300.0F);
-    std::size_t most = 0;
+    std::size_t max = 0;
     for (int notch = 0; notch < 70; ++notch) {
       const ui::FrameRecord& record = Wheel(1.0F);
       // Spans are painted into a picture; the rest are shapes handed to the renderer.
       const std::size_t painted = record.spans + record.rectangles;
-      most = std::max(most, painted);
+      max = std::max(max, painted);
       ASSERT_LE(painted, kMaxRectangles) << "notch " << notch;
       ASSERT_LE(record.spans, ui::kMaxSpans);
     }
-    EXPECT_GT(most, 1000U);
+    EXPECT_GT(max, 1000U);
     EXPECT_LT(state().viewport.LengthNs(), 1000.0);
   }
 }

@@ -71,8 +71,8 @@ TEST_F(RunView, StartsWatchesAndComparesARun) {
   ClickOn("Start");
   EXPECT_THAT(script_.arguments, Contains("book.txt"));
   EXPECT_TRUE(Shows(Frame(), "starting"));
-  Say({.output = "{\"step\":0,\"loss\":5.5,\"seconds\":1,\"tokens_per_s\":64}\n"
-                 "{\"step\":1,\"loss\":5.25,\"seconds\":2,\"tokens_per_s\":32}\n"});
+  Say({.output = "{\"step\":0,\"loss\":5.5,\"step_time_s\":1,\"tokens_per_s\":64}\n"
+                 "{\"step\":1,\"loss\":5.25,\"step_time_s\":2,\"tokens_per_s\":32}\n"});
   EXPECT_TRUE(Shows(Frame(), "training"));
   EXPECT_TRUE(Shows(Frame(), "step 2 of 3, 2.00 s left"));
   EXPECT_TRUE(Shows(Frame(), "5.2500"));

@@ -27,9 +27,10 @@ class TimeView : public HeadlessFrames {
 TEST_F(TimeView, LeadsFromPredictedToMeasuredAndListsOps) {
   Show(TwoRanks());
   const ui::FrameRecord& record = Frame();
-  // GEMM +20 ns and input wait +20 ns of a step of 200 ns.
-  for (const char* text : {"from predicted to measured", "GEMM", "input wait", "+20.0 ns  +10.0 %",
-                           "mlp  forward", "send  forward", "62.5 %", "50.0 %", "of step error"}) {
+  // GEMM +20 ns and dependency wait +20 ns of a step of 200 ns.
+  for (const char* text :
+       {"from predicted to measured", "GEMM", "dependency wait", "+20.0 ns  +10.0 %",
+        "mlp  forward", "send  forward", "62.5 %", "50.0 %", "of step error"}) {
     EXPECT_TRUE(Shows(record, text)) << text;
   }
 }

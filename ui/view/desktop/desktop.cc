@@ -258,7 +258,7 @@ const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const
   DrawShell(canvas, parts, items, notices, input);
   if (help_) {
     Canvas above{*ImGui::GetForegroundDrawList(), theme, fonts, size.scale, record_};
-    DrawHelpSheet(above, parts.window, HelpOf());
+    DrawHelpCard(above, parts.window, HelpOf());
   }
   return record_;
 }

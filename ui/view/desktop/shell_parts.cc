@@ -237,9 +237,9 @@ void DrawRail(Canvas& canvas, const Box& box, const std::vector<RailItem>& items
   }
 }
 
-// Covers the window with a sheet in the middle. Lines move closer together in a low window rather
+// Covers the window with a card in the middle. Lines move closer together in a low window rather
 // than fall out of it.
-void DrawHelpSheet(Canvas& canvas, const Box& window, const std::vector<HelpLine>& lines) {
+void DrawHelpCard(Canvas& canvas, const Box& window, const std::vector<HelpLine>& lines) {
   canvas.Fill(window, Faded(canvas.theme.ground, 0.72F));
   const float width = std::min(canvas.Px(540), window.Width() - canvas.Px(8));
   // Lines move together in a low window.
@@ -249,7 +249,7 @@ void DrawHelpSheet(Canvas& canvas, const Box& window, const std::vector<HelpLine
   const float height = canvas.Px(64) + static_cast<float>(lines.size()) * line;
   const float x0 = std::round((window.x0 + window.x1 - width) / 2);
   const float y0 = std::max(window.y0, std::round((window.y0 + window.y1 - height) / 2));
-  canvas.Sheet({x0, y0, x0 + width, y0 + height});
+  canvas.Card({x0, y0, x0 + width, y0 + height});
   const float x = x0 + canvas.Px(24);
   float y = y0 + canvas.Px(18);
   canvas.Text(canvas.fonts.bold, {x, y}, canvas.theme.text, "Keys and mouse");

@@ -35,6 +35,6 @@ void DrawNotices(Canvas& canvas, const Box& box, const std::vector<std::string>&
 // The open store, as a button in `store`, and the numbers on the recording's quality, doubts first.
 void DrawStatus(Canvas& canvas, const Box& box, const Box& store, const DesktopState& state);
 
-void DrawHelpSheet(Canvas& canvas, const Box& window, const std::vector<HelpLine>& lines);
+void DrawHelpCard(Canvas& canvas, const Box& window, const std::vector<HelpLine>& lines);
 
 }  // namespace foretrain::ui

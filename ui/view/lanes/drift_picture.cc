@@ -54,9 +54,9 @@ void SetRange(const std::vector<Folded>& folded, DriftPicture& picture) {
       picture.high_ns = std::max(picture.high_ns, column.high_ns);
     }
   }
-  const double least = std::max(10.0, picture.high_ns - picture.low_ns);
-  picture.low_ns -= 0.08 * least;
-  picture.high_ns += 0.06 * least;
+  const double min = std::max(10.0, picture.high_ns - picture.low_ns);
+  picture.low_ns -= 0.08 * min;
+  picture.high_ns += 0.06 * min;
 }
 
 // The columns that a folded curve covers: its range within each column, and the line to the next

@@ -102,7 +102,7 @@ class Painter {
         theme_(theme),
         image_(image),
         edge_(static_cast<int>(std::lround(kMinEdge * layout.scale))),
-        min_columns_(LeastColumns(layout.Columns(), CountTracks(model, layout), kMaxSpans)) {}
+        min_columns_(MinColumns(layout.Columns(), CountTracks(model, layout), kMaxSpans)) {}
 
   // Ticks of the time axis, below all spans.
   void PaintGrid() {

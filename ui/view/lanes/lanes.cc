@@ -77,8 +77,8 @@ class LanePainter {
     const float instruction =
         WidthOf(slot.start_ns, slot.end_ns) / static_cast<float>(slot.instructions);
     const std::string name = InstructionLabel(*side_.run, slot.op);
-    const float least = canvas_.WidthOf(canvas_.fonts.small, name) + 2 * canvas_.Px(kLabelPad);
-    if (slot.instructions > 1 && instruction >= least) return DrawInstructions(slot);
+    const float min = canvas_.WidthOf(canvas_.fonts.small, name) + 2 * canvas_.Px(kLabelPad);
+    if (slot.instructions > 1 && instruction >= min) return DrawInstructions(slot);
     Label(box, SlotLabel(slot.op, /*wide=*/true), SlotLabel(slot.op, /*wide=*/false));
   }
 

@@ -69,9 +69,9 @@ std::string CauseOf(const Wait& wait) {
       {wait.idle.host_ns, "waits for the host"},
       {wait.idle.drain_ns, "nothing left"},
   };
-  const auto most = std::max_element(causes.begin(), causes.end(),
-                                     [](const Cause& a, const Cause& b) { return a.ns < b.ns; });
-  return most->ns > 0 ? most->name : "idle";
+  const auto max = std::max_element(causes.begin(), causes.end(),
+                                    [](const Cause& a, const Cause& b) { return a.ns < b.ns; });
+  return max->ns > 0 ? max->name : "idle";
 }
 
 // A bubble is always outlined, and named if the text fits.

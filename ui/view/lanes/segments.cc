@@ -103,7 +103,7 @@ Tone ToneOf(double difference) {
   return difference > 0 ? Tone::kMore : difference < 0 ? Tone::kLess : Tone::kPlain;
 }
 
-// The sheet lies at the lower right of the mouse and moves left or up if it would leave the window.
+// The card lies at the lower right of the mouse and moves left or up if it would leave the window.
 void DrawTooltip(Canvas& canvas, const Box& window, const HoverText& text, Point mouse) {
   const Theme& theme = canvas.theme;
   float width = std::max(canvas.WidthOf(canvas.fonts.bold, text.title),
@@ -120,7 +120,7 @@ void DrawTooltip(Canvas& canvas, const Box& window, const HoverText& text, Point
   box.y0 = std::max(window.y0 + canvas.Px(4), std::min(box.y0, window.y1 - height - 2 * pad));
   box.x1 = box.x0 + width + 2 * pad;
   box.y1 = box.y0 + height + 1.5F * pad;
-  canvas.Sheet(box);
+  canvas.Card(box);
   const float x = box.x0 + pad;
   float y = box.y0 + pad;
   canvas.Text(canvas.fonts.bold, {x, y}, theme.text, text.title);

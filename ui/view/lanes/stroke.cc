@@ -45,18 +45,18 @@ void PaintStroke(std::span<const StrokeColumn> columns, std::size_t first, std::
                  float width, Colour colour, Image& image) {
   const float half = std::max(0.5F, width / 2);
   // Part of the neighbouring columns that a steep stroke of this width covers.
-  const float beside = std::min(1.0F, half - 0.5F);
+  const float neighbour = std::min(1.0F, half - 0.5F);
   const auto count = std::min(columns.size(), static_cast<std::size_t>(image.width));
   for (std::size_t c = first; c < std::min(last, count); ++c) {
     StrokeColumn around = columns[c];
-    if (beside > 0.0F && c > 0) around = Joined(around, columns[c - 1]);
-    if (beside > 0.0F && c + 1 < count) around = Joined(around, columns[c + 1]);
+    if (neighbour > 0.0F && c > 0) around = Joined(around, columns[c - 1]);
+    if (neighbour > 0.0F && c + 1 < count) around = Joined(around, columns[c + 1]);
     if (around.top > around.bottom) continue;
     const StrokeColumn own = Grown(columns[c], half);
     around = Grown(around, half);
     const int end = std::min(image.height, static_cast<int>(std::ceil(around.bottom)));
     for (int row = std::max(0, static_cast<int>(std::floor(around.top))); row < end; ++row) {
-      const float cover = std::max(CoverOf(own, row), beside * CoverOf(around, row));
+      const float cover = std::max(CoverOf(own, row), neighbour * CoverOf(around, row));
       Colour& pixel =
           image.pixels[static_cast<std::size_t>(row) * static_cast<std::size_t>(image.width) + c];
       pixel = cover >= 1.0F ? colour : Mixed(pixel, colour, cover);

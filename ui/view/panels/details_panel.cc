@@ -44,7 +44,7 @@ std::vector<HoverLine> Wrapped(const std::vector<HoverLine>& lines) {
 
 }  // namespace
 
-// The sheet lies on the side away from the mouse, so that it does not hide the spans under
+// The card lies on the side away from the mouse, so that it does not hide the spans under
 // examination.
 void DrawDetails(const Frame& frame) {
   const ViewState& state = frame.state;
@@ -63,7 +63,7 @@ void DrawDetails(const Frame& frame) {
       left ? frame.layout.plot_x0 + canvas.Px(8) : frame.layout.plot_x1 - width - canvas.Px(8);
   const Box box{x0, lanes.y0 + canvas.Px(8), x0 + width,
                 std::min(lanes.y0 + canvas.Px(8) + height, frame.layout.window.y1)};
-  canvas.Sheet(box);
+  canvas.Card(box);
   canvas.PushClip(box);
   const float x = box.x0 + canvas.Px(kPad);
   float y = box.y0 + canvas.Px(10);

@@ -33,10 +33,10 @@ void DrawTensor(const ScreenFrame& frame, const Box& line, const LiveTensors& te
           : std::string();
   const float right = canvas.WidthOf(canvas.fonts.mono_small, bytes);
   canvas.TextIn(canvas.fonts.mono_small, upper, Align::kRight, theme.text, bytes);
-  const Box beside{upper.x0, upper.y0, upper.x1 - right - canvas.Px(8), upper.y1};
-  canvas.TextIn(canvas.fonts.mono_small, beside, Align::kRight, theme.faint, each);
-  const float room = beside.x1 - lower.x0 - canvas.WidthOf(canvas.fonts.mono_small, each);
-  canvas.TextIn(canvas.fonts.small, {lower.x0, upper.y0, beside.x1, upper.y1}, Align::kLeft,
+  const Box text_box{upper.x0, upper.y0, upper.x1 - right - canvas.Px(8), upper.y1};
+  canvas.TextIn(canvas.fonts.mono_small, text_box, Align::kRight, theme.faint, each);
+  const float room = text_box.x1 - lower.x0 - canvas.WidthOf(canvas.fonts.mono_small, each);
+  canvas.TextIn(canvas.fonts.small, {lower.x0, upper.y0, text_box.x1, upper.y1}, Align::kLeft,
                 theme.text, Shortened(canvas, canvas.fonts.small, tensors.name, room));
   const std::string life = tensors.since.empty()
                                ? "for the whole run"

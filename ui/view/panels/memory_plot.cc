@@ -64,7 +64,7 @@ Image StackedAreas(const MemoryPlot& plot, const Theme& theme) {
     std::int64_t sum = 0;
     int bottom = height;
     for (std::size_t part = 0; part < kCategoryCount; ++part) {
-      sum += columns[c].most.parts[part];
+      sum += columns[c].max.parts[part];
       const double share = static_cast<double>(sum) / plot.top_bytes;
       const int top = height - static_cast<int>(std::lround(share * height));
       const Colour colour = theme.categories[part];
@@ -99,7 +99,7 @@ void DrawForecastLine(Canvas& canvas, const MemoryPlot& plot) {
   std::vector<Point> points;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const float x = plot.box.x0 + static_cast<float>(c);
-    const float y = plot.Y(static_cast<double>(columns[c].most.total_bytes));
+    const float y = plot.Y(static_cast<double>(columns[c].max.total_bytes));
     if (!points.empty() && points.back().y != y) points.push_back({x, points.back().y});
     if (points.empty() || points.back().y != y) points.push_back({x, y});
   }

@@ -136,18 +136,17 @@ void DrawRejected(const ScreenFrame& frame, const Box& box, const FoundPlans& fo
              fmt::format("{} of {} plans were dropped, because a plan ...", CountText(found.pruned),
                          CountText(found.pruned + found.evaluated)));
   ImGui::Dummy({0.0F, frame.canvas.Px(4)});
-  const double most =
-      found.rejected.empty() ? 1 : static_cast<double>(found.rejected.front().count);
+  const double max = found.rejected.empty() ? 1 : static_cast<double>(found.rejected.front().count);
   for (const Rejection& rejection : found.rejected) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float width = ImGui::GetContentRegionAvail().x - frame.canvas.Px(90);
-    const auto share = static_cast<float>(static_cast<double>(rejection.count) / most);
+    const auto share = static_cast<float>(static_cast<double>(rejection.count) / max);
     ImGui::GetWindowDrawList()->AddRectFilled(
         {at.x + frame.canvas.Px(84), at.y},
         {at.x + frame.canvas.Px(84) + std::max(2.0F, share * width),
          at.y + ImGui::GetTextLineHeight()},
         frame.canvas.theme.line, 2.0F);
-    Figure(frame, fmt::format("{:>9}", CountText(rejection.count)));
+    NumberText(frame, fmt::format("{:>9}", CountText(rejection.count)));
     ImGui::SameLine(frame.canvas.Px(104));
     Label(frame, rejection.reason);
     if (!rejection.example.empty()) {
@@ -166,11 +165,11 @@ void DrawLines(const ScreenFrame& frame, const std::vector<ComparedLine>& lines)
     ImGui::TableNextColumn();
     MutedLabel(frame, line.name);
     ImGui::TableNextColumn();
-    Figure(frame, line.first);
+    NumberText(frame, line.first);
     ImGui::TableNextColumn();
-    Figure(frame, line.second);
+    NumberText(frame, line.second);
     ImGui::TableNextColumn();
-    Figure(frame, line.change);
+    NumberText(frame, line.change);
   }
 }
 
@@ -188,9 +187,9 @@ void DrawKept(const ScreenFrame& frame, const Box& box, PlanView& view) {
   std::vector<std::string> titles;
   for (const KeptPlan& kept : view.kept) titles.push_back(kept.Title());
   // The chosen pair may refer to plans that are gone.
-  const int most = static_cast<int>(view.kept.size()) - 1;
-  view.first = std::clamp(view.first, 0, most);
-  view.second = std::clamp(view.second, 0, most);
+  const int max = static_cast<int>(view.kept.size()) - 1;
+  view.first = std::clamp(view.first, 0, max);
+  view.second = std::clamp(view.second, 0, max);
   Combo(frame, "first", &view.first, titles);
   Combo(frame, "second", &view.second, titles);
   if (Button(frame, "Unpin second")) {
@@ -206,7 +205,7 @@ void DrawKept(const ScreenFrame& frame, const Box& box, PlanView& view) {
   const PlanComparison comparison = ComparePlans(view.kept[static_cast<std::size_t>(view.first)],
                                                  view.kept[static_cast<std::size_t>(view.second)]);
   if (BeginTable(frame, "compared", {"", "first", "second", "change"})) {
-    DrawLines(frame, comparison.figures);
+    DrawLines(frame, comparison.metrics);
     DrawLines(frame, comparison.fields);
     EndTable();
   }

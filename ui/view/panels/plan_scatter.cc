@@ -215,17 +215,17 @@ class Scatter {
     for (const std::string& line : lines) {
       width = std::max(width, canvas_.WidthOf(canvas_.fonts.small, line));
     }
-    Box sheet{frame_.input.x + canvas_.Px(14), frame_.input.y + canvas_.Px(14), 0, 0};
-    sheet.x1 = sheet.x0 + width + canvas_.Px(20);
-    sheet.y1 = sheet.y0 + canvas_.Px(12.0F + 17.0F * static_cast<float>(lines.size()));
+    Box card{frame_.input.x + canvas_.Px(14), frame_.input.y + canvas_.Px(14), 0, 0};
+    card.x1 = card.x0 + width + canvas_.Px(20);
+    card.y1 = card.y0 + canvas_.Px(12.0F + 17.0F * static_cast<float>(lines.size()));
     // Negative or 0: the shift back into the plot.
-    const float left = std::min(0.0F, plot_.x1 - sheet.x1);
-    const float up = std::min(0.0F, plot_.y1 - sheet.y1);
-    sheet = {sheet.x0 + left, sheet.y0 + up, sheet.x1 + left, sheet.y1 + up};
-    canvas_.Sheet(sheet);
-    float y = sheet.y0 + canvas_.Px(6);
+    const float left = std::min(0.0F, plot_.x1 - card.x1);
+    const float up = std::min(0.0F, plot_.y1 - card.y1);
+    card = {card.x0 + left, card.y0 + up, card.x1 + left, card.y1 + up};
+    canvas_.Card(card);
+    float y = card.y0 + canvas_.Px(6);
     for (const std::string& line : lines) {
-      canvas_.Text(canvas_.fonts.small, {sheet.x0 + canvas_.Px(10), y}, canvas_.theme.text, line);
+      canvas_.Text(canvas_.fonts.small, {card.x0 + canvas_.Px(10), y}, canvas_.theme.text, line);
       canvas_.record.tooltip.push_back(line);
       y += canvas_.Px(17);
     }

@@ -48,8 +48,8 @@ bool FilterCombo(const ScreenFrame& frame, const char* label, std::string* chose
   return used;
 }
 
-// A count with a label, clamped to 1 to `most`.
-void CountField(const ScreenFrame& frame, const char* label, int* value, int most) {
+// A count with a label, clamped to 1 to `max`.
+void CountField(const ScreenFrame& frame, const char* label, int* value, int max) {
   ImGui::AlignTextToFramePadding();
   MutedLabel(frame, label);
   ImGui::SameLine(frame.canvas.Px(130));
@@ -59,7 +59,7 @@ void CountField(const ScreenFrame& frame, const char* label, int* value, int mos
   ImGui::PopFont();
   Record(frame, label);
   frame.canvas.record.labels.push_back(std::to_string(*value));
-  *value = std::clamp(*value, 1, most);
+  *value = std::clamp(*value, 1, max);
 }
 
 // A number field; empty text selects the automatic value 0. Other text that is no positive number
@@ -90,22 +90,22 @@ void DrawModel(const ScreenFrame& frame, const Catalogue& catalogue, PlanView& v
 }
 
 // Sliders for the machine's parameters. Closing them returns to the catalogue's values.
-void DrawFigures(const ScreenFrame& frame, const ClusterSpec& cluster, PlanView& view) {
-  Toggle(frame, "other rates", &view.figures_open);
+void DrawOtherRates(const ScreenFrame& frame, const ClusterSpec& cluster, PlanView& view) {
+  Toggle(frame, "other rates", &view.rates_open);
   Tooltip(frame, "Rates of the machine that replace the catalogue's");
-  if (!view.figures_open) {
-    view.setup.figures.clear();
+  if (!view.rates_open) {
+    view.setup.other_rates.clear();
     return;
   }
   for (const HardwareField& field : HardwareFields()) {
     const double own = field.In(cluster);
     if (own <= 0) continue;
     const std::string name(field.name);
-    const auto given = view.setup.figures.find(name);
-    double value = given == view.setup.figures.end() ? own : given->second;
+    const auto given = view.setup.other_rates.find(name);
+    double value = given == view.setup.other_rates.end() ? own : given->second;
     if (Slider(frame, name.c_str(), &value, field.low, field.high,
                fmt::format("{:.4g} {}", value, field.unit), true)) {
-      view.setup.figures[name] = value;
+      view.setup.other_rates[name] = value;
     }
     Tooltip(frame, field.help);
   }
@@ -119,7 +119,7 @@ void DrawCluster(const ScreenFrame& frame, const Catalogue& catalogue, const Des
   std::vector<std::string> names = GpuNames(catalogue, view.gpu_filter);
   if (desktop.plan_start.local) names.insert(names.begin(), std::string(kLocal));
   if (FilterCombo(frame, "device", &view.setup.gpu, &view.gpu_filter, names)) {
-    view.setup.figures.clear();
+    view.setup.other_rates.clear();
   }
   const bool local = view.setup.gpu == kLocal;
   if (!local) {
@@ -134,7 +134,7 @@ void DrawCluster(const ScreenFrame& frame, const Catalogue& catalogue, const Des
       cluster = *std::move(made);
     }
   }
-  if (cluster) DrawFigures(frame, *cluster, view);
+  if (cluster) DrawOtherRates(frame, *cluster, view);
 }
 
 // Plan fields that the user fixes, by their displayed names.

@@ -66,9 +66,9 @@ class StageBars {
 
   // Labels at round numbers of GiB.
   void DrawScale() {
-    const int most = std::max(1, static_cast<int>(plot_.Height() / canvas_.Px(26)));
+    const int max = std::max(1, static_cast<int>(plot_.Height() / canvas_.Px(26)));
     const double gib = static_cast<double>(kGiB);
-    const double step = NiceStep(top_ / gib / most) * gib;
+    const double step = NiceStep(top_ / gib / max) * gib;
     for (double at = 0; at < top_; at += step) {
       const float y = Y(at);
       canvas_.Fill({plot_.x0, y, plot_.x1, y + 1.0F}, canvas_.theme.grid);
@@ -135,11 +135,11 @@ class StageBars {
     const float height = canvas_.Px(12.0F + 17.0F * static_cast<float>(lines.size()));
     const float x0 = std::min(frame_.input.x + canvas_.Px(14), box_.x1 - canvas_.Px(230));
     const float y0 = std::max(box_.y0 - canvas_.Px(60), std::min(frame_.input.y, box_.y1 - height));
-    const Box sheet{x0, y0, x0 + canvas_.Px(230), y0 + height};
-    canvas_.Sheet(sheet);
-    float y = sheet.y0 + canvas_.Px(6);
+    const Box card{x0, y0, x0 + canvas_.Px(230), y0 + height};
+    canvas_.Card(card);
+    float y = card.y0 + canvas_.Px(6);
     for (const auto& [label, value] : lines) {
-      const Box line{sheet.x0 + canvas_.Px(10), y, sheet.x1 - canvas_.Px(10), y + canvas_.Px(16)};
+      const Box line{card.x0 + canvas_.Px(10), y, card.x1 - canvas_.Px(10), y + canvas_.Px(16)};
       canvas_.TextIn(canvas_.fonts.small, line, Align::kLeft, canvas_.theme.muted, label);
       canvas_.TextIn(canvas_.fonts.mono_small, line, Align::kRight, canvas_.theme.text, value);
       canvas_.record.tooltip.push_back(label + " " + value);

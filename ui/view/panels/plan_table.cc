@@ -60,7 +60,7 @@ void DrawRow(const ScreenFrame& frame, const FoundPlans& found, std::size_t plan
     view.scroll_to_selected = false;
   }
   ImGui::SameLine();
-  Figure(frame, place);
+  NumberText(frame, place);
   for (const PlanColumn column : columns) {
     const std::string text = Cell(found, plan, column);
     // Texts are left, numbers right. Headroom has a bar before its number.
@@ -71,7 +71,7 @@ void DrawRow(const ScreenFrame& frame, const FoundPlans& found, std::size_t plan
       const double headroom = HeadroomOf(*found.request, found.plans[plan].ranked.device);
       DrawFullness(frame, headroom);
       ImGui::SetCursorPosX(ImGui::GetCursorPosX() + frame.canvas.Px(54));
-      ColouredFigure(frame, headroom < 0.05 ? frame.canvas.theme.amber : frame.canvas.theme.text,
+      ColouredNumber(frame, headroom < 0.05 ? frame.canvas.theme.amber : frame.canvas.theme.text,
                      text);
     } else {
       NumberCell(frame, text);

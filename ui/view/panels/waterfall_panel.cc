@@ -49,8 +49,8 @@ struct TimeAxis {
 
 // Ticks with labels below the bars; labels stay inside the plot.
 void DrawAxis(Canvas& canvas, const TimeAxis& axis) {
-  const int most = std::max(2, static_cast<int>(axis.plot.Width() / canvas.Px(110)));
-  for (const Tick& tick : TimeTicks(axis.low_s * kNsPerSecond, axis.high_s * kNsPerSecond, most)) {
+  const int max = std::max(2, static_cast<int>(axis.plot.Width() / canvas.Px(110)));
+  for (const Tick& tick : TimeTicks(axis.low_s * kNsPerSecond, axis.high_s * kNsPerSecond, max)) {
     const float x = std::round(axis.X(tick.value / kNsPerSecond));
     canvas.Fill({x, axis.plot.y0, x + 1.0F, axis.plot.y1}, canvas.theme.grid);
     const float half = canvas.WidthOf(canvas.fonts.mono_small, tick.label) / 2;
@@ -311,14 +311,14 @@ std::optional<HoverText> DrawBreakdown(const ScreenFrame& frame, const Box& box,
                      [&](TimePart a, TimePart b) { return parts.Of(a) > parts.Of(b); });
     shown.resize(fit);
   }
-  std::int64_t most = 1;
-  for (const TimePart part : shown) most = std::max(most, parts.Of(part));
+  std::int64_t max = 1;
+  for (const TimePart part : shown) max = std::max(max, parts.Of(part));
   const Box plot{box.x0 + canvas.Px(kNames), box.y0, box.x1 - canvas.Px(kValues),
                  box.y0 + static_cast<float>(shown.size()) * canvas.Px(kRow)};
   std::optional<HoverText> hover;
   if (plot.Width() < canvas.Px(40)) return hover;
   const double ranks = static_cast<double>(std::max<std::int64_t>(1, parts.ranks));
-  const TimeAxis axis{0.0, SecondsFromNs(most) / ranks, plot};
+  const TimeAxis axis{0.0, SecondsFromNs(max) / ranks, plot};
   DrawAxis(canvas, axis);
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const RowBoxes at = RowAt(canvas, box, axis, i);

@@ -115,8 +115,8 @@ class Controls {
     const auto at = std::lower_bound(steps.begin(), steps.end(), own) - steps.begin();
     // The slider moves over positions, so that values of any spacing are equally far apart.
     auto place = static_cast<double>(at);
-    const double most = std::max<double>(1, static_cast<double>(steps.size()) - 1);
-    if (!Slider(frame_, label.c_str(), &place, 0, most, TextOf(field, own))) return;
+    const double max = std::max<double>(1, static_cast<double>(steps.size()) - 1);
+    if (!Slider(frame_, label.c_str(), &place, 0, max, TextOf(field, own))) return;
     const auto chosen = static_cast<std::size_t>(
         std::clamp<double>(std::round(place), 0, static_cast<double>(steps.size()) - 1));
     if (steps[chosen] != own) Set(field, steps[chosen]);
@@ -126,8 +126,8 @@ class Controls {
   void DrawNumber(const PlanField& field, const std::string& label) {
     double value = scenario_.plan.*field.number;
     const bool scale = field.name == "loss_scale";
-    const double most = scale ? 65536 : std::min(field.most, kMaxNumber);
-    if (!Slider(frame_, label.c_str(), &value, 0, std::max(most, value),
+    const double max = scale ? 65536 : std::min(field.max, kMaxNumber);
+    if (!Slider(frame_, label.c_str(), &value, 0, std::max(max, value),
                 TextOf(field, scenario_.plan), scale)) {
       return;
     }

@@ -195,7 +195,7 @@ void CompareScreen::DrawSearch(const ScreenFrame& screen) {
   const float x0 = layout_.plot_x0 + canvas.Px(8);
   const float y0 = layout_.lanes.y0 + canvas.Px(8);
   const Box box{x0, y0, std::min(x0 + canvas.Px(420), layout_.plot_x1), y0 + canvas.Px(44)};
-  canvas.Sheet(box);
+  canvas.Card(box);
   BeginPanel(screen, box, "compare search");
   if (!search_was_open_) ImGui::SetKeyboardFocusHere();
   const bool changed =
@@ -216,10 +216,10 @@ void CompareScreen::DrawSearch(const ScreenFrame& screen) {
   }
   ImGui::SameLine();
   const std::size_t count = state_.found.size();
-  Figure(screen, search_.empty() ? ""
-                 : count == 0    ? "none"
-                                 : fmt::format("{} of {}{}", state_.found_at + 1, count,
-                                            count == kMaxFound ? "+" : ""));
+  NumberText(screen, search_.empty() ? ""
+                     : count == 0    ? "none"
+                                     : fmt::format("{} of {}{}", state_.found_at + 1, count,
+                                                count == kMaxFound ? "+" : ""));
   EndPanel();
 }
 

@@ -19,7 +19,7 @@ constexpr float kHeading = 44.0F;  // heights
 constexpr float kAxis = 22.0F;
 constexpr float kRow = 24.0F;
 constexpr float kGutter = 84.0F;  // widths
-constexpr float kFigures = 430.0F;
+constexpr float kMetrics = 430.0F;
 constexpr double kRoom = 1.12;            // above the highest curve
 constexpr double kCapacityInSight = 1.6;  // times the highest curve: the scale then reaches to it
 
@@ -74,14 +74,14 @@ void MemoryScreen::Draw(const ScreenFrame& frame) {
     return;
   }
   const bool wide = box.Width() > canvas.Px(860);
-  const float figures = wide ? canvas.Px(kFigures) : 0.0F;
-  DrawChoices(frame, {box.x0, box.y0, box.x1 - figures, box.y0 + canvas.Px(kHeading)});
-  DrawPlot(frame, {box.x0, box.y0 + canvas.Px(kHeading), box.x1 - figures - canvas.Px(6), box.y1});
+  const float metrics = wide ? canvas.Px(kMetrics) : 0.0F;
+  DrawChoices(frame, {box.x0, box.y0, box.x1 - metrics, box.y0 + canvas.Px(kHeading)});
+  DrawPlot(frame, {box.x0, box.y0 + canvas.Px(kHeading), box.x1 - metrics - canvas.Px(6), box.y1});
   if (!wide) return;
-  const Box side{box.x1 - figures + margin, box.y0, box.x1, box.y1};
+  const Box side{box.x1 - metrics + margin, box.y0, box.x1, box.y1};
   canvas.Fill({side.x0 - margin, frame.box.y0, side.x0 - margin + 1.0F, frame.box.y1},
               canvas.theme.line);
-  DrawFigures(frame, side);
+  DrawMetrics(frame, side);
 }
 
 // A space is offered only if something was allocated in it. Ranks are listed with their peaks.
@@ -223,7 +223,7 @@ float MemoryScreen::DrawPeakLine(Canvas& canvas, const Box& box, float y, Side s
 }
 
 // Peaks, headroom, notices, categories, then the live tensors, which take the rest of the box.
-void MemoryScreen::DrawFigures(const ScreenFrame& frame, const Box& box) {
+void MemoryScreen::DrawMetrics(const ScreenFrame& frame, const Box& box) {
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
   canvas.PushClip(box);

@@ -41,7 +41,7 @@ class MemoryScreen final : public Screen {
   void DrawChoices(const ScreenFrame& frame, const Box& box);
   void DrawKey(Canvas& canvas, const Box& box);
   void DrawPlot(const ScreenFrame& frame, const Box& box);
-  void DrawFigures(const ScreenFrame& frame, const Box& box);
+  void DrawMetrics(const ScreenFrame& frame, const Box& box);
   float DrawPeakLine(Canvas& canvas, const Box& box, float y, Side side);
   // Returns the y at which the rows end.
   float DrawRows(const ScreenFrame& frame, const Box& box, float y);

@@ -38,14 +38,14 @@ void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& fou
   canvas.PushClip(box);
   canvas.TextIn(canvas.fonts.bold, {box.x0 + pad, box.y0, box.x1, box.y1}, Align::kLeft,
                 canvas.theme.text, what);
-  const Box beside{box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1};
+  const Box text_box{box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1};
   const std::string how =
       fmt::format("{} plans compared, {} dropped{}; none takes less than {}; rates {}",
                   CountText(found.evaluated), CountText(found.pruned),
                   still ? "" : ", in " + FormatSeconds(found.seconds), FormatSeconds(found.bound_s),
                   request.origin);
-  canvas.TextIn(canvas.fonts.small, beside, Align::kLeft, canvas.theme.muted,
-                Shortened(canvas, canvas.fonts.small, how, beside.Width()));
+  canvas.TextIn(canvas.fonts.small, text_box, Align::kLeft, canvas.theme.muted,
+                Shortened(canvas, canvas.fonts.small, how, text_box.Width()));
   canvas.PopClip();
 }
 
@@ -120,8 +120,8 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   summary.y1 = upper.y0 = box.y0 + canvas.Px(kSummary);
   const float room = box.y1 - upper.y0;
   // The table gets the height of its rows, at most 42 % of the room.
-  const float most = canvas.Px(64.0F + 27.0F * static_cast<float>(found.plans.size()));
-  const float lower = std::clamp(most, canvas.Px(kMinTable), std::floor(0.42F * room));
+  const float max = canvas.Px(64.0F + 27.0F * static_cast<float>(found.plans.size()));
+  const float lower = std::clamp(max, canvas.Px(kMinTable), std::floor(0.42F * room));
   const bool both = room >= canvas.Px(kMinTable + kMinUpper);
   upper.y1 = both ? box.y1 - lower : upper.y0;
   table.y0 = upper.y1;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr float kMargin = 16.0F;
 constexpr float kNames = 86.0F;  // widths
-constexpr float kFigures = 210.0F;
+constexpr float kMetrics = 210.0F;
 constexpr float kTallestRow = 62.0F;  // heights
-constexpr float kNamedRow = 13.0F;    // with a name and figures; lower rows have none
+constexpr float kNamedRow = 13.0F;    // with a name and metrics; lower rows have none
 constexpr float kWidestCell = 90.0F;
 constexpr std::size_t kMaxSentences = 3;
 constexpr double kMinOfStep = 0.01;  // of the median step: a smaller difference is no straggler's
@@ -29,19 +29,19 @@ float EdgeOf(float from, float to, std::size_t i, std::size_t count) {
 
 // Builds the map and its sentences again if the runs or the metric changed. O(ranks x steps).
 void RanksScreen::Refresh() {
-  const std::pair of(desktop_.session.input_number(), figure_);
+  const std::pair of(desktop_.session.input_number(), metric_);
   if (made_of_ == of) return;
   made_of_ = of;
   const SideModel& shown = desktop_.session.model().Of(desktop_.session.model().Shown());
-  const auto figure = static_cast<RankFigure>(figure_);
-  map_ = MakeRankMap(shown, figure);
-  const bool bytes = figure == RankFigure::kPeakMemory;
+  const auto metric = static_cast<RankMetric>(metric_);
+  map_ = MakeRankMap(shown, metric);
+  const bool bytes = metric == RankMetric::kPeakMemory;
   // A rank is a straggler only if it is late by a visible part of the step; memory has no such
   // floor.
   const double step_ns = shown.IsPresent() ? shown.metrics->step_time_s.median * kNsPerSecond : 0.0;
   stragglers_ = StragglersOf(map_, bytes ? 0.0 : kMinOfStep * step_ns);
   sentences_.clear();
-  if (shown.IsPresent() && shown.run->sums != nullptr && figure != RankFigure::kStepTime) {
+  if (shown.IsPresent() && shown.run->sums != nullptr && metric != RankMetric::kStepTime) {
     sentences_.push_back(
         "known of the steps alone whose spans are read: of a long run those that "
         "Compare shows");
@@ -51,7 +51,7 @@ void RanksScreen::Refresh() {
       sentences_.push_back(fmt::format("and {} more ranks", stragglers_.size() - kMaxSentences));
       break;
     }
-    sentences_.push_back(Describe(straggler, figure));
+    sentences_.push_back(Describe(straggler, metric));
   }
   // Says that nothing was found, so that the reader need not search the map.
   if (map_.ranks.size() > 1 && map_.HasScale() && stragglers_.empty()) {
@@ -84,16 +84,16 @@ void RanksScreen::Draw(const ScreenFrame& frame) {
       Heading(canvas, {box.x0, box.y0 + canvas.Px(4)}, "ranks",
               desktop_.session.model().Shown() == Side::kMeasured ? "as measured" : "as forecast");
   std::vector<std::string> names;
-  for (int i = 0; i < kRankFigureCount; ++i) {
-    names.emplace_back(Name(static_cast<RankFigure>(i)));
+  for (int i = 0; i < kRankMetricCount; ++i) {
+    names.emplace_back(Name(static_cast<RankMetric>(i)));
   }
   const float width = SegmentsWidth(canvas, names);
   float y = box.y0;
   if (x + canvas.Px(20) + width <= box.x1) {
-    Segments(frame, {x + canvas.Px(20), y}, names, &figure_);
+    Segments(frame, {x + canvas.Px(20), y}, names, &metric_);
   } else {
     y += canvas.Px(30);
-    Segments(frame, {box.x0, y}, names, &figure_);
+    Segments(frame, {box.x0, y}, names, &metric_);
   }
   x += canvas.Px(20) + width + canvas.Px(28);
   if (x + canvas.Px(300) < box.x1 && y == box.y0) DrawScale(canvas, {x, y}, box.x1 - x);
@@ -103,7 +103,7 @@ void RanksScreen::Draw(const ScreenFrame& frame) {
     return;
   }
   if (!map_.HasScale()) {
-    DrawEmpty(canvas, box, fmt::format("No {} was recorded.", Name(map_.figure)));
+    DrawEmpty(canvas, box, fmt::format("No {} was recorded.", Name(map_.metric)));
     return;
   }
   y = DrawSentences(canvas, box, y);
@@ -124,8 +124,8 @@ float RanksScreen::DrawSentences(Canvas& canvas, const Box& box, float y) {
 // The bar runs from the smallest to the largest value that counts; warm-up steps do not.
 void RanksScreen::DrawScale(Canvas& canvas, Point at, float width) {
   if (!map_.HasScale()) return;
-  const std::string low = FormatFigure(map_.figure, map_.least);
-  const std::string high = FormatFigure(map_.figure, map_.most);
+  const std::string low = FormatMetric(map_.metric, map_.min);
+  const std::string high = FormatMetric(map_.metric, map_.max);
   const float text = at.y + canvas.Px(5);
   float x = at.x + canvas.Text(canvas.fonts.mono_small, {at.x, text}, canvas.theme.muted, low) +
             canvas.Px(8);
@@ -134,11 +134,11 @@ void RanksScreen::DrawScale(Canvas& canvas, Point at, float width) {
                width - (x - at.x) - canvas.WidthOf(canvas.fonts.mono_small, high) - canvas.Px(10));
   constexpr int kSteps = 24;
   for (int i = 0; i < kSteps; ++i) {
-    const double value = map_.least + (map_.most - map_.least) * i / (kSteps - 1);
-    canvas.Fill({EdgeOf(x, x + bar, static_cast<std::size_t>(i), kSteps), at.y + canvas.Px(5),
-                 EdgeOf(x, x + bar, static_cast<std::size_t>(i) + 1, kSteps), at.y + canvas.Px(17)},
-                map_.most > map_.least ? ColourOf(canvas.theme, value)
-                                       : ColourOf(canvas.theme, map_.least));
+    const double value = map_.min + (map_.max - map_.min) * i / (kSteps - 1);
+    canvas.Fill(
+        {EdgeOf(x, x + bar, static_cast<std::size_t>(i), kSteps), at.y + canvas.Px(5),
+         EdgeOf(x, x + bar, static_cast<std::size_t>(i) + 1, kSteps), at.y + canvas.Px(17)},
+        map_.max > map_.min ? ColourOf(canvas.theme, value) : ColourOf(canvas.theme, map_.min));
   }
   canvas.Text(canvas.fonts.mono_small, {x + bar + canvas.Px(8), text}, canvas.theme.muted, high);
 }
@@ -147,8 +147,8 @@ void RanksScreen::DrawScale(Canvas& canvas, Point at, float width) {
 // remaining boxes. A tall map has names only at every n-th row.
 void RanksScreen::DrawMap(const ScreenFrame& frame, const Box& box) {
   Canvas& canvas = frame.canvas;
-  const float figures = box.Width() > canvas.Px(560) ? canvas.Px(kFigures) : 0.0F;
-  const Box room{box.x0 + canvas.Px(kNames), box.y0 + canvas.Px(20), box.x1 - figures, box.y1};
+  const float metrics = box.Width() > canvas.Px(560) ? canvas.Px(kMetrics) : 0.0F;
+  const Box room{box.x0 + canvas.Px(kNames), box.y0 + canvas.Px(20), box.x1 - metrics, box.y1};
   if (room.Width() < 8.0F || room.Height() < 8.0F) return;
   // A cell has at least two pixels each way.
   const FoldedRankMap folded = Fold(map_, static_cast<std::size_t>(room.Height() / 2),
@@ -166,9 +166,9 @@ void RanksScreen::DrawMap(const ScreenFrame& frame, const Box& box) {
     const float y0 = EdgeOf(plot_.y0, plot_.y1, row, folded.rows);
     const float y1 = EdgeOf(plot_.y0, plot_.y1, row + 1, folded.rows);
     DrawRankRow(canvas, folded, row, {box.x0, y0, plot_.x0 - canvas.Px(8), y1},
-                {plot_.x1 + canvas.Px(12), y0, plot_.x1 + figures, y1});
+                {plot_.x1 + canvas.Px(12), y0, plot_.x1 + metrics, y1});
   }
-  if (figures > 0.0F && folded.rows > 0) {
+  if (metrics > 0.0F && folded.rows > 0) {
     canvas.Text(canvas.fonts.small, {plot_.x1 + canvas.Px(12), box.y0}, canvas.theme.muted,
                 "median      spread");
   }
@@ -192,7 +192,7 @@ void RanksScreen::DrawStepNames(Canvas& canvas, const FoldedRankMap& folded) {
 
 // Stragglers are amber. The median and its spread stand at the right if there is room.
 void RanksScreen::DrawRankRow(Canvas& canvas, const FoldedRankMap& folded, std::size_t row,
-                              const Box& names, const Box& figures) {
+                              const Box& names, const Box& metrics) {
   const Theme& theme = canvas.theme;
   const std::size_t first = (row * map_.ranks.size() + folded.rows - 1) / folded.rows;
   const RankRow& of = map_.rows[first];
@@ -200,12 +200,12 @@ void RanksScreen::DrawRankRow(Canvas& canvas, const FoldedRankMap& folded, std::
                                 [&](const Straggler& s) { return s.rank == of.rank; });
   canvas.TextIn(canvas.fonts.small, names, Align::kRight, slow ? theme.amber : theme.text,
                 fmt::format("rank {}", of.rank));
-  if (figures.IsEmpty() || of.steps == 0) return;
+  if (metrics.IsEmpty() || of.steps == 0) return;
   const float half = canvas.Px(72);
-  canvas.TextIn(canvas.fonts.mono_small, {figures.x0, figures.y0, figures.x0 + half, figures.y1},
+  canvas.TextIn(canvas.fonts.mono_small, {metrics.x0, metrics.y0, metrics.x0 + half, metrics.y1},
                 Align::kLeft, slow ? theme.amber : theme.text,
-                FormatFigure(map_.figure, of.median));
-  canvas.TextIn(canvas.fonts.mono_small, {figures.x0 + half, figures.y0, figures.x1, figures.y1},
+                FormatMetric(map_.metric, of.median));
+  canvas.TextIn(canvas.fonts.mono_small, {metrics.x0 + half, metrics.y0, metrics.x1, metrics.y1},
                 Align::kLeft, theme.muted, FormatPercent(of.spread));
 }
 
@@ -240,7 +240,7 @@ void RanksScreen::DrawCells(const ScreenFrame& frame, const FoldedRankMap& folde
 void RanksScreen::DrawValues(Canvas& canvas, const FoldedRankMap& folded) {
   const float height = plot_.Height() / static_cast<float>(folded.rows);
   const float width = plot_.Width() / static_cast<float>(folded.columns);
-  const std::string widest = FormatFigure(map_.figure, map_.most);
+  const std::string widest = FormatMetric(map_.metric, map_.max);
   if (height < canvas.Px(16) ||
       width < canvas.WidthOf(canvas.fonts.mono_small, widest) + canvas.Px(10)) {
     return;
@@ -257,7 +257,7 @@ void RanksScreen::DrawValues(Canvas& canvas, const FoldedRankMap& folded) {
       const bool bright = map_.Shade(value) > 0.3;
       canvas.TextIn(canvas.fonts.mono_small, cell, Align::kCentre,
                     bright ? canvas.theme.on_span : canvas.theme.text,
-                    FormatFigure(map_.figure, value));
+                    FormatMetric(map_.metric, value));
     }
   }
 }
@@ -278,13 +278,13 @@ void RanksScreen::OnCell(const ScreenFrame& frame, const FoldedRankMap& folded) 
                       ? "the highest of the ranks and steps that share this place"
                       : "a click shows it in Compare",
                   {}};
-  hover.lines.push_back({std::string(Name(map_.figure)), FormatFigure(map_.figure, cell.value)});
+  hover.lines.push_back({std::string(Name(map_.metric)), FormatMetric(map_.metric, cell.value)});
   if (row.steps > 0) {
-    hover.lines.push_back({"rank's median", FormatFigure(map_.figure, row.median)});
+    hover.lines.push_back({"rank's median", FormatMetric(map_.metric, row.median)});
     hover.lines.push_back({"its spread", FormatPercent(row.spread)});
   }
   if (map_.median > 0.0 && std::isfinite(cell.value)) {
-    hover.lines.push_back({"all ranks' median", FormatFigure(map_.figure, map_.median)});
+    hover.lines.push_back({"all ranks' median", FormatMetric(map_.metric, map_.median)});
     const double over = cell.value / map_.median - 1.0;
     hover.lines.push_back({"over that", fmt::format("{:+.1f} %", 100.0 * over)});
   }

@@ -33,7 +33,7 @@ class RanksScreen final : public Screen {
   void DrawMap(const ScreenFrame& frame, const Box& box);
   void DrawStepNames(Canvas& canvas, const FoldedRankMap& folded);
   void DrawRankRow(Canvas& canvas, const FoldedRankMap& folded, std::size_t row, const Box& names,
-                   const Box& figures);
+                   const Box& metrics);
   void DrawCells(const ScreenFrame& frame, const FoldedRankMap& folded);
   void DrawValues(Canvas& canvas, const FoldedRankMap& folded);
   void OnCell(const ScreenFrame& frame, const FoldedRankMap& folded);
@@ -42,7 +42,7 @@ class RanksScreen final : public Screen {
 
   DesktopState& desktop_;
   std::optional<std::pair<std::uint64_t, int>> made_of_;  // input number and metric
-  int figure_ = 0;
+  int metric_ = 0;
   RankMap map_;
   std::vector<std::string> sentences_;
   std::vector<Straggler> stragglers_;

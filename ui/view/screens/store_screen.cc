@@ -27,8 +27,8 @@ constexpr std::array<Advice, 3> kCommands{{
 
 // 0 if the run has no complete step.
 double StepTimeOf(const RunInfo& run) {
-  for (const MetricValue& figure : run.figures) {
-    if (figure.name == "step_time_s") return figure.value;
+  for (const MetricValue& metric : run.metrics) {
+    if (metric.name == "step_time_s") return metric.value;
   }
   return 0.0;
 }
@@ -36,7 +36,7 @@ double StepTimeOf(const RunInfo& run) {
 void DrawCommands(const ScreenFrame& frame) {
   Title(frame, "Make a store");
   for (const auto& [command, what] : kCommands) {
-    Figure(frame, command);
+    NumberText(frame, command);
     MutedLabel(frame, what);
   }
 }

@@ -83,8 +83,8 @@ void WhatIfScreen::Pin() {
 
 // The longer of the shown and the pinned step: the view has room for both ends.
 double WhatIfScreen::LongestNs() const {
-  double step_s = what_if_.shown() == nullptr ? 0 : what_if_.shown()->figures.step_s;
-  if (pinned_step_ != nullptr) step_s = std::max(step_s, pinned_step_->figures.step_s);
+  double step_s = what_if_.shown() == nullptr ? 0 : what_if_.shown()->stats.step_s;
+  if (pinned_step_ != nullptr) step_s = std::max(step_s, pinned_step_->stats.step_s);
   return step_s * kNsPerSecond;
 }
 
@@ -193,7 +193,7 @@ void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
   DrawMemory(frame, memory_, memory_picture_, memory_shown_);
   DrawAxis(frame);
   DrawStepEnds(frame);
-  if (pinned_step_ != nullptr) DrawPinnedEnd(frame, pinned_step_->figures.step_s);
+  if (pinned_step_ != nullptr) DrawPinnedEnd(frame, pinned_step_->stats.step_s);
   DrawLegend(frame);
   DrawCursor(frame, input.x, input.y);
   if (state_.hovered && state_.hovered->span) {
@@ -217,7 +217,7 @@ void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
       const double simulated_s = what_if_.simulated()->step_s;
       text = fmt::format("timeline simulated op by op, {}, {} against passes",
                          FormatSeconds(simulated_s),
-                         SignedPercent(simulated_s / step->figures.step_s - 1));
+                         SignedPercent(simulated_s / step->stats.step_s - 1));
     } else {
       text = "timeline by passes" + (step->note.empty() ? std::string() : "; " + step->note);
     }
@@ -264,8 +264,8 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
   message.y1 = timeline.y0 = std::min(rest.y1, message.y0 + canvas.Px(kMessage));
   if (what_if_.shown() != nullptr) {
     DrawStepNumbers(frame, numbers,
-                    NumbersOfStep(what_if_.shown()->figures,
-                                  pinned_step_ == nullptr ? nullptr : &pinned_step_->figures));
+                    NumbersOfStep(what_if_.shown()->stats,
+                                  pinned_step_ == nullptr ? nullptr : &pinned_step_->stats));
   }
   DrawMessage(frame, message);
   if (picture_ != nullptr) DrawTimeline(frame, timeline);

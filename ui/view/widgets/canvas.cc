@@ -128,7 +128,7 @@ float Canvas::WidthOf(ImFont* font, std::string_view text) const {
 
 float Canvas::HeightOf(ImFont* font) const { return font->FontSize; }
 
-void Canvas::Sheet(const Box& box) {
+void Canvas::Card(const Box& box) {
   Fill({box.x0 + Px(3), box.y0 + Px(4), box.x1 + Px(3), box.y1 + Px(4)}, 0x60000000U, Px(6));
   Fill(box, theme.panel, Px(6));
   Outline(box, theme.line, scale, Px(6));

@@ -80,8 +80,8 @@ struct Canvas {
   void Lines(const std::vector<Point>& points, Colour colour, float thickness);
   void Quad(Point a, Point b, Point c, Point d, Colour colour);
   void Dot(Point at, float radius, Colour colour);
-  // A raised sheet with a shadow.
-  void Sheet(const Box& box);
+  // A raised card with a shadow.
+  void Card(const Box& box);
   void Show(const Picture& picture, const Box& box);
 
   // Draws one line of text and returns its width. Records it as a label.

@@ -116,10 +116,10 @@ void MutedLabel(const ScreenFrame& frame, std::string_view text) {
 void Title(const ScreenFrame& frame, std::string_view text) {
   Words(frame, frame.canvas.fonts.bold, frame.canvas.theme.text, text);
 }
-void Figure(const ScreenFrame& frame, std::string_view text) {
+void NumberText(const ScreenFrame& frame, std::string_view text) {
   Words(frame, frame.canvas.fonts.mono, frame.canvas.theme.text, text);
 }
-void ColouredFigure(const ScreenFrame& frame, Colour colour, std::string_view text) {
+void ColouredNumber(const ScreenFrame& frame, Colour colour, std::string_view text) {
   Words(frame, frame.canvas.fonts.mono, colour, text);
 }
 void Paragraph(const ScreenFrame& frame, std::string_view text) {

@@ -23,8 +23,8 @@ void EndPanel();
 void Label(const ScreenFrame& frame, std::string_view text);       // plain
 void MutedLabel(const ScreenFrame& frame, std::string_view text);  // names
 void Title(const ScreenFrame& frame, std::string_view text);       // bold
-void Figure(const ScreenFrame& frame, std::string_view text);      // numbers, in mono
-void ColouredFigure(const ScreenFrame& frame, Colour colour, std::string_view text);
+void NumberText(const ScreenFrame& frame, std::string_view text);  // numbers, in mono
+void ColouredNumber(const ScreenFrame& frame, Colour colour, std::string_view text);
 void Paragraph(const ScreenFrame& frame, std::string_view text);  // wraps at the panel's width
 void Paragraph(const ScreenFrame& frame, std::string_view text, Colour colour);
 

@@ -57,7 +57,7 @@ std::vector<MemoryColumn> MemoryCurve::Fold(double start_ns, double end_ns, int 
     MemoryColumn column{now, now.total_bytes};
     for (; next < levels_.size() && static_cast<double>(levels_[next].time_ns) <= until; ++next) {
       now = levels_[next];
-      if (now.total_bytes > column.most.total_bytes) column.most = now;
+      if (now.total_bytes > column.max.total_bytes) column.max = now;
       column.min_bytes = std::min(column.min_bytes, now.total_bytes);
     }
     folded.push_back(column);

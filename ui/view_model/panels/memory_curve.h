@@ -20,7 +20,7 @@ struct MemoryLevel {
 
 // Content of one column of pixels: the fullest moment in it and the lowest total.
 struct MemoryColumn {
-  MemoryLevel most{};
+  MemoryLevel max{};
   std::int64_t min_bytes = 0;
 };
 

@@ -44,12 +44,12 @@ std::vector<RankPeak> RankPeaks(const SidePair& sides) {
   std::vector<RankPeak> found;
   for (int s = 0; s < kSpaceCount && found.empty(); ++s) {
     for (const int rank : RanksOf(sides)) {
-      std::optional<std::int64_t> most;
+      std::optional<std::int64_t> max;
       for (const Side side : kSides) {
         const auto at = peaks[Index(side)].find({sides.RankOn(side, rank), static_cast<Space>(s)});
-        if (at != peaks[Index(side)].end()) most = std::max(most.value_or(0), at->second);
+        if (at != peaks[Index(side)].end()) max = std::max(max.value_or(0), at->second);
       }
-      if (most.has_value()) found.push_back({rank, *most});
+      if (max.has_value()) found.push_back({rank, *max});
     }
   }
   return found;

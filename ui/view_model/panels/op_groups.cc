@@ -243,28 +243,28 @@ Histogram HistogramOf(const OpGroups& groups, const std::vector<PairedOp>& pairs
                       std::uint32_t group, int bins) {
   Histogram histogram;
   std::array<std::vector<std::int64_t>, 2> times;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  std::int64_t min = std::numeric_limits<std::int64_t>::max(), max = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     if (groups.group_of[i] != group) continue;
     const auto totals = SidesOfPair(pairs[i]);
     for (std::size_t side = 0; side < 2; ++side) {
       if (!totals[side]->has_value()) continue;
       times[side].push_back((*totals[side])->busy_ns);
-      least = std::min(least, times[side].back());
-      most = std::max(most, times[side].back());
+      min = std::min(min, times[side].back());
+      max = std::max(max, times[side].back());
     }
   }
-  if (least > most || bins < 1) return histogram;
+  if (min > max || bins < 1) return histogram;
   // The range covers both sides.
-  histogram.start_ns = static_cast<double>(least);
+  histogram.start_ns = static_cast<double>(min);
   // If all ops take the same time, a bin is one nanosecond wide.
-  histogram.width_ns = std::max(1.0, static_cast<double>(most - least) / bins);
+  histogram.width_ns = std::max(1.0, static_cast<double>(max - min) / bins);
   for (std::size_t side = 0; side < 2; ++side) {
     auto& counts = histogram.counts[side];
     counts.assign(static_cast<std::size_t>(bins), 0);
     for (const std::int64_t time : times[side]) {
       const auto bin =
-          static_cast<std::size_t>(static_cast<double>(time - least) / histogram.width_ns);
+          static_cast<std::size_t>(static_cast<double>(time - min) / histogram.width_ns);
       ++counts[std::min(bin, counts.size() - 1)];
     }
     if (times[side].empty()) continue;

@@ -15,20 +15,20 @@ namespace foretrain::ui {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr std::array<std::string_view, kRankFigureCount> kNames{
+constexpr std::array<std::string_view, kRankMetricCount> kNames{
     "step time", "compute", "exposed communication", "waiting", "peak memory"};
 
 // Value of a metric that comes from RankStep. Step times and peaks have other sources.
-double ValueOf(const RankStep& of, RankFigure figure) {
-  switch (figure) {
-    case RankFigure::kCompute:
+double ValueOf(const RankStep& of, RankMetric metric) {
+  switch (metric) {
+    case RankMetric::kCompute:
       return static_cast<double>(of.classes.compute_ns);
-    case RankFigure::kExposedCommunication:
+    case RankMetric::kExposedCommunication:
       return static_cast<double>(of.classes.exposed_communication_ns);
-    case RankFigure::kWait:
+    case RankMetric::kWait:
       return static_cast<double>(of.idle.dependency_ns + of.idle.peer_ns);
-    case RankFigure::kStepTime:
-    case RankFigure::kPeakMemory:
+    case RankMetric::kStepTime:
+    case RankMetric::kPeakMemory:
       break;
   }
   return kUnknown;
@@ -47,15 +47,15 @@ void FillValues(const RunView& run, const Metrics& metrics, RankMap& map) {
   const auto at = [&map](int rank, std::int32_t step) -> double& {
     return map.values[PlaceOf(map.ranks, rank) * map.steps.size() + PlaceOf(map.steps, step)];
   };
-  if (map.figure == RankFigure::kStepTime) {
+  if (map.metric == RankMetric::kStepTime) {
     // Known for every step, including unloaded steps of a long run.
     for (const StepWindow& of : run.timeline.steps) {
       at(of.rank, of.step) = static_cast<double>(of.end_ns - of.start_ns);
     }
     return;
   }
-  if (map.figure != RankFigure::kPeakMemory) {
-    for (const RankStep& of : metrics.rank_steps) at(of.rank, of.step) = ValueOf(of, map.figure);
+  if (map.metric != RankMetric::kPeakMemory) {
+    for (const RankStep& of : metrics.rank_steps) at(of.rank, of.step) = ValueOf(of, map.metric);
     return;
   }
   for (const MemoryPeak& peak : metrics.memory) {
@@ -82,8 +82,8 @@ void FillRows(RankMap& map) {
     map.rows.push_back({map.ranks[r], of.median, of.spread, of.count});
     if (of.count == 0) continue;
     medians.push_back(of.median);
-    map.least = first ? of.least : std::min(map.least, of.least);
-    map.most = first ? of.most : std::max(map.most, of.most);
+    map.min = first ? of.min : std::min(map.min, of.min);
+    map.max = first ? of.max : std::max(map.max, of.max);
     first = false;
   }
   map.median = StatisticsOf(medians).median;
@@ -91,11 +91,11 @@ void FillRows(RankMap& map) {
 
 }  // namespace
 
-std::string_view Name(RankFigure figure) { return kNames[static_cast<std::size_t>(figure)]; }
+std::string_view Name(RankMetric metric) { return kNames[static_cast<std::size_t>(metric)]; }
 
-std::string FormatFigure(RankFigure figure, double value) {
+std::string FormatMetric(RankMetric metric, double value) {
   if (!std::isfinite(value)) return "not recorded";
-  if (figure == RankFigure::kPeakMemory) return FormatBytes(std::llround(value));
+  if (metric == RankMetric::kPeakMemory) return FormatBytes(std::llround(value));
   return FormatSeconds(value / kNsPerSecond);
 }
 
@@ -103,15 +103,15 @@ std::string FormatFigure(RankFigure figure, double value) {
 // shaded.
 double RankMap::Shade(double value) const {
   if (!HasScale() || !std::isfinite(value)) return 0.0;
-  if (!(most > least)) return value > most ? 1.0 : 0.0;
-  return std::clamp((value - least) / (most - least), 0.0, 1.0);
+  if (!(max > min)) return value > max ? 1.0 : 0.0;
+  return std::clamp((value - min) / (max - min), 0.0, 1.0);
 }
 
 // Ranks come from the step windows and steps from the metrics; both are sorted, so a look-up is a
 // binary search.
-RankMap MakeRankMap(const SideModel& side, RankFigure figure) {
+RankMap MakeRankMap(const SideModel& side, RankMetric metric) {
   RankMap map;
-  map.figure = figure;
+  map.metric = metric;
   if (!side.IsPresent()) return map;
   std::set<int> ranks;
   for (const StepWindow& window : side.run->timeline.steps) ranks.insert(window.rank);
@@ -149,7 +149,7 @@ FoldedRankMap Fold(const RankMap& map, std::size_t max_rows, std::size_t max_col
 
 // The median of the other ranks comes from the sorted list of all medians with the own entry
 // skipped: O(log n) per rank instead of a new sort.
-std::vector<Straggler> StragglersOf(const RankMap& map, double least) {
+std::vector<Straggler> StragglersOf(const RankMap& map, double min) {
   std::vector<double> medians;
   for (const RankRow& row : map.rows) {
     if (row.steps > 0) medians.push_back(row.median);
@@ -166,18 +166,18 @@ std::vector<Straggler> StragglersOf(const RankMap& map, double least) {
     const std::size_t count = medians.size() - 1, half = count / 2;
     const double median = count % 2 == 1 ? other(half) : (other(half - 1) + other(half)) / 2;
     const bool over = median > 0.0 && row.median >= (1.0 + kStragglerShare) * median;
-    if (over && row.median - median >= least) found.push_back({row.rank, row.median, median});
+    if (over && row.median - median >= min) found.push_back({row.rank, row.median, median});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Straggler& a, const Straggler& b) { return a.Excess() > b.Excess(); });
   return found;
 }
 
-std::string Describe(const Straggler& straggler, RankFigure figure) {
+std::string Describe(const Straggler& straggler, RankMetric metric) {
   return fmt::format("rank {}: {} {} over the others ({}, median of the others {})", straggler.rank,
-                     Name(figure), FormatPercent(straggler.Excess()),
-                     FormatFigure(figure, straggler.median),
-                     FormatFigure(figure, straggler.others));
+                     Name(metric), FormatPercent(straggler.Excess()),
+                     FormatMetric(metric, straggler.median),
+                     FormatMetric(metric, straggler.others));
 }
 
 }  // namespace foretrain::ui

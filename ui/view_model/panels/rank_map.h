@@ -11,19 +11,19 @@
 
 namespace foretrain::ui {
 
-enum class RankFigure : std::uint8_t {
+enum class RankMetric : std::uint8_t {
   kStepTime,              // length of the rank's step window
   kCompute,               // part of it with compute on the device
   kExposedCommunication,  // with communication alone
   kWait,                  // with nothing running: waits for inputs or peers
   kPeakMemory,            // on the device
 };
-inline constexpr int kRankFigureCount = 5;
+inline constexpr int kRankMetricCount = 5;
 
 // "step time", "waiting".
-std::string_view Name(RankFigure figure);
+std::string_view Name(RankMetric metric);
 // "12.3 ms" or "10.6 GiB".
-std::string FormatFigure(RankFigure figure, double value);
+std::string FormatMetric(RankMetric metric, double value);
 
 // Statistics of one rank over the counted steps, which exclude warm-up.
 struct RankRow {
@@ -35,24 +35,24 @@ struct RankRow {
 
 // Values are nanoseconds or bytes; NaN if a rank has no such step or nothing was recorded.
 struct RankMap {
-  RankFigure figure = RankFigure::kStepTime;
+  RankMetric metric = RankMetric::kStepTime;
   std::vector<int> ranks;           // ascending
   std::vector<std::int32_t> steps;  // ascending
   std::vector<bool> counted;        // by step: whether it counts for medians and the scale
   std::vector<double> values;       // by [rank * steps.size() + step]
   std::vector<RankRow> rows;        // by rank
-  double least = 0.0;               // minimum over counted steps; most < least if there are none
-  double most = -1.0;
+  double min = 0.0;                 // minimum over counted steps; max < min if there are none
+  double max = -1.0;
   double median = 0.0;  // median of the ranks' medians
 
   double At(std::size_t rank, std::size_t step) const { return values[rank * steps.size() + step]; }
-  bool HasScale() const { return most >= least; }
+  bool HasScale() const { return max >= min; }
   // Position of a value on the scale, clamped to [0, 1].
   double Shade(double value) const;
 };
 
 // The map of one run. O(rank steps * log).
-RankMap MakeRankMap(const SideModel& side, RankFigure figure);
+RankMap MakeRankMap(const SideModel& side, RankMetric metric);
 
 // The rank and step with the highest value among those that share a cell.
 struct RankCell {
@@ -84,11 +84,11 @@ struct Straggler {
   double Excess() const { return median / others - 1.0; }
 };
 
-// The stragglers, worst first. `least`: minimum difference, so that a large fraction of a tiny
+// The stragglers, worst first. `min`: minimum difference, so that a large fraction of a tiny
 // value does not count. O(ranks log ranks).
-std::vector<Straggler> StragglersOf(const RankMap& map, double least = 0.0);
+std::vector<Straggler> StragglersOf(const RankMap& map, double min = 0.0);
 
 // "rank 3: step time 12.0 % over the others (45.1 ms, median of the others 40.3 ms)".
-std::string Describe(const Straggler& straggler, RankFigure figure);
+std::string Describe(const Straggler& straggler, RankMetric metric);
 
 }  // namespace foretrain::ui

@@ -25,17 +25,16 @@ constexpr std::array<PartText, kTimePartCount> kTexts{{
     {"ep exposed", "expert exchange not overlapped with compute"},
     {"dp exposed", "gradient and parameter collectives not overlapped with compute"},
     {"pp exposed", "sends and receives between stages not overlapped with compute"},
-    {"copies exposed", "copies to and from host or disk not overlapped with other work"},
-    {"input wait", "nothing runs: the inputs of the next op are not there (bubble)"},
+    {"copy exposed", "copies to and from host or disk not overlapped with other work"},
+    {"dependency wait", "nothing runs: the inputs of the next op are not there (bubble)"},
     {"peer wait", "nothing runs: this rank has come to an exchange, its peers have not"},
     {"host", "nothing runs: the host issues the next op late, or launches it"},
-    {"end of step", "nothing follows on this rank in the timeline"},
+    {"drain", "nothing follows on this rank in the timeline"},
     {"uneven ranks", "the slowest rank's step beyond the mean of all"},
 }};
 
 constexpr std::array<std::string_view, kGapClassCount> kGapTexts{
-    "GEMM",          "attention", "memory-bound", "model parallel",
-    "data parallel", "pipeline",  "copies",       "host"};
+    "GEMM", "attention", "memory-bound", "tp, cp, ep comm", "dp comm", "pp comm", "copy", "host"};
 constexpr std::array<std::string_view, kGapClassCount> kGapExplained{
     "measured GEMM times played in the forecast's program",
     "measured attention times played in the forecast's program",

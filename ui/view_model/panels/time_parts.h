@@ -38,7 +38,7 @@ enum class TimePart : std::uint8_t {
 };
 inline constexpr int kTimePartCount = 14;
 
-// "GEMM", "tp exposed", "input wait".
+// "GEMM", "tp exposed", "dependency wait".
 std::string_view Name(TimePart part);
 // Meaning of the part in one sentence.
 std::string_view Explain(TimePart part);

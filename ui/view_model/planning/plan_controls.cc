@@ -44,9 +44,9 @@ std::vector<std::int64_t> Powers(std::int64_t low, std::int64_t high) {
   return values;
 }
 
-std::vector<std::int64_t> Divisors(std::int64_t number, std::int64_t most) {
+std::vector<std::int64_t> Divisors(std::int64_t number, std::int64_t max) {
   std::vector<std::int64_t> values;
-  for (std::int64_t d = 1; d <= std::min(number, most); ++d) {
+  for (std::int64_t d = 1; d <= std::min(number, max); ++d) {
     if (number % d == 0) values.push_back(d);
   }
   return values;

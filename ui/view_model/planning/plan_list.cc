@@ -80,9 +80,9 @@ void AddWords(std::string name, const std::string& first, const std::string& sec
   if (first != second) lines.push_back({std::move(name), first, second, {}, 0});
 }
 
-std::optional<double> FigureOf(const RunInfo& run, std::string_view name) {
-  for (const MetricValue& figure : run.figures) {
-    if (figure.name == name) return figure.value;
+std::optional<double> MetricOf(const RunInfo& run, std::string_view name) {
+  for (const MetricValue& metric : run.metrics) {
+    if (metric.name == name) return metric.value;
   }
   return std::nullopt;
 }
@@ -155,8 +155,8 @@ std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
   for (const RunInfo& run : runs) {
     const auto model = models.find(run.id);
     if (run.kind != RunKind::kMeasured || model == models.end()) continue;
-    const std::optional<double> rate = FigureOf(run, "tokens_per_s");
-    const std::optional<double> bytes = FigureOf(run, "peak_device_bytes");
+    const std::optional<double> rate = MetricOf(run, "tokens_per_s");
+    const std::optional<double> bytes = MetricOf(run, "peak_device_bytes");
     if (!rate || !bytes) continue;
     MeasuredPlan plan{.label = fmt::format("run {}: {}", run.id, run.label),
                       .model = model->second,
@@ -167,8 +167,8 @@ std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
       return run.forecast && other.id == *run.forecast;
     });
     if (forecast != runs.end()) {
-      const std::optional<double> forecast_bytes = FigureOf(*forecast, "peak_device_bytes");
-      plan.forecast_tokens_per_s = FigureOf(*forecast, "tokens_per_s").value_or(0);
+      const std::optional<double> forecast_bytes = MetricOf(*forecast, "peak_device_bytes");
+      plan.forecast_tokens_per_s = MetricOf(*forecast, "tokens_per_s").value_or(0);
       plan.forecast_memory_bytes = static_cast<std::int64_t>(forecast_bytes.value_or(0));
     }
     plans.push_back(std::move(plan));
@@ -210,14 +210,14 @@ PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& 
 std::optional<std::size_t> NearestPlan(const PlanScatter& scatter, double x, double y,
                                        double aspect, double reach) {
   std::optional<std::size_t> nearest;
-  double least = reach;
+  double min = reach;
   for (std::size_t i = 0; i < scatter.points.size(); ++i) {
     const PlanPoint& point = scatter.points[i];
     const double dx = scatter.X(point.memory_bytes) - x;
     const double dy = (scatter.Y(point.tokens_per_s) - y) / aspect;
-    const double away = std::hypot(dx, dy);
-    if (away > least || (nearest && away == least)) continue;
-    least = away;
+    const double distance = std::hypot(dx, dy);
+    if (distance > min || (nearest && distance == min)) continue;
+    min = distance;
     nearest = i;
   }
   return nearest;
@@ -232,17 +232,17 @@ PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second) {
   PlanComparison out;
   const RankedPlan& a = first.plan.ranked;
   const RankedPlan& b = second.plan.ranked;
-  out.figures.push_back(Seconds("step time", a.step_s, b.step_s));
-  out.figures.push_back(Line("tokens/s", first.plan.tokens_per_s, second.plan.tokens_per_s,
+  out.metrics.push_back(Seconds("step time", a.step_s, b.step_s));
+  out.metrics.push_back(Line("tokens/s", first.plan.tokens_per_s, second.plan.tokens_per_s,
                              FormatSi(first.plan.tokens_per_s, ""),
                              FormatSi(second.plan.tokens_per_s, "")));
-  out.figures.push_back(Line("MFU", first.plan.mfu, second.plan.mfu, FormatPercent(first.plan.mfu),
+  out.metrics.push_back(Line("MFU", first.plan.mfu, second.plan.mfu, FormatPercent(first.plan.mfu),
                              FormatPercent(second.plan.mfu)));
-  out.figures.push_back(Bytes("device memory", a.device.Total(), b.device.Total()));
-  out.figures.push_back(Bytes("host memory", a.host_bytes, b.host_bytes));
+  out.metrics.push_back(Bytes("device memory", a.device.Total(), b.device.Total()));
+  out.metrics.push_back(Bytes("host memory", a.host_bytes, b.host_bytes));
   const auto parts_a = PartsOfStep(a.estimate.parts), parts_b = PartsOfStep(b.estimate.parts);
   for (std::size_t i = 0; i < parts_a.size(); ++i) {
-    out.figures.push_back(
+    out.metrics.push_back(
         Seconds(std::string(parts_a[i].first), parts_a[i].second, parts_b[i].second));
   }
   AddWords("model", first.request->model.name, second.request->model.name, out.fields);

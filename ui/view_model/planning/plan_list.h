@@ -114,7 +114,7 @@ struct ComparedLine {
   int sign = 0;        // of the change: 1, -1 or 0
 };
 struct PlanComparison {
-  std::vector<ComparedLine> figures;  // step, tokens/s, MFU, memory, parts of the step
+  std::vector<ComparedLine> metrics;  // step, tokens/s, MFU, memory, parts of the step
   std::vector<ComparedLine> fields;   // plan options that differ, after model and machine
 };
 PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second);

@@ -48,8 +48,8 @@ Result<void> Constrain(const Constraint& constraint, SearchSpace& space) {
 Result<ClusterSpec> Turned(const PlanSetup& setup, const ClusterSpec& cluster) {
   ClusterSpec turned = cluster;
   for (const HardwareField& field : HardwareFields()) {
-    const auto found = setup.figures.find(std::string(field.name));
-    if (found == setup.figures.end()) continue;
+    const auto found = setup.other_rates.find(std::string(field.name));
+    if (found == setup.other_rates.end()) continue;
     if (!(found->second >= field.low && found->second <= field.high)) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: {} {} is outside {} to {}", field.name, found->second,
@@ -61,10 +61,10 @@ Result<ClusterSpec> Turned(const PlanSetup& setup, const ClusterSpec& cluster) {
   return turned;
 }
 
-Result<void> CheckCount(std::string_view what, int count, int most) {
-  if (count >= 1 && count <= most) return {};
+Result<void> CheckCount(std::string_view what, int count, int max) {
+  if (count >= 1 && count <= max) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: {} is outside 1 to {}", what, count, most));
+              fmt::format("{}: {} is outside 1 to {}", what, count, max));
 }
 
 // This machine uses its measured profile, a GPU of the catalogue a profile derived from its
@@ -110,7 +110,7 @@ Result<PlanRequest> Resolve(const PlanSetup& setup, const Catalogue& catalogue,
   FT_ASSIGN(const MachineRates machine, MachineOf(setup, catalogue, local, origin));
   FT_ASSIGN(const ClusterSpec cluster, Turned(setup, machine.cluster));
   FT_ASSIGN(CostModel costs, CostsOfTurned(machine, cluster));
-  if (!setup.figures.empty()) origin += "; with other rates";
+  if (!setup.other_rates.empty()) origin += "; with other rates";
   Plan base;
   base.precision = DefaultPrecision(cluster);
   base.sequence = setup.sequence > 0 ? setup.sequence : DefaultSequence(model);

@@ -38,7 +38,7 @@ struct PlanSetup {
   int nodes = 1;
   int devices_per_node = 8;
   std::map<std::string, double>
-      figures{};                  // by HardwareField::name, in its unit: not the catalogue's
+      other_rates{};              // by HardwareField::name, in its unit: not the catalogue's
   std::int64_t sequence = 0;      // 0: the model's maximum, at most 1024
   std::int64_t global_batch = 0;  // 0: DefaultBatch
   std::vector<Constraint> constraints{};

@@ -33,9 +33,8 @@ Result<void> CheckDevices(const Scenario& scenario) {
 
 // Collects the displayed numbers. The interval is left out if steps overlap, since no passes were
 // simulated then.
-StepFigures FiguresOf(const Scenario& scenario, const CostModel& costs,
-                      const PassForecast& forecast) {
-  StepFigures out;
+StepStats StatsOf(const Scenario& scenario, const CostModel& costs, const PassForecast& forecast) {
+  StepStats out;
   const MetricOptions options = MetricOptionsFor(scenario.model, costs, scenario.plan, 0);
   out.step_s = forecast.step_s;
   if (forecast.HasPasses()) {
@@ -117,7 +116,7 @@ Result<WhatIfStep> StepMaker::Make(const WhatIfRequest& request) {
   FT_ASSIGN(PassForecast forecast, kept_->forecaster.Forecast(scenario.plan));
   WhatIfStep out;
   out.request = request;
-  out.figures = FiguresOf(scenario, kept_->costs, forecast);
+  out.stats = StatsOf(scenario, kept_->costs, forecast);
   // The requested stage may not exist in the changed plan; then the fullest is drawn.
   const bool known = request.memory_pp >= 0 && request.memory_pp < scenario.plan.pp;
   out.memory_pp = known ? request.memory_pp : forecast.estimate.fullest_pp;
@@ -213,17 +212,17 @@ bool WhatIf::Poll() {
 }
 
 // Times and bytes change in percent, fractions in percentage points.
-std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& f, const StepFigures* pinned) {
+std::vector<WhatIfNumber> NumbersOfStep(const StepStats& f, const StepStats* pinned) {
   std::vector<WhatIfNumber> out;
-  const auto of = [&](double StepFigures::*member) {
+  const auto of = [&](double StepStats::*member) {
     return pinned == nullptr ? nullptr : &(pinned->*member);
   };
   const std::string interval =
       f.low_s > 0 ? FormatSeconds(f.low_s) + " to " + FormatSeconds(f.high_s) : std::string();
-  out.push_back({"step time", FormatSeconds(f.step_s), interval,
-                 ChangeOf(f.step_s, of(&StepFigures::step_s))});
+  out.push_back(
+      {"step time", FormatSeconds(f.step_s), interval, ChangeOf(f.step_s, of(&StepStats::step_s))});
   out.push_back({"tokens/s", FormatSi(f.tokens_per_s, ""), "",
-                 ChangeOf(f.tokens_per_s, of(&StepFigures::tokens_per_s))});
+                 ChangeOf(f.tokens_per_s, of(&StepStats::tokens_per_s))});
   const auto total = static_cast<double>(f.device.Total());
   const double pinned_total = pinned == nullptr ? 0 : static_cast<double>(pinned->device.Total());
   out.push_back({"peak memory", FormatBytes(f.device.Total()),
@@ -235,17 +234,17 @@ std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& f, const StepFigures*
                                  : 1 - pinned_total / static_cast<double>(pinned->device_bytes);
   out.push_back({"headroom", FormatPercent(room), f.Fits() ? "" : "does not fit",
                  PointsOf(room, pinned == nullptr ? nullptr : &pinned_room), !f.Fits()});
-  out.push_back({"MFU", FormatPercent(f.mfu), "", PointsOf(f.mfu, of(&StepFigures::mfu))});
+  out.push_back({"MFU", FormatPercent(f.mfu), "", PointsOf(f.mfu, of(&StepStats::mfu))});
   out.push_back(
-      {"bubble", FormatPercent(f.bubble), "", PointsOf(f.bubble, of(&StepFigures::bubble))});
-  const auto part = [&](const char* name, double StepFigures::*member) {
+      {"bubble", FormatPercent(f.bubble), "", PointsOf(f.bubble, of(&StepStats::bubble))});
+  const auto part = [&](const char* name, double StepStats::*member) {
     out.push_back({name, FormatSeconds(f.*member),
                    f.step_s > 0 ? FormatPercent(f.*member / f.step_s) : std::string(),
                    ChangeOf(f.*member, of(member))});
   };
-  part("exposed comm", &StepFigures::communication_s);
-  part("gradient sums", &StepFigures::sums_s);
-  part("update", &StepFigures::update_s);
+  part("exposed comm", &StepStats::communication_s);
+  part("gradient sums", &StepStats::sums_s);
+  part("update", &StepStats::update_s);
   return out;
 }
 

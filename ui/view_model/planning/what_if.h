@@ -25,7 +25,7 @@ struct Scenario {
   Plan plan;
 };
 
-struct StepFigures {
+struct StepStats {
   double step_s = 0;
   double low_s = 0;  // 90 % interval; 0 if unknown
   double high_s = 0;
@@ -50,7 +50,7 @@ struct WhatIfRequest {
 
 struct WhatIfStep {
   WhatIfRequest request;
-  StepFigures figures;
+  StepStats stats;
   int memory_pp = 0;
   std::shared_ptr<const PassForecast> passes;  // shared by answers and the screen
   std::shared_ptr<const StepPicture> picture;  // shared likewise; null if `note` says why
@@ -107,8 +107,8 @@ class WhatIf {
   explicit WhatIf(Clock& clock);
 
   void Ask(const WhatIfRequest& request);
-  // Waits at most `most` for the answer by passes to the latest request.
-  void Await(std::chrono::nanoseconds most) const { passes_.Await(most); }
+  // Waits at most `max` for the answer by passes to the latest request.
+  void Await(std::chrono::nanoseconds max) const { passes_.Await(max); }
   // Takes answers; returns whether there is something new to show. The simulation of an answer
   // starts at the next call, so that the frame that shows the answer has the processor for itself.
   bool Poll();
@@ -146,7 +146,7 @@ struct WhatIfNumber {
   std::string change;     // "+3.1 %"; empty if nothing is pinned or it is unchanged
   bool doubtful = false;  // the plan does not fit
 };
-std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& figures, const StepFigures* pinned);
+std::vector<WhatIfNumber> NumbersOfStep(const StepStats& stats, const StepStats* pinned);
 
 // A plan to start with if none is pinned: the fastest plan by closed form of a coarse part of the
 // request's space, or the smallest if none fits. Errors: kInfeasible, no plan has that many ranks;

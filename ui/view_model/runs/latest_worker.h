@@ -66,11 +66,11 @@ class LatestWorker {
     return std::exchange(done_, std::nullopt);
   }
 
-  // Waits at most `most` until the newest request is answered; returns at once if nothing is in
+  // Waits at most `max` until the newest request is answered; returns at once if nothing is in
   // progress. Returns whether its answer is ready to be taken.
-  bool Await(std::chrono::nanoseconds most) const {
+  bool Await(std::chrono::nanoseconds max) const {
     std::unique_lock lock(mutex_);
-    ended_.wait_for(lock, most, [this] { return !waiting_ && working_ == 0; });
+    ended_.wait_for(lock, max, [this] { return !waiting_ && working_ == 0; });
     return done_.has_value() && done_->number == asked_;
   }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "traces/metrics/stored_figures.h"
+#include "traces/metrics/stored_metrics.h"
 
 namespace foretrain {
 
@@ -176,7 +176,7 @@ std::string DescribeLoading(const SideModel& side, Side which) {
 // and are merged in.
 Metrics MetricsOfRun(const RunView& run) {
   if (run.sums == nullptr) return ComputeMetrics(run.timeline, run.metrics);
-  Metrics whole = MetricsOfFigures(run.figures, run.timeline.steps, run.metrics);
+  Metrics whole = MetricsFromStored(run.stored_metrics, run.timeline.steps, run.metrics);
   // Metrics per rank need whole steps, so only completely loaded ones are computed.
   Timeline part = run.timeline;
   std::erase_if(part.steps, [&run](const StepWindow& window) {

@@ -33,7 +33,7 @@ std::optional<std::int64_t> IntegerOf(const JsonValue& object, std::string_view 
 
 std::optional<StepLine> StepOf(const JsonValue& object) {
   const auto step = IntegerOf(object, "step");
-  const auto seconds = NumberOf(object, "seconds");
+  const auto seconds = NumberOf(object, "step_time_s");
   if (!step.has_value() || !seconds.has_value()) return std::nullopt;
   // A loss that is not finite is written as null.
   return StepLine{.step = *step,
@@ -107,38 +107,10 @@ bool WasStopped(const TrainingEnd& end) {
          end.exit_code == 143;
 }
 
-// Removes `option` and its value from `words` and returns the value; nullopt if it is not there.
-std::optional<std::string> TakeOption(std::string_view option, std::vector<std::string>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == option && i + 1 < words.size()) {
-      std::string value = words[i + 1];
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
-                  words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
-      return value;
-    }
-    if (words[i].starts_with(option) && words[i].substr(option.size()).starts_with("=")) {
-      std::string value = words[i].substr(option.size() + 1);
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
-      return value;
-    }
-  }
-  return std::nullopt;
-}
-
-// Form fields that correspond to one option each.
-std::array<std::pair<const char*, std::string RunForm::*>, 6> Fields() {
-  return {{{"--model", &RunForm::model},
-           {"--data", &RunForm::data},
-           {"--steps", &RunForm::steps},
-           {"--ranks", &RunForm::ranks},
-           {"--device", &RunForm::device},
-           {"--store", &RunForm::store}}};
-}
-
 // The first step warms up and is left out.
-std::optional<double> MedianOfLater(const std::vector<StepLine>& steps, double StepLine::*figure) {
+std::optional<double> MedianOfLater(const std::vector<StepLine>& steps, double StepLine::*metric) {
   std::vector<double> values;
-  for (std::size_t i = 1; i < steps.size(); ++i) values.push_back(steps[i].*figure);
+  for (std::size_t i = 1; i < steps.size(); ++i) values.push_back(steps[i].*metric);
   if (values.empty()) return std::nullopt;
   return StatisticsOf(values).median;
 }
@@ -214,28 +186,16 @@ Result<std::vector<std::string>> ArgumentsOf(const RunForm& form) {
     return Fail(ErrorCode::kInvalidArgument, "data: give a text or a token shard to train on");
   }
   std::vector<std::string> words{"train"};
-  for (const auto& [option, field] : Fields()) {
-    if ((form.*field).empty()) continue;
-    words.insert(words.end(), {option, form.*field});
+  for (const auto& [option, value] :
+       {std::pair{"--model", &form.model}, std::pair{"--data", &form.data},
+        std::pair{"--steps", &form.steps}, std::pair{"--ranks", &form.ranks},
+        std::pair{"--device", &form.device}, std::pair{"--store", &form.store}}) {
+    if (!value->empty()) words.insert(words.end(), {option, *value});
   }
   FT_ASSIGN(const std::vector<std::string> options, SplitWords(form.options));
   words.insert(words.end(), options.begin(), options.end());
   if (std::find(words.begin(), words.end(), "--json") == words.end()) words.push_back("--json");
   return words;
-}
-
-// Options that cannot be split are kept as they are; the error shows when the run starts.
-RunForm FormOf(std::string_view options, RunForm form) {
-  auto words = SplitWords(options);
-  if (!words.has_value()) {
-    form.options = options;
-    return form;
-  }
-  for (const auto& [option, field] : Fields()) {
-    if (auto value = TakeOption(option, *words)) form.*field = *std::move(value);
-  }
-  form.options = JoinWords(*words);
-  return form;
 }
 
 // dp is written even if it has its default, because its default depends on the number of ranks.

@@ -38,10 +38,6 @@ std::string JoinWords(const std::vector<std::string>& words);
 // lines. Errors: kInvalidArgument if the options cannot be split or a required field is empty.
 Result<std::vector<std::string>> ArgumentsOf(const RunForm& form);
 
-// Fills a form from a plan's options ("--model gpt-10m --dp 2 --ranks 2"): options with a field of
-// their own go there.
-RunForm FormOf(std::string_view options, RunForm form);
-
 // Options that reproduce `plan` on the command line: those that differ from their default, and
 // always dp, whose default depends on the ranks.
 std::string OptionsOf(const Plan& plan);

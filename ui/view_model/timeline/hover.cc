@@ -149,11 +149,11 @@ std::string DescribeWait(const Wait& wait) {
   std::vector<std::pair<std::int64_t, std::string_view>> causes{
       {wait.classes.compute_ns, "compute elsewhere"},
       {wait.classes.exposed_communication_ns, "communication"},
-      {wait.classes.exposed_copy_ns, "copies"},
-      {wait.idle.dependency_ns, "waiting for inputs"},
-      {wait.idle.peer_ns, "waiting for peers"},
-      {wait.idle.host_ns, "waiting for the host"},
-      {wait.idle.drain_ns, "nothing left to run"},
+      {wait.classes.exposed_copy_ns, "copy"},
+      {wait.idle.dependency_ns, "dependency wait"},
+      {wait.idle.peer_ns, "peer wait"},
+      {wait.idle.host_ns, "host wait"},
+      {wait.idle.drain_ns, "drain"},
   };
   std::stable_sort(causes.begin(), causes.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -40,7 +40,7 @@ struct Wait {
 std::optional<Wait> WaitBefore(const Timeline& timeline, std::uint32_t span,
                                std::int64_t not_before_ns);
 
-// "80 us communication, 40 us waiting for inputs": the causes of a gap, largest first.
+// "80 us communication, 40 us dependency wait": the causes of a gap, largest first.
 std::string DescribeWait(const Wait& wait);
 
 // The op's name in its block, otherwise a description of its id: "mlp.up", "send layer 8 mb 2".

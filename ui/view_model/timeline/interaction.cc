@@ -289,13 +289,13 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
 ViewState StartOf(const CompareModel& model) {
   ViewState state{.viewport = Fitted(model.extent)};
   state.wanted = model.options;
-  std::int64_t most = -1;
+  std::int64_t max = -1;
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
     for (const MemoryPeak& peak : model.Of(side).metrics->memory) {
       const auto lane = LaneOfRank(model, peak.rank);
-      if (peak.step != -1 || peak.space != Space::kDevice || !lane || peak.bytes <= most) continue;
-      most = peak.bytes;
+      if (peak.step != -1 || peak.space != Space::kDevice || !lane || peak.bytes <= max) continue;
+      max = peak.bytes;
       state.memory_lane = *lane;
     }
   }

@@ -212,9 +212,8 @@ Layout MakeLayout(const CompareModel& model, const Box& window, float scale, flo
 }
 
 std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport) {
-  const float most =
-      static_cast<float>(layout.Columns()) / std::round(kTickDistance * layout.scale);
-  return TimeTicks(viewport.start_ns, viewport.end_ns, std::max(1, static_cast<int>(most)));
+  const float max = static_cast<float>(layout.Columns()) / std::round(kTickDistance * layout.scale);
+  return TimeTicks(viewport.start_ns, viewport.end_ns, std::max(1, static_cast<int>(max)));
 }
 
 // Edges are rounded down and the last track takes the rest, so tracks neither overlap nor leave
@@ -227,12 +226,12 @@ Box TrackBox(const Box& strip, std::size_t track, std::size_t tracks) {
   return {strip.x0, at(track), strip.x1, track + 1 == tracks ? strip.y1 : at(track + 1)};
 }
 
-double LeastColumns(int columns, std::size_t tracks, std::size_t most) {
-  constexpr double kLeast = 3.0;
+double MinColumns(int columns, std::size_t tracks, std::size_t max) {
+  constexpr double kMin = 3.0;
   // A track has at most columns / least + 2 rectangles.
-  const double left = static_cast<double>(most) - 2.0 * static_cast<double>(tracks);
+  const double left = static_cast<double>(max) - 2.0 * static_cast<double>(tracks);
   if (left < 1.0) return columns + 1.0;
-  return std::max(kLeast, columns * static_cast<double>(tracks) / left);
+  return std::max(kMin, columns * static_cast<double>(tracks) / left);
 }
 
 // Narrow spans are hard to hit, so a span within two pixels of the mouse counts if it is narrower

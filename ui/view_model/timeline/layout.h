@@ -75,8 +75,8 @@ std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport);
 Box TrackBox(const Box& strip, std::size_t track, std::size_t tracks);
 
 // Minimum width in columns of a span that is drawn by itself, such that `tracks` tracks of
-// `columns` columns make at most `most` rectangles; at least 3.
-double LeastColumns(int columns, std::size_t tracks, std::size_t most);
+// `columns` columns make at most `max` rectangles; at least 3.
+double MinColumns(int columns, std::size_t tracks, std::size_t max);
 
 // The lane, side, time and span at a point.
 struct Hit {

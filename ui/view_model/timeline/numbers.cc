@@ -14,7 +14,7 @@ namespace foretrain::ui {
 namespace {
 
 using Value = std::optional<double>;
-using Figure = std::function<Value(const Metrics&, const StepMetrics&)>;
+using MetricFunction = std::function<Value(const Metrics&, const StepMetrics&)>;
 using Format = std::string (*)(double);
 
 // Thresholds of recording quality; worse values are shown as doubtful.
@@ -24,9 +24,9 @@ constexpr double kMaxClockError = 0.01;  // of a step
 
 enum class Difference { kRelative, kPoints };
 
-// Differences below `least`, which would be displayed as 0.0, are neutral.
-Tone ToneOf(double error, double least) {
-  if (!std::isfinite(error) || std::abs(error) < least) return Tone::kPlain;
+// Differences below `min`, which would be displayed as 0.0, are neutral.
+Tone ToneOf(double error, double min) {
+  if (!std::isfinite(error) || std::abs(error) < min) return Tone::kPlain;
   return error > 0 ? Tone::kMore : Tone::kLess;
 }
 
@@ -64,14 +64,14 @@ Value PeakOf(const Metrics& metrics) {
   return bytes > 0 ? Value(static_cast<double>(bytes)) : std::nullopt;
 }
 
-Value Of(const Metrics* metrics, const Figure& figure) {
+Value Of(const Metrics* metrics, const MetricFunction& metric) {
   if (metrics == nullptr || !metrics->overall.has_value()) return std::nullopt;
-  return figure(*metrics, *metrics->overall);
+  return metric(*metrics, *metrics->overall);
 }
 
 struct Row {
   const char* name;
-  Figure figure;
+  MetricFunction metric;
   Format format;
   Difference difference;
 };
@@ -139,7 +139,7 @@ std::vector<Number> NumbersOf(const RunView* predicted, const Metrics* predicted
   std::vector<Number> numbers;
   for (const Row& row : ComparedRows()) {
     std::optional<Number> number =
-        Compared(row.name, Of(predicted_metrics, row.figure), Of(measured_metrics, row.figure),
+        Compared(row.name, Of(predicted_metrics, row.metric), Of(measured_metrics, row.metric),
                  row.format, row.difference);
     if (number.has_value()) numbers.push_back(*std::move(number));
   }

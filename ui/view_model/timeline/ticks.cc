@@ -32,12 +32,12 @@ int DecimalsOf(double step_in_unit) {
   return std::max(0, static_cast<int>(std::ceil(-std::log10(step_in_unit) - 1e-9)));
 }
 
-// Multiples of `step` in [low, high], at most `most` + 1. Computed by index, so that errors do not
+// Multiples of `step` in [low, high], at most `max` + 1. Computed by index, so that errors do not
 // add up.
-std::vector<double> Multiples(double low, double high, double step, int most) {
+std::vector<double> Multiples(double low, double high, double step, int max) {
   std::vector<double> values;
   const double first = std::ceil(low / step - 1e-9);
-  for (int i = 0; i <= most; ++i) {
+  for (int i = 0; i <= max; ++i) {
     const double value = (first + i) * step;
     if (value > high + 1e-9 * step) break;
     values.push_back(value);
@@ -55,22 +55,22 @@ const Unit& AxisUnit(double largest, double step) {
 
 }  // namespace
 
-double NiceStep(double least) {
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
+double NiceStep(double min) {
+  const double power = std::pow(10.0, std::floor(std::log10(min)));
   for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least * 0.9999999) return factor * power;
+    if (factor * power >= min * 0.9999999) return factor * power;
   }
   return 10.0 * power;
 }
 
 // All labels share one unit, chosen by the largest time and by the distance of ticks.
-std::vector<Tick> TimeTicks(double start_ns, double end_ns, int most) {
+std::vector<Tick> TimeTicks(double start_ns, double end_ns, int max) {
   std::vector<Tick> ticks;
-  if (!(end_ns > start_ns) || most < 1) return ticks;
-  const double step = std::max(1.0, NiceStep((end_ns - start_ns) / most));
+  if (!(end_ns > start_ns) || max < 1) return ticks;
+  const double step = std::max(1.0, NiceStep((end_ns - start_ns) / max));
   const Unit& unit = AxisUnit(std::max(std::abs(start_ns), std::abs(end_ns)), step);
   const int decimals = DecimalsOf(step / unit.size);
-  for (const double value : Multiples(start_ns, end_ns, step, most)) {
+  for (const double value : Multiples(start_ns, end_ns, step, max)) {
     const bool zero = std::abs(value) < 0.5 * step;
     ticks.push_back(
         {value, zero ? std::string("0")
@@ -79,8 +79,8 @@ std::vector<Tick> TimeTicks(double start_ns, double end_ns, int most) {
   return ticks;
 }
 
-std::vector<Tick> DriftTicks(double low_ns, double high_ns, int most) {
-  std::vector<Tick> ticks = TimeTicks(low_ns, high_ns, most);
+std::vector<Tick> DriftTicks(double low_ns, double high_ns, int max) {
+  std::vector<Tick> ticks = TimeTicks(low_ns, high_ns, max);
   for (Tick& tick : ticks) {
     if (tick.value > 0 && tick.label != "0") tick.label.insert(0, "+");
   }
@@ -88,9 +88,9 @@ std::vector<Tick> DriftTicks(double low_ns, double high_ns, int most) {
 }
 
 // Steps are round in the binary unit of the largest value.
-std::vector<Tick> ByteTicks(std::int64_t high_bytes, int most) {
+std::vector<Tick> ByteTicks(std::int64_t high_bytes, int max) {
   std::vector<Tick> ticks;
-  if (high_bytes <= 0 || most < 1) return ticks;
+  if (high_bytes <= 0 || max < 1) return ticks;
   constexpr std::array<std::string_view, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   const auto high = static_cast<double>(high_bytes);
   std::size_t unit = 0;
@@ -99,9 +99,9 @@ std::vector<Tick> ByteTicks(std::int64_t high_bytes, int most) {
     size *= 1024.0;
     ++unit;
   }
-  const double step = NiceStep(high / size / most);
+  const double step = NiceStep(high / size / max);
   const int decimals = DecimalsOf(step);
-  for (const double value : Multiples(0.0, high / size, step, most)) {
+  for (const double value : Multiples(0.0, high / size, step, max)) {
     ticks.push_back({value * size, value == 0.0
                                        ? std::string("0")
                                        : fmt::format("{:.{}f} {}", value, decimals, kUnits[unit])});

@@ -13,18 +13,18 @@ struct Tick {
   std::string label;
 };
 
-// Ticks of a time axis over [start_ns, end_ns), about `most` of them (> 0), labelled in the unit
+// Ticks of a time axis over [start_ns, end_ns), about `max` of them (> 0), labelled in the unit
 // that suits their distance: "0", "20 ms", "1.5 us". O(ticks).
-std::vector<Tick> TimeTicks(double start_ns, double end_ns, int most);
+std::vector<Tick> TimeTicks(double start_ns, double end_ns, int max);
 
 // The same for signed times on a vertical axis: "-2 ms", "+4 ms", "0".
-std::vector<Tick> DriftTicks(double low_ns, double high_ns, int most);
+std::vector<Tick> DriftTicks(double low_ns, double high_ns, int max);
 
 // Ticks from 0 to `high_bytes` at 1, 2 or 5 times a power of ten of a binary unit: "20 GiB".
-std::vector<Tick> ByteTicks(std::int64_t high_bytes, int most);
+std::vector<Tick> ByteTicks(std::int64_t high_bytes, int max);
 
-// The smallest of 1, 2 or 5 times a power of ten that is at least `least` (> 0).
-double NiceStep(double least);
+// The smallest of 1, 2 or 5 times a power of ten that is at least `min` (> 0).
+double NiceStep(double min);
 
 // A time with as many digits as a screen can resolve: "182.41 ms".
 std::string PreciseTime(double time_ns);

@@ -44,9 +44,9 @@ constexpr std::array kScalings = {
 // Parameters of the rope scalings that kernels compute. Fields and their defaults are the library's
 // (modeling_rope_utils.py).
 void ReadStretch(JsonFields& rope, ModelSpec& model) {
-  constexpr double kMost = 1e18;
+  constexpr double kMax = 1e18;
   const auto number = [&](std::string_view name, double otherwise) {
-    return rope.NumberOr(name, otherwise, 0, kMost);
+    return rope.NumberOr(name, otherwise, 0, kMax);
   };
   model.rope_factor = number("factor", 1);
   model.rope_original =

@@ -307,7 +307,7 @@ Block HeadForward(const BlockContext& context, const BlockRequest& request) {
   } else {
     head.WholeForward(head.next, weight, loss, request.adds_loss);
   }
-  if (context.model.predict_ahead > 0) AheadForward(head, weight, loss);
+  if (context.model.predict_ahead > 0) MtpForward(head, weight, loss);
   return b.Take();
 }
 
@@ -333,7 +333,7 @@ Block HeadBackward(const BlockContext& context, const BlockRequest& request) {
   head.MakeTargets();
   std::int16_t through = kNoSlot;
   if (context.model.predict_ahead > 0) {
-    through = AheadBackward(head, weight, request);
+    through = MtpBackward(head, weight, request);
     head.next.after = true;
   }
   head.LogitsBackward(head.next, weight, request.accumulate, [&](std::int16_t d_norm) {

@@ -13,10 +13,10 @@
 namespace foretrain {
 
 // Max number of MTP layers.
-inline constexpr int kMaxAhead = 8;
+inline constexpr int kMaxMtpLayers = 8;
 
-// Index under which each saved tensor is known. From kAheadSaved on, those of the first MTP layer
-// in the order of LayerTensor; then those of the next MTP layer, from kAheadNorm on.
+// Index under which each saved tensor is known. From kMtpSaved on, those of the first MTP layer
+// in the order of LayerTensor; then those of the next MTP layer, from kMtpNorm on.
 enum HeadTensor : int {
   kHeadNorm,
   kHeadMean,
@@ -24,17 +24,17 @@ enum HeadTensor : int {
   kLogits,
   kHeadLse,
   kNormGradient,
-  kAheadNorm,
-  kAheadOutput,  // of the MTP layer
-  kAheadRstd,
-  kAheadLogits,
-  kAheadLse,
-  kAheadInput,
-  kAheadTokens,
-  kAheadTokenRstd,
-  kAheadHiddenRstd,
-  kAheadJoined,
-  kAheadSaved,
+  kMtpNorm,
+  kMtpOutput,  // of the MTP layer
+  kMtpRstd,
+  kMtpLogits,
+  kMtpLse,
+  kMtpInput,
+  kMtpTokens,
+  kMtpTokenRstd,
+  kMtpHiddenRstd,
+  kMtpJoined,
+  kMtpSaved,
 };
 
 struct Head {
@@ -94,10 +94,10 @@ struct Head {
   }
 };
 
-// MTP layers (ahead.cc), if the model has any (DeepSeek-AI 2024b, s. 2.2). AheadForward adds their
-// share to `loss`. AheadBackward returns their gradient of the head's input and writes the first
+// MTP layers (mtp.cc), if the model has any (DeepSeek-AI 2024b, s. 2.2). MtpForward adds their
+// share to `loss`. MtpBackward returns their gradient of the head's input and writes the first
 // part of the head's weight gradient.
-void AheadForward(Head& head, std::int16_t weight, std::int16_t loss);
-std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request);
+void MtpForward(Head& head, std::int16_t weight, std::int16_t loss);
+std::int16_t MtpBackward(Head& head, std::int16_t weight, const BlockRequest& request);
 
 }  // namespace foretrain

@@ -221,19 +221,21 @@ void Experts::Activation(const std::string& suffix, std::int64_t piece) {
 }
 
 // All-to-all of one piece over the ep group on its own queue, so that the compute queue continues.
-// Variable sizes come from the counts; `home` is the way back, with sizes transposed.
+// Variable sizes come from the counts; `is_return` is the way back, with sizes transposed.
 void Experts::Exchange(const std::string& name, std::int64_t piece, std::int16_t in,
-                       std::int16_t out, bool home) {
+                       std::int16_t out, bool is_return) {
   if (!Exchanges()) return;
-  const std::int16_t from = home ? Room(in, piece, layer_.hidden) : Sent(in, piece, layer_.hidden);
-  const std::int16_t to = home ? Sent(out, piece, layer_.hidden) : Room(out, piece, layer_.hidden);
+  const std::int16_t from =
+      is_return ? Room(in, piece, layer_.hidden) : Sent(in, piece, layer_.hidden);
+  const std::int16_t to =
+      is_return ? Sent(out, piece, layer_.hidden) : Room(out, piece, layer_.hidden);
   Op& op = e_.follows_counts
                ? b_.Add(OpKind::kAllToAllV, OpClass::kEpComm, name,
                         {In(from), Out(to), In(e_.all_counts)})
                : b_.Add(OpKind::kAllToAll, OpClass::kEpComm, name, {In(from), Out(to)});
   op.queue = Queue::kEp;
   op.group = GroupKind::kEp;
-  op.inverse = e_.follows_counts && home;
+  op.inverse = e_.follows_counts && is_return;
   op.shape = {.cols = layer_.hidden,
               .elements = e_.Even(piece) * layer_.hidden,
               .per_token = static_cast<std::int32_t>(e_.per_token)};
@@ -287,7 +289,7 @@ void Experts::Products(std::int16_t in) {
   });
   ShareCounts();
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
-    Exchange("experts.dispatch" + suffix, p, sent, dispatched, /*home=*/false);
+    Exchange("experts.dispatch" + suffix, p, sent, dispatched, /*is_return=*/false);
   });
   const std::int16_t up = layer_.Parameter("experts.up.weight", kExpertUpWeight);
   const std::int16_t down = layer_.Parameter("experts.down.weight", kExpertDownWeight);
@@ -307,7 +309,7 @@ void Experts::Products(std::int16_t in) {
     const int parts = layer_.context.plan.ExpertsSpanTp() ? 1 : layer_.tp;
     Bias("experts.down.bias" + suffix, p, kExpertDownBias, Room(made, p, hidden), hidden,
          1.0 / parts);
-    Exchange("experts.return" + suffix, p, made, e_.out, /*home=*/true);
+    Exchange("experts.return" + suffix, p, made, e_.out, /*is_return=*/true);
   });
 }
 

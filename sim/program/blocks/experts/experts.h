@@ -63,13 +63,13 @@ class Experts {
   }
 
   // Expert parallelism: Exchange sends rows to the members that hold their experts and, with
-  // `home`, back. BeforeExchange returns the tensor to fill first: a temporary of `rows` rows, or
-  // `made` itself if all experts are local.
+  // `is_return`, back. BeforeExchange returns the tensor to fill first: a temporary of `rows` rows,
+  // or `made` itself if all experts are local.
   std::int16_t BeforeExchange(const std::string& name, std::int16_t made, std::int64_t rows) {
     return Exchanges() ? b_.Temporary(name, rows * layer_.hidden) : made;
   }
   void Exchange(const std::string& name, std::int64_t piece, std::int16_t in, std::int16_t out,
-                bool home);
+                bool is_return);
   bool Exchanges() const { return e_.members > 1; }
 
   OpShape RouteShape() const {

@@ -88,13 +88,13 @@ void Backward::Products() {
   const std::int16_t sent = experts.BeforeExchange("experts.d_out.sent", d_out, e.AllSent());
   experts.ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     experts.Gather("experts.gather.output_grad" + suffix, p, dy, e.weights, sent);
-    experts.Exchange("experts.return.output_grad" + suffix, p, sent, d_out, /*home=*/false);
+    experts.Exchange("experts.return.output_grad" + suffix, p, sent, d_out, /*is_return=*/false);
   });
   const std::int16_t made =
       experts.BeforeExchange("experts.d_dispatched.made", d_rows, e.AllRoom());
   experts.ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     Piece(p, suffix, d_out, d_activated, made);
-    experts.Exchange("experts.dispatch.input_grad" + suffix, p, made, d_rows, /*home=*/true);
+    experts.Exchange("experts.dispatch.input_grad" + suffix, p, made, d_rows, /*is_return=*/true);
   });
   // Up's weight gradient overlaps with the last rows' way back.
   if (experts.Exchanges()) UpWeights();

@@ -71,10 +71,10 @@ std::int16_t MlpInput(Layer& layer) {
   return layer.Gathered("norm2.gather", layer.norm2);
 }
 
-// The MLP from norm2 to y, in mlp_tiles tiles of rows. `beside`: attention's output GEMM if it
+// The MLP from norm2 to y, in mlp_tiles tiles of rows. `parallel`: attention's output GEMM if it
 // shares the MLP's sum, else null. If y is kNoSlot, it ends at the MLP branch. Unless the sum goes
 // in tp_tiles pieces, each tile's GEMM writes its rows of one output.
-void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
+void Mlp(Layer& layer, SummedGemm* parallel, std::int16_t y) {
   BlockBuilder& b = layer.b;
   const std::int16_t in = MlpInput(layer);
   const std::int16_t down_weight = layer.Parameter("down.weight", kDownWeight);
@@ -87,7 +87,7 @@ void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
                   layer.ffn_width,
                   kDownLinear,
                   layer.inner[kDownLinear]};
-  down.beside = beside;
+  down.parallel = parallel;
   down.to = layer.post2.branch;
   const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
   const bool straight = down.to != kNoSlot && !layer.split_rows;
@@ -103,17 +103,17 @@ void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
     const std::int16_t activated = layer.TileOf(layer.activated, t, layer.ffn_width);
     layer.Activation(suffix, up, activated, tile.count);
     down.name = "mlp.down" + suffix;
-    if (beside != nullptr) beside->name = "attention.out" + suffix;
+    if (parallel != nullptr) parallel->name = "attention.out" + suffix;
     down.in = activated;
     down.inner = layer.InnerTile(kDownLinear, t);
     if (!in_pieces) layer.SumRows(down, tile, out);
   }
   down.name = "mlp.down";
-  if (beside != nullptr) beside->name = "attention.out";
+  if (parallel != nullptr) parallel->name = "attention.out";
   const std::int16_t sum = in_pieces ? layer.Sum(down) : layer.Scattered(down, out);
   const std::int16_t branch = layer.NormOfBranch(layer.post2, sum);
   if (y == kNoSlot) return;
-  if (beside == nullptr) {
+  if (parallel == nullptr) {
     Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y, layer.branch_mask2);
     return;
   }
@@ -146,8 +146,8 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
                         SlotRole::kOutput);
   };
   if (layer.IsParallel()) {
-    SummedGemm beside = AttentionBranch(layer);
-    Mlp(layer, &beside, output());
+    SummedGemm parallel = AttentionBranch(layer);
+    Mlp(layer, &parallel, output());
     return std::move(layer.b);
   }
   Attention(layer);

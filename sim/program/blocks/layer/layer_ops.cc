@@ -309,10 +309,11 @@ std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
 
 void Layer::Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,
                     std::int16_t out) {
-  if (gemm.beside != nullptr) {
-    OneProduct(*gemm.beside, gemm.beside->name + suffix, all, out, /*adds=*/false);
+  if (gemm.parallel != nullptr) {
+    OneProduct(*gemm.parallel, gemm.parallel->name + suffix, all, out, /*adds=*/false);
   }
-  OneProduct(gemm, gemm.name + suffix, range, out, gemm.beside != nullptr || gemm.onto != kNoSlot);
+  OneProduct(gemm, gemm.name + suffix, range, out,
+             gemm.parallel != nullptr || gemm.onto != kNoSlot);
 }
 
 // The adapter's GEMMs come before the sum over ranks, so that one collective covers both.

@@ -100,7 +100,7 @@ struct SummedGemm {
   AdaptedLinear linear = kQkvLinear;
   std::int16_t inner = kNoSlot;  // its adapter's [rows, r], as many rows as `in`
   // Another GEMM, added before the sum over ranks; its `in` covers all rows. Null: none.
-  const SummedGemm* beside = nullptr;
+  const SummedGemm* parallel = nullptr;
   // Tensor of all rows that the GEMM adds to; kNoSlot: it writes a new one.
   std::int16_t onto = kNoSlot;
   bool sums = true;  // false: no collective, the output stays this rank's partial sum
@@ -330,7 +330,7 @@ struct Layer {
     std::int16_t in = kNoSlot, wide = kNoSlot, out = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
   };
   void Norm(const char* name, std::int16_t weight, std::int16_t bias, const NormTensors& of);
-  // Product runs gemm and, before it, gemm.beside. `range`: rows within gemm.in and its adapter's
+  // Product runs gemm and, before it, gemm.parallel. `range`: rows within gemm.in and its adapter's
   // inner tensor; `all`: the same rows among all rows. `suffix` ends the ops' names.
   void Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,
                std::int16_t out);

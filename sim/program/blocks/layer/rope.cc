@@ -28,9 +28,9 @@ RopeStretch Yarn(const ModelSpec& model, RopeStretch stretch) {
   }
   low = std::max(low, 0.0);
   high = std::min(high, turned - 1);
-  constexpr double kLeast = 1e-3;  // width of an empty ramp, as in the paper's code
+  constexpr double kMin = 1e-3;  // width of an empty ramp, as in the paper's code
   stretch.low = static_cast<float>(low);
-  stretch.high = static_cast<float>(high > low ? high : low + kLeast);
+  stretch.high = static_cast<float>(high > low ? high : low + kMin);
   return stretch;
 }
 

@@ -17,11 +17,11 @@ namespace {
 template <bool kAdds>
 StepDescription Reduction(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  const bool away = GradientsAreOffloaded(context.plan);
+  const bool offloaded = GradientsAreOffloaded(context.plan);
   const bool scatters = ShardingOf(context.plan).optimizer;
-  CollectiveSpec spec{OpKind::kAllReduce, "reduce.micro_batch", Queue::kReduce,
-                      SumGroup(bucket),   bucket.elements,      /*shards=*/1,
-                      /*in_place=*/away,  kAdds && !away};
+  CollectiveSpec spec{OpKind::kAllReduce,     "reduce.micro_batch", Queue::kReduce,
+                      SumGroup(bucket),       bucket.elements,      /*shards=*/1,
+                      /*in_place=*/offloaded, kAdds && !offloaded};
   if (scatters) {
     spec.kind = OpKind::kReduceScatter;
     spec.name = "reduce.to_shard";
@@ -31,9 +31,9 @@ StepDescription Reduction(const LowerContext& context, const InstructionKey& key
   }
   spec.format = bucket.sums;
   const TensorName name = WholeGradientsName(key.micro_batch, key.part);
-  if (away && !scatters) return Collective(spec, {Uses(name)});
+  if (offloaded && !scatters) return Collective(spec, {Uses(name)});
   std::vector<TensorUse> uses = {Frees(name, WholeGradientsShape(context, key.part))};
-  if (away) {
+  if (offloaded) {
     uses.push_back(Makes({TensorKind::kReducedGradients, 0, key.micro_batch, key.part},
                          {uses.back().whole / bucket.shards, Category::kGradients, bucket.sums}));
   } else {
@@ -54,7 +54,7 @@ constexpr StepRule kFurther{Reduction<true>};
 void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton) {
   const Sharding sharding = ShardingOf(context.plan);
   if (!sharding.each_micro_batch) return;
-  const bool away = GradientsAreOffloaded(context.plan);
+  const bool offloaded = GradientsAreOffloaded(context.plan);
   const InstructionKind kind =
       sharding.optimizer ? InstructionKind::kReduceScatter : InstructionKind::kAllReduce;
   Insertions insertions;
@@ -75,11 +75,11 @@ void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton) {
       const InstructionKey key{kind, Pass::kBackward, block, done.micro_batch, done.bucket};
       insertions.Behind(position, {key, done.first ? &kFirst : &kFurther});
     }
-    if (away) insertions.Behind(position, GradientsOutStep(done, block));
+    if (offloaded) insertions.Behind(position, GradientsOutStep(done, block));
     insert_later(position);
-    if (away && !done.first) later.push_back(GradientsAddStep(done, block));
+    if (offloaded && !done.first) later.push_back(GradientsAddStep(done, block));
     if (done.last && SumsReplicas(context.plan)) later.push_back(ReplicaStep(done.bucket));
-    if (!away) insert_later(position);
+    if (!offloaded) insert_later(position);
   }
   insert_later(position);
   insertions.ApplyTo(skeleton);

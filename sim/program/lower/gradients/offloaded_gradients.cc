@@ -99,7 +99,7 @@ StepDescription GradientSum(const Plan& plan, CollectiveSpec spec, const TensorU
 // The key names all range sizes, because the block has one op per range.
 StepDescription GradientScalar(const Plan& plan, const ScalarOfRanges& scalar,
                                std::vector<TensorUse> ranges) {
-  const bool away = GradientsAreOffloaded(plan);
+  const bool offloaded = GradientsAreOffloaded(plan);
   const NumberFormat format = SumFormat(plan);
   std::vector<std::int64_t> elements;
   std::string name = scalar.name;
@@ -107,11 +107,11 @@ StepDescription GradientScalar(const Plan& plan, const ScalarOfRanges& scalar,
     elements.push_back(ElementsIn(format, range.bytes));
     name += "." + std::to_string(elements.back());
   }
-  if (away) ranges.push_back(Uses(scalar.made));
+  if (offloaded) ranges.push_back(Uses(scalar.made));
   ranges.push_back(Uses(scalar.here));
   return {std::move(name),
           [=, block = scalar.block, elements = std::move(elements)] {
-            return block(elements, format, away);
+            return block(elements, format, offloaded);
           },
           std::move(ranges)};
 }

@@ -22,8 +22,9 @@ StepDescription GradientSum(const Plan& plan, CollectiveSpec spec, const TensorU
 // A number computed from ranges of gradients.
 struct ScalarOfRanges {
   const char* name;
-  // `away`: the ranges are offloaded.
-  Block (*block)(const std::vector<std::int64_t>& range_elements, NumberFormat format, bool away);
+  // `offloaded`: the ranges are offloaded.
+  Block (*block)(const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                 bool offloaded);
   TensorKind made;  // written by the host's processors, if the ranges are offloaded
   TensorKind here;  // the number on the device
 };

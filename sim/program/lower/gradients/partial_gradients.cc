@@ -25,7 +25,7 @@ StepDescription OwnRowSum(const LowerContext& context, const InstructionKey& key
 
 // One all-reduce for each range, one after the other.
 StepDescription HeadSums(const LowerContext& context, const InstructionKey& key) {
-  const bool away = GradientsAreOffloaded(context.plan);
+  const bool offloaded = GradientsAreOffloaded(context.plan);
   const NumberFormat format = context.BucketAt(key.part).sums;
   std::vector<std::int64_t> elements;
   std::vector<TensorUse> uses;
@@ -34,9 +34,10 @@ StepDescription HeadSums(const LowerContext& context, const InstructionKey& key)
     elements.push_back(range.end - range.begin);
     name += "." + std::to_string(elements.back());
     uses.push_back(GradientsIn(context, key.part, range));
-    if (away) uses.push_back(Borrows({uses.back().bytes, Category::kCommunication, format}));
+    if (offloaded) uses.push_back(Borrows({uses.back().bytes, Category::kCommunication, format}));
   }
-  return {std::move(name), [=] { return HeadSumBlock(elements, format, away); }, std::move(uses)};
+  return {std::move(name), [=] { return HeadSumBlock(elements, format, offloaded); },
+          std::move(uses)};
 }
 
 constexpr StepRule kOwnRowSum{OwnRowSum};

@@ -68,8 +68,8 @@ std::vector<Member> MembersOf(const ParameterSizes& sizes, const Stage& stage, i
   const BlockKind kind = stage.KindOf(block);
   const std::vector<ParameterSize>& list = sizes.of_kind[At(kind)];
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool twin = kind == BlockKind::kHead && static_cast<int>(i) == stage.twin;
-    if (!list[i].present || (twin && stage.shared_table)) continue;
+    const bool tied_copy = kind == BlockKind::kHead && static_cast<int>(i) == stage.tied_copy;
+    if (!list[i].present || (tied_copy && stage.shared_table)) continue;
     members.push_back({block, static_cast<int>(i), &list[i]});
   }
   return members;
@@ -190,9 +190,9 @@ class Builder {
     LeaveWhole();
     if (stage_.shared_table) {
       const int head_block = stage_.layers + 1;
-      const auto twin = static_cast<std::size_t>(stage_.twin);
+      const auto tied_copy = static_cast<std::size_t>(stage_.tied_copy);
       const ParameterRange table = Ranges(0, kEmbeddingParameterCount)[kTokenTable];
-      Ranges(head_block, stage_.twin + 1)[twin] = table;
+      Ranges(head_block, stage_.tied_copy + 1)[tied_copy] = table;
       Note(head_block, table.bucket);
     }
     for (const int block : stage_.blocks) {
@@ -376,7 +376,7 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   }
   std::sort(stage.blocks.begin(), stage.blocks.end());
   stage.tied = HasTiedCopy(model);
-  stage.twin = TwinOf(model);
+  stage.tied_copy = TiedCopyOf(model);
   stage.shared_table = stage.tied && stage.HoldsEmbedding() && stage.HoldsHead();
   return stage;
 }

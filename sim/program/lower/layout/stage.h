@@ -27,7 +27,7 @@ struct Stage {
   int layers = 0;             // layers of the model
   int dense_layers = 0;       // layers before the first one with experts
   bool tied = false;          // the head uses the token table
-  int twin = -1;              // number of that parameter of the head; -1: not tied
+  int tied_copy = -1;         // number of that parameter of the head; -1: not tied
   bool shared_table = false;  // embedding and head share one tensor and gradient on this rank
 
   bool HoldsEmbedding() const { return blocks.front() == 0; }

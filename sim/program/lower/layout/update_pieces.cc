@@ -45,14 +45,14 @@ TensorName NameOf(StatePart part, const InstructionKey& key) {
 }
 
 // Without a master on the host, the updated parameters are those in use.
-Space HomeOf(const LowerContext& context, const OptimizerOffload& offload, StatePart part) {
+Space SpaceOfState(const LowerContext& context, const OptimizerOffload& offload, StatePart part) {
   if (part != StatePart::kParameter) return offload.moments;
   return offload.master != Space::kDevice ? offload.master : ParameterSpace(context.plan);
 }
 
 std::vector<StatePart> PartsOnDisk(const LowerContext& context, const OptimizerOffload& offload) {
   return Parts(offload.moments == Space::kNvme,
-               HomeOf(context, offload, StatePart::kParameter) == Space::kNvme)
+               SpaceOfState(context, offload, StatePart::kParameter) == Space::kNvme)
       .list;
 }
 

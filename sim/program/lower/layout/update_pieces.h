@@ -22,7 +22,7 @@ InstructionKey PieceKey(InstructionKind kind, int bucket, int piece);
 TensorName NameOf(StatePart part, const InstructionKey& key);
 
 // Space of a part between updates.
-Space HomeOf(const LowerContext& context, const OptimizerOffload& offload, StatePart part);
+Space SpaceOfState(const LowerContext& context, const OptimizerOffload& offload, StatePart part);
 
 // Parts of a piece that are read from and written to NVMe, and parts that pass through the device.
 std::vector<StatePart> PartsOnDisk(const LowerContext& context, const OptimizerOffload& offload);

@@ -22,7 +22,7 @@ std::vector<SkeletonStep> PassesOf(const LowerContext& context, const Chunk& chu
   if (slot.pass == Pass::kForward) {
     for (int block = chunk.first_block; block <= chunk.last_block; ++block) {
       steps.push_back(BlockStep(slot.pass, block, slot.micro_batch));
-      steps.back().ahead = slot.ahead;
+      steps.back().ahead = slot.for_next_step;
     }
     return steps;
   }
@@ -76,18 +76,18 @@ class Writer {
     const bool loads = chunk.first_block == 0 || chunk.last_block == stage_.layers + 1;
     if (slot.slot.pass == Pass::kForward && loads) {
       skeleton_.push_back(LoadStep(stage_, chunk, slot.slot.micro_batch));
-      skeleton_.back().ahead = slot.slot.ahead;
+      skeleton_.back().ahead = slot.slot.for_next_step;
     }
     for (const Transfer& t : slot.receives) {
       skeleton_.push_back(RecvStep(t.pass, MakerOf(t), t.micro_batch, t.down));
-      skeleton_.back().ahead = t.ahead;
+      skeleton_.back().ahead = t.for_next_step;
     }
   }
   void Leave(const SlotWithTransfers& slot) {
     if (!slot.send) return;
     const Transfer& t = *slot.send;
     skeleton_.push_back(SendStep(t.pass, MakerOf(t), t.micro_batch, t.down));
-    skeleton_.back().ahead = t.ahead;
+    skeleton_.back().ahead = t.for_next_step;
   }
 
   // Interleaves the two slots layer by layer and piece by piece. While a piece of one waits for

@@ -134,11 +134,11 @@ void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton) {
   if (target == OffloadTarget::kNone) return;
   const bool nvme = target == OffloadTarget::kNvme;
   // Min number of uses between forward and backward. With fewer, nothing could hide the copies.
-  const std::size_t least = nvme ? 5 : 3;
+  const std::size_t min = nvme ? 5 : 3;
   const std::vector<BlockUse> uses = BlockUses(skeleton);
   Insertions insertions;
   for (const Kept& kept : FindKept(context, skeleton, uses)) {
-    if (kept.first_use - kept.forward <= least) continue;
+    if (kept.first_use - kept.forward <= min) continue;
     const auto key = [&](InstructionKind kind) {
       return InstructionKey{kind, Pass::kNone, kept.key.block, kept.key.micro_batch, 0};
     };
@@ -146,13 +146,13 @@ void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton) {
     insertions.Behind(out, {key(InstructionKind::kCopyOut), &kOut});
     if (nvme) insertions.Behind(out, {key(InstructionKind::kNvmeWrite), &kWrite});
     // Issued `by` uses ahead, and not before the end of the use before that.
-    const auto ahead = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
+    const auto prefetch = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
       const std::size_t place = uses[kept.first_use - by].begin;
       insertions.Before(
           place, {key(kind), &rule, LastUseBefore(skeleton, uses, kept.first_use - by - 1, place)});
     };
-    if (nvme) ahead(InstructionKind::kNvmeRead, kRead, 2);
-    ahead(InstructionKind::kCopyIn, kIn, 1);
+    if (nvme) prefetch(InstructionKind::kNvmeRead, kRead, 2);
+    prefetch(InstructionKind::kCopyIn, kIn, 1);
   }
   insertions.ApplyTo(skeleton);
 }

@@ -42,9 +42,9 @@ class Piece {
   const Bucket& bucket() const { return context_.BucketAt(key_.part); }
 
   bool IsOnDisk(StatePart part) const {
-    return part != StatePart::kGradient && HomeOf(context_, offload_, part) == Space::kNvme;
+    return part != StatePart::kGradient && SpaceOfState(context_, offload_, part) == Space::kNvme;
   }
-  TensorUse Home(StatePart part) const {
+  TensorUse Stored(StatePart part) const {
     switch (part) {
       case StatePart::kGradient:
         return GradientsIn(context_, key_.part, piece_);
@@ -98,8 +98,8 @@ class Piece {
 // A number that all updates read: its name on the device, and that of the copy on the host. Listed
 // in the order of the update's slots.
 struct Scalar {
-  TensorKind here;
-  TensorKind away;
+  TensorKind on_device;
+  TensorKind on_host;
 };
 std::vector<Scalar> ScalarsOf(const Plan& plan) {
   std::vector<Scalar> scalars;
@@ -118,7 +118,7 @@ StepDescription Read(const LowerContext& context, const InstructionKey& key) {
   const Piece piece(context, key);
   std::vector<Move> moves;
   for (const StatePart part : PartsOnDisk(context, piece.offload())) {
-    moves.push_back({piece.Home(part), piece.Brings(part, Space::kPinned)});
+    moves.push_back({piece.Stored(part), piece.Brings(part, Space::kPinned)});
   }
   return Copies("optimizer.read", {Space::kNvme, Space::kPinned}, /*state=*/true, moves);
 }
@@ -132,7 +132,7 @@ StepDescription Write(const LowerContext& context, const InstructionKey& key) {
     const bool copied_next = part == StatePart::kParameter && HasDeviceCopy(piece.offload()) &&
                              !HasMasters(context.plan);
     moves.push_back(
-        {copied_next ? piece.OnWay(part) : piece.Leaves(part, Space::kPinned), piece.Home(part)});
+        {copied_next ? piece.OnWay(part) : piece.Leaves(part, Space::kPinned), piece.Stored(part)});
   }
   return Copies("optimizer.write", {Space::kPinned, Space::kNvme}, /*state=*/true, moves);
 }
@@ -141,7 +141,7 @@ StepDescription StreamIn(const LowerContext& context, const InstructionKey& key)
   const Piece piece(context, key);
   std::vector<Move> moves;
   for (const StatePart part : PartsStreamedIn(context)) {
-    moves.push_back({piece.IsOnDisk(part) ? piece.Leaves(part, Space::kPinned) : piece.Home(part),
+    moves.push_back({piece.IsOnDisk(part) ? piece.Leaves(part, Space::kPinned) : piece.Stored(part),
                      piece.Brings(part, Space::kDevice)});
   }
   return Copies("optimizer.in", {Space::kPinned, Space::kDevice}, /*state=*/true, moves);
@@ -151,8 +151,9 @@ StepDescription StreamOut(const LowerContext& context, const InstructionKey& key
   const Piece piece(context, key);
   std::vector<Move> moves;
   for (const StatePart part : PartsStreamed(context)) {
-    moves.push_back({piece.Leaves(part, Space::kDevice),
-                     piece.IsOnDisk(part) ? piece.Brings(part, Space::kPinned) : piece.Home(part)});
+    moves.push_back({piece.Leaves(part, Space::kDevice), piece.IsOnDisk(part)
+                                                             ? piece.Brings(part, Space::kPinned)
+                                                             : piece.Stored(part)});
   }
   return Copies("optimizer.out", {Space::kDevice, Space::kPinned}, /*state=*/true, moves);
 }
@@ -162,9 +163,9 @@ StepDescription StreamOut(const LowerContext& context, const InstructionKey& key
 StepDescription GradientOut(const LowerContext& context, const InstructionKey& key) {
   const Piece piece(context, key);
   const StatePart part = StatePart::kGradient;
-  const std::array<Move, 1> moves{Move{piece.Home(part), piece.offload().delayed
-                                                             ? piece.OnWay(part)
-                                                             : piece.Brings(part, Space::kPinned)}};
+  const std::array<Move, 1> moves{
+      Move{piece.Stored(part),
+           piece.offload().delayed ? piece.OnWay(part) : piece.Brings(part, Space::kPinned)}};
   return Copies("gradients.out", {Space::kDevice, Space::kPinned}, /*state=*/true, moves);
 }
 
@@ -174,19 +175,19 @@ StepDescription ParameterIn(const LowerContext& context, const InstructionKey& k
   const StatePart part = masters ? StatePart::kWeights : StatePart::kParameter;
   const bool on_way = masters || piece.IsOnDisk(part);
   const std::array<Move, 1> moves{
-      Move{on_way ? piece.Leaves(part, Space::kPinned) : piece.Home(part),
+      Move{on_way ? piece.Leaves(part, Space::kPinned) : piece.Stored(part),
            ParametersIn(context, key.part, piece.range())}};
   return Copies("parameters.in", {Space::kPinned, Space::kDevice}, /*state=*/false, moves);
 }
 
 // The gradients that the update reads. Copies made for this update alone are freed by it.
 TensorUse GradientOfUpdate(const LowerContext& context, const Piece& piece) {
-  const bool away = GradientsAreOffloaded(context.plan);
+  const bool offloaded = GradientsAreOffloaded(context.plan);
   const StatePart part = StatePart::kGradient;
   if (piece.offload().stream) {
-    return away ? piece.Leaves(part, Space::kDevice) : piece.Home(part);
+    return offloaded ? piece.Leaves(part, Space::kDevice) : piece.Stored(part);
   }
-  if (away) return piece.Home(part);
+  if (offloaded) return piece.Stored(part);
   return piece.offload().delayed ? piece.OnWay(part) : piece.Leaves(part, Space::kPinned);
 }
 
@@ -200,15 +201,15 @@ StepDescription Update(const LowerContext& context, const InstructionKey& key) {
       stream ? PartsStreamed(context) : PartsOnDisk(context, piece.offload());
   const auto now = [&](StatePart part) {
     const bool is_moved = std::find(moved.begin(), moved.end(), part) != moved.end();
-    return is_moved ? piece.OnWay(part) : piece.Home(part);
+    return is_moved ? piece.OnWay(part) : piece.Stored(part);
   };
   std::vector<TensorUse> uses = {now(StatePart::kParameter), GradientOfUpdate(context, piece),
                                  now(StatePart::kMoment1), now(StatePart::kMoment2)};
   for (const Scalar& scalar : ScalarsOf(plan)) {
-    uses.push_back(Uses(stream ? scalar.here : scalar.away));
+    uses.push_back(Uses(stream ? scalar.on_device : scalar.on_host));
   }
   if (HasMasters(plan)) {
-    uses.push_back(stream ? piece.Home(StatePart::kWeights)
+    uses.push_back(stream ? piece.Stored(StatePart::kWeights)
                           : piece.Brings(StatePart::kWeights, Space::kPinned));
   }
   std::string name = "optimizer." + std::to_string(piece.elements()) + "." +
@@ -230,7 +231,7 @@ StepDescription ScalarsOut(const LowerContext& context, const InstructionKey&) {
   };
   std::vector<Move> moves;
   for (const Scalar& scalar : ScalarsOf(context.plan)) {
-    moves.push_back({number(scalar.here), number(scalar.away)});
+    moves.push_back({number(scalar.on_device), number(scalar.on_host)});
   }
   return Copies("norm.out", {Space::kDevice, Space::kPinned}, /*state=*/true, moves);
 }
@@ -315,7 +316,7 @@ std::vector<SkeletonStep> Pipelined(const LowerContext& context, const std::vect
 
 std::vector<PieceId> PieceIds(const LowerContext& context, int bucket) {
   std::vector<PieceId> ids;
-  if (!OffloadOf(context, bucket).away) return ids;
+  if (!OffloadOf(context, bucket).offloaded) return ids;
   const auto count = static_cast<int>(StatePiecesOf(context, bucket).size());
   for (int piece = 0; piece < count; ++piece) ids.push_back({bucket, piece});
   return ids;
@@ -384,7 +385,7 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
   }
   if (plan.stream_optimizer) return;
   for (const Scalar& scalar : ScalarsOf(plan)) {
-    rank.Tensors().Put({scalar.away},
+    rank.Tensors().Put({scalar.on_host},
                        rank.NewState(kFloatBytes, Category::kWorkspace, Space::kPinned));
   }
 }

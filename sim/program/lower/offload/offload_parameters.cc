@@ -23,7 +23,7 @@ TensorShape ShapeOf(const LowerContext& context, const InstructionKey& key, Spac
 }
 
 // The parameters in their space between uses.
-TensorUse Home(const LowerContext& context, const InstructionKey& key) {
+TensorUse Stored(const LowerContext& context, const InstructionKey& key) {
   TensorUse use = WholeState(&Bucket::parameters, key.part);
   const TensorShape shape = ShapeOf(context, key, ParameterSpace(context.plan));
   use.bytes = shape.bytes;
@@ -41,7 +41,7 @@ TensorName NameOnWay(const LowerContext& context, const InstructionKey& key) {
 
 StepDescription Read(const LowerContext& context, const InstructionKey& key) {
   const std::array<Move, 1> moves{Move{
-      Home(context, key), Makes(NameOnWay(context, key), ShapeOf(context, key, Space::kPinned))}};
+      Stored(context, key), Makes(NameOnWay(context, key), ShapeOf(context, key, Space::kPinned))}};
   return Copies("parameters.read", {Space::kNvme, Space::kPinned}, /*state=*/false, moves);
 }
 
@@ -51,7 +51,7 @@ StepDescription BringIn(const LowerContext& context, const InstructionKey& key) 
   const bool disk = ParameterSpace(context.plan) == Space::kNvme;
   const TensorUse from = disk
                              ? Frees(NameOnWay(context, key), ShapeOf(context, key, Space::kPinned))
-                             : Home(context, key);
+                             : Stored(context, key);
   const bool gathers = GathersParameters(context.plan, context.BucketAt(key.part));
   const TensorName name = gathers ? ShardCopy(context, key) : ParameterCopy(context, key, key.part);
   const std::array<Move, 1> moves{Move{from, Makes(name, ShapeOf(context, key, Space::kDevice))}};
@@ -74,11 +74,11 @@ void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton) {
   Insertions insertions;
   for (std::size_t g = 0; g < copies.count(); ++g) {
     const auto issue = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
-      const AheadOf ahead = copies.Ahead(g, by);
+      const PrefetchPlace prefetch = copies.PrefetchOf(g, by);
       for (const InstructionKey& use : copies.BegunBy(g)) {
         InstructionKey key = use;
         key.kind = kind;
-        insertions.Before(ahead.place, {key, &rule, ahead.after});
+        insertions.Before(prefetch.place, {key, &rule, prefetch.after});
       }
     };
     if (space == Space::kNvme) issue(InstructionKind::kNvmeRead, kRead, depth + 1);

@@ -18,7 +18,7 @@ Space SpaceOf(OffloadTarget target, Space in_memory) {
 
 // Buckets are numbered in the order in which a backward completes them. So the share of elements
 // before a bucket decides, without search.
-bool IsAway(const LowerContext& context, int bucket) {
+bool IsOffloaded(const LowerContext& context, int bucket) {
   if (context.plan.offload_optimizer == OffloadTarget::kNone) return false;
   if (context.BucketAt(bucket).frozen) return false;
   std::int64_t before = 0, all = 0;
@@ -39,8 +39,8 @@ Space GradientSpace(const Plan& plan) { return SpaceOf(plan.offload_gradients, S
 OptimizerOffload OffloadOf(const LowerContext& context, int bucket) {
   const Plan& plan = context.plan;
   OptimizerOffload offload;
-  if (!IsAway(context, bucket)) return offload;
-  offload.away = true;
+  if (!IsOffloaded(context, bucket)) return offload;
+  offload.offloaded = true;
   offload.stream = plan.stream_optimizer;
   offload.delayed = plan.delayed_update;
   // State that copies touch is pinned. State that only the host's processors touch is not.

@@ -10,9 +10,9 @@
 namespace foretrain {
 
 struct OptimizerOffload {
-  bool away = false;     // the state is offloaded; false: all of it is on the device
-  bool stream = false;   // the device updates copies; false: the host's processors update
-  bool delayed = false;  // the update reads the gradients of the step before
+  bool offloaded = false;  // the state is offloaded; false: all of it is on the device
+  bool stream = false;     // the device updates copies; false: the host's processors update
+  bool delayed = false;    // the update reads the gradients of the step before
   Space moments = Space::kDevice;
   // Space of the parameters that the host updates, if the device has a copy; kDevice: no copy.
   Space master = Space::kDevice;

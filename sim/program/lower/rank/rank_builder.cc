@@ -52,7 +52,7 @@ void RankBuilder::Add(const InstructionKey& key, const StepDescription& step) {
     FT_CHECK(offset >= 0 && offset + slot.bytes <= base.bytes);
     bindings.push_back({base.buffer, base.offset + offset, slot.bytes});
   }
-  AppendInstruction(rank_, key, number, bindings).ahead = ahead_;
+  AppendInstruction(rank_, key, number, bindings).for_next_step = ahead_;
 }
 
 // The checks catch a description whose ranges leave their buffer, before any op could write there.

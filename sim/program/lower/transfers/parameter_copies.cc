@@ -33,13 +33,13 @@ std::vector<BlockUse> ParameterUses(const LowerContext& context, const Skeleton&
 
 // True if the head has only the token table in the bucket, and only for multi-token prediction. The
 // table is then read in the forward alone.
-bool IsTableAhead(const LowerContext& context, int block, int bucket) {
-  if (context.stage.KindOf(block) != BlockKind::kHead || context.stage.twin != kAheadTable) {
+bool IsMtpTable(const LowerContext& context, int block, int bucket) {
+  if (context.stage.KindOf(block) != BlockKind::kHead || context.stage.tied_copy != kMtpTable) {
     return false;
   }
   const std::vector<ParameterRange>& ranges = context.layout.ranges[context.stage.Local(block)];
   const auto lies = [bucket](const ParameterRange& range) { return range.bucket == bucket; };
-  return lies(ranges[kAheadTable]) && std::count_if(ranges.begin(), ranges.end(), lies) == 1;
+  return lies(ranges[kMtpTable]) && std::count_if(ranges.begin(), ranges.end(), lies) == 1;
 }
 
 // True if the use reads parameters of the bucket, which must be one of its block's.
@@ -54,7 +54,7 @@ bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int buc
       head ? context.plan.recompute : RecomputeOf(context.plan, context.stage, use.block);
   const bool chooses = use.pass == Pass::kForward || recompute == RecomputeKind::kFull;
   if (context.BucketAt(bucket).frozen && !TrainsAdapters(context.plan) && !chooses) return false;
-  if (use.pass != Pass::kForward && IsTableAhead(context, use.block, bucket)) return false;
+  if (use.pass != Pass::kForward && IsMtpTable(context, use.block, bucket)) return false;
   // If the head's forward makes gradients, its backward reads only the final norm's weights.
   const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                           context.stage.KindOf(use.block) == BlockKind::kHead;
@@ -110,7 +110,7 @@ ParameterCopies::ParameterCopies(const LowerContext& context, const Skeleton& sk
 
 // A copy that is issued earlier than its wait allows would hold up the queue, and one that waits
 // for a later use would not run ahead: so both follow from the same group.
-AheadOf ParameterCopies::Ahead(std::size_t group, std::size_t by) const {
+PrefetchPlace ParameterCopies::PrefetchOf(std::size_t group, std::size_t by) const {
   const std::size_t begin = groups_[group - std::min(group, by)].first_use;
   const std::size_t place = uses_[begin].begin;
   if (group <= by || begin == 0) return {place, std::nullopt};

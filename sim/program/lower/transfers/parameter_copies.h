@@ -22,7 +22,7 @@ TensorName ShardCopy(const LowerContext& context, const InstructionKey& use);
 bool EndsParameterCopy(const LowerContext& context, const InstructionKey& use, int bucket);
 
 // Position in a skeleton for copies that are used later, and the step whose end they wait for.
-struct AheadOf {
+struct PrefetchPlace {
   std::size_t place = 0;
   std::optional<InstructionKey> after;
 };
@@ -41,7 +41,7 @@ class ParameterCopies {
   }
   // Place `by` groups ahead, and not before the end of the group before those. So at most by + 1
   // groups of copies are live.
-  AheadOf Ahead(std::size_t group, std::size_t by) const;
+  PrefetchPlace PrefetchOf(std::size_t group, std::size_t by) const;
 
  private:
   struct Group {

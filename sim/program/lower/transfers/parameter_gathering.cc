@@ -91,11 +91,12 @@ void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   const ParameterCopies copies(context, skeleton, GathersParameters);
   Insertions insertions;
   for (std::size_t g = 0; g < copies.count(); ++g) {
-    const AheadOf ahead = copies.Ahead(g, static_cast<std::size_t>(context.plan.prefetch_depth));
+    const PrefetchPlace prefetch =
+        copies.PrefetchOf(g, static_cast<std::size_t>(context.plan.prefetch_depth));
     for (const InstructionKey& use : copies.BegunBy(g)) {
       InstructionKey key = use;
       key.kind = InstructionKind::kAllGather;
-      insertions.Before(ahead.place, {key, &kGather, ahead.after});
+      insertions.Before(prefetch.place, {key, &kGather, prefetch.after});
     }
   }
   insertions.ApplyTo(skeleton);

@@ -27,10 +27,11 @@ Op& AddCopy(BlockBuilder& b, const std::string& name, std::int16_t from, std::in
   return op;
 }
 
-// One op per range, each adding to the same number. `away`: the host's processors compute, and the
-// result is copied to the device.
+// One op per range, each adding to the same number. `offloaded`: the host's processors compute, and
+// the result is copied to the device.
 Block RangesBlock(const char* name, const char* result, OpKind kind,
-                  const std::vector<std::int64_t>& range_elements, NumberFormat format, bool away) {
+                  const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                  bool offloaded) {
   BlockBuilder b(name);
   std::vector<std::int16_t> ranges;
   for (std::size_t i = 0; i < range_elements.size(); ++i) {
@@ -41,18 +42,18 @@ Block RangesBlock(const char* name, const char* result, OpKind kind,
   const std::int16_t out = Other(b, result, 1, Category::kWorkspace, index);
   // Without ranges the number must be reset in each step, because it may have been reduced in
   // place.
-  if (ranges.empty() && !away) {
+  if (ranges.empty() && !offloaded) {
     b.Add(OpKind::kFill, std::string(name) + ".nothing", {Out(out)}).shape = {.elements = 1};
   }
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    Op& op = b.Add(kind, away ? OpClass::kHost : OpClass::kMemoryBound,
+    Op& op = b.Add(kind, offloaded ? OpClass::kHost : OpClass::kMemoryBound,
                    name + (".range" + std::to_string(i)),
                    {In(ranges[i]), i > 0 ? InOut(out) : Out(out)});
     op.accumulate = i > 0;
     op.shape = {.elements = range_elements[i]};
-    if (away) op.queue = Queue::kCpu;
+    if (offloaded) op.queue = Queue::kCpu;
   }
-  if (away) {
+  if (offloaded) {
     const std::int16_t here =
         Other(b, std::string(result) + ".here", 1, Category::kWorkspace, index + 1);
     AddCopy(b, name + std::string(".in"), out, here, {Space::kPinned, Space::kDevice}, 1, true);
@@ -169,30 +170,31 @@ Block CopyBlock(const CopySpec& spec) {
 Block SumOffloadedBlock(const CollectiveSpec& spec) {
   FT_CHECK(spec.kind == OpKind::kAllReduce && !spec.accumulate);
   BlockBuilder b(spec.name);
-  const std::int16_t away = Other(b, "away", spec.elements, Category::kGradients, 0, spec.format);
+  const std::int16_t offloaded =
+      Other(b, "away", spec.elements, Category::kGradients, 0, spec.format);
   const std::int16_t here =
       Other(b, "here", spec.elements, Category::kCommunication, 1, spec.format);
   const std::pair in{Space::kPinned, Space::kDevice}, out{Space::kDevice, Space::kPinned};
-  AddCopy(b, spec.name + ".in", away, here, in, spec.elements, /*state=*/true);
+  AddCopy(b, spec.name + ".in", offloaded, here, in, spec.elements, /*state=*/true);
   Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(here), InOut(here)});
   op.queue = spec.queue;
   op.group = spec.group;
   op.shape = {.elements = spec.elements};
-  AddCopy(b, spec.name + ".out", here, away, out, spec.elements, /*state=*/true);
+  AddCopy(b, spec.name + ".out", here, offloaded, out, spec.elements, /*state=*/true);
   return b.Take();
 }
 
 // One op per range, in a fixed order on all ranks: collectives of a group must match in order.
 Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
-                   bool away) {
+                   bool offloaded) {
   BlockBuilder b("reduce.heads");
   int index = 0;
   for (const std::int64_t elements : range_elements) {
-    const std::string name = "reduce.heads." + std::to_string(away ? index / 2 : index);
+    const std::string name = "reduce.heads." + std::to_string(offloaded ? index / 2 : index);
     const std::int16_t range =
         Other(b, name + ".range", elements, Category::kGradients, index++, format);
     std::int16_t here = range;
-    if (away) {
+    if (offloaded) {
       here = Other(b, name + ".here", elements, Category::kCommunication, index++, format);
       AddCopy(b, name + ".in", range, here, {Space::kPinned, Space::kDevice}, elements, true);
     }
@@ -200,7 +202,7 @@ Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat
     op.queue = Queue::kTp;
     op.group = GroupKind::kKvCopies;
     op.shape = {.elements = elements};
-    if (away) {
+    if (offloaded) {
       AddCopy(b, name + ".out", here, range, {Space::kDevice, Space::kPinned}, elements, true);
     }
   }
@@ -229,14 +231,15 @@ Block HostAddBlock(std::int64_t elements, NumberFormat format) {
 }
 
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
-                       bool away) {
-  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements, format, away);
+                       bool offloaded) {
+  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements, format,
+                     offloaded);
 }
 
 Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
-                          bool away) {
+                          bool offloaded) {
   return RangesBlock("count_not_finite", "not_finite", OpKind::kCountNotFinite, range_elements,
-                     format, away);
+                     format, offloaded);
 }
 
 Block CountSkippedBlock() {

@@ -62,21 +62,22 @@ Queue QueueOfCopy(Space from, Space to);
 Block SumOffloadedBlock(const CollectiveSpec& spec);
 
 // All-reduces over kKvCopies, in place and one after the other, one per entry of `range_elements`.
-// Slots: each tensor; with `away`, each followed by its copy on the device.
-Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format, bool away);
+// Slots: each tensor; with `offloaded`, each followed by its copy on the device.
+Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                   bool offloaded);
 
 // The host's processors add one tensor to another. Slots: sum, arrived.
 Block HostAddBlock(std::int64_t elements, NumberFormat format = NumberFormat::kFp32);
 
-// Adds the squares of all ranges to one number. Slots: the ranges, then the number. `away`: the
-// ranges are in pinned memory, the host's processors compute, and one more slot is the copy on the
-// device.
+// Adds the squares of all ranges to one number. Slots: the ranges, then the number. `offloaded`:
+// the ranges are in pinned memory, the host's processors compute, and one more slot is the copy on
+// the device.
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
-                       bool away = false);
+                       bool offloaded = false);
 
-// Counts elements that are not finite in all ranges. Slots and `away` as in SquaredNormBlock.
+// Counts elements that are not finite in all ranges. Slots and `offloaded` as in SquaredNormBlock.
 Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
-                          bool away = false);
+                          bool offloaded = false);
 // Slots: not_finite, skipped.
 Block CountSkippedBlock();
 // Slots: not_finite, loss_scale, since.

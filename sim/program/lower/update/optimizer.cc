@@ -124,7 +124,7 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
       to.push_back({{kind, Pass::kUpdate, 0, micro_batch, bucket}, &rule});
     };
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
-    const bool updates_here = shard.end > shard.begin && !OffloadOf(context, bucket).away;
+    const bool updates_here = shard.end > shard.begin && !OffloadOf(context, bucket).offloaded;
     const bool later = context.plan.post_validation;
     if (updates_here) add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);

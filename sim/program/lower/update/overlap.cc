@@ -178,10 +178,10 @@ void LowerOlderParameters(const LowerContext& context, Skeleton& skeleton) {
   if (!plan.StepsOverlap() || (plan.UpdatesEachMicroBatch() && lead == 0)) return;
   const auto buckets = static_cast<int>(context.layout.buckets.size());
   Insertions insertions;
-  const auto keep = [&](std::size_t before, int micro_batch, bool ahead) {
+  const auto keep = [&](std::size_t before, int micro_batch, bool for_next_step) {
     for (int bucket = buckets - 1; bucket >= 0; --bucket) {
       const InstructionKey key{InstructionKind::kKeep, Pass::kUpdate, 0, micro_batch, bucket};
-      insertions.Before(before, {.key = key, .rule = &kKeep, .ahead = ahead});
+      insertions.Before(before, {.key = key, .rule = &kKeep, .ahead = for_next_step});
     }
   };
   if (plan.UpdatesEachMicroBatch()) {

@@ -34,7 +34,7 @@ std::vector<Router> RoutersOf(const LowerContext& context) {
     }
     if (context.stage.KindOf(block) != BlockKind::kHead) continue;
     for (int depth = 0; depth < context.model.predict_ahead; ++depth) {
-      const int index = AheadIndex(depth, int{kAheadLayer} + kChoiceBias);
+      const int index = MtpIndex(depth, int{kMtpLayer} + kChoiceBias);
       routers.push_back({block, depth, context.RangeOf(block, index)});
     }
   }
@@ -44,7 +44,7 @@ std::vector<Router> RoutersOf(const LowerContext& context) {
 // The router of an instruction; key.micro_batch holds its depth.
 Router RouterOf(const LowerContext& context, const InstructionKey& key) {
   const int index = key.block == context.stage.layers + 1
-                        ? AheadIndex(key.micro_batch, int{kAheadLayer} + kChoiceBias)
+                        ? MtpIndex(key.micro_batch, int{kMtpLayer} + kChoiceBias)
                         : int{kChoiceBias};
   return {key.block, key.micro_batch, context.RangeOf(key.block, index)};
 }

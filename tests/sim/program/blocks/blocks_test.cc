@@ -259,7 +259,7 @@ double StepSeconds(const Plan& plan, const std::string& gemm) {
 // GEMM 1 s, all-reduce 1 s. Whole: one after the other, 2 s. In 4 pieces the GEMMs end at 1/4, 1/2,
 // 3/4 and 1 s, and each all-reduce of 1/4 s overlaps with the next GEMM; the last ends at 1 1/4 s.
 // With sequence parallelism a piece's GEMM is one per rank, of 1/8 s.
-TEST(TpTiles, RunEachSumBesideTheNextPiece) {
+TEST(TpTiles, OverlapEachSumWithTheNextPiece) {
   Plan plan = TinyPlan();
   plan.tp = 2;
   for (const std::string gemm :

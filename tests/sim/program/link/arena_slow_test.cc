@@ -26,13 +26,13 @@ class Gaps {
   void Add(const Program& program) {
     for (const RankProgram& rank : program.ranks) {
       for (const Space space : {Space::kDevice, Space::kPinned, Space::kNvme}) {
-        const std::int64_t least =
+        const std::int64_t min =
             LinkedPeak(rank, space, space == Space::kDevice ? Units<256> : Units<4096>).total;
         const std::int64_t arena = rank.arena_bytes[static_cast<std::size_t>(space)];
-        ASSERT_GE(arena, least);
-        if (least == 0) continue;
-        of_[std::string(Name(space))].push_back(static_cast<double>(arena - least) /
-                                                static_cast<double>(least));
+        ASSERT_GE(arena, min);
+        if (min == 0) continue;
+        of_[std::string(Name(space))].push_back(static_cast<double>(arena - min) /
+                                                static_cast<double>(min));
       }
     }
   }

@@ -22,7 +22,7 @@ TEST(Pack, GivesClaimsOfUnlikeSizesTheSameMemoryOneAfterTheOther) {
   const Packing packing = Pack(claims, 8);
   EXPECT_EQ(packing.bytes, 10);
   EXPECT_THAT(packing.offsets, testing::Each(0));
-  EXPECT_EQ(MostAtOnce(claims, 8).bytes, 10);
+  EXPECT_EQ(MaxAtOnce(claims, 8).bytes, 10);
 }
 
 // 6 lies at 0 to the end; behind it 4 until op 3, in whose place 3 and then 1 come from op 4 on; 2
@@ -32,13 +32,13 @@ TEST(Pack, PutsTheLargestFirstAndOthersIntoTheSmallestGap) {
   const Packing packing = Pack(claims, 10);
   EXPECT_THAT(packing.offsets, testing::ElementsAre(10, 6, 0, 6, 9));
   EXPECT_EQ(packing.bytes, 12);
-  EXPECT_EQ(MostAtOnce(claims, 10).bytes, 12);
+  EXPECT_EQ(MaxAtOnce(claims, 10).bytes, 12);
 }
 
 // A claim that ends with op 3 is still there at op 3.
 TEST(Pack, CountsTheLastOpOfAClaim) {
   const std::vector<Claim> claims = {{8, 0, 3}, {8, 3, 4}, {8, 4, 5}};
-  EXPECT_EQ(MostAtOnce(claims, 6).bytes, 16);
+  EXPECT_EQ(MaxAtOnce(claims, 6).bytes, 16);
   EXPECT_EQ(Pack(claims, 6).bytes, 16);
 }
 
@@ -66,7 +66,7 @@ TEST(Pack, OverlapsNoTwoThatMeetAndIsNoShorterThanWhatIsClaimedAtOnce) {
       }
     }
     ASSERT_EQ(packing.bytes, end);
-    ASSERT_GE(packing.bytes, MostAtOnce(claims, ops).bytes);
+    ASSERT_GE(packing.bytes, MaxAtOnce(claims, ops).bytes);
   }
 }
 

@@ -267,7 +267,7 @@ TEST(LinkLayout, DoesNotMakeComputeWaitForTheSendJustIssued) {
   EXPECT_EQ(EdgeText(draft.Rank(0)), "5'>0 0>1 7'>2 2>3 1>4 4>5 3>6 6>7");
 }
 
-TEST(LinkLayout, LetsAReceiveRunBesideTheComputeBeforeIt) {
+TEST(LinkLayout, LetsAReceiveOverlapTheComputeBeforeIt) {
   Draft draft(2);
   for (int i = 0; i < 4; ++i) {
     draft.Send(0, true, Reads(draft.State(0, 256)));

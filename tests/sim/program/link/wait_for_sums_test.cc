@@ -67,9 +67,9 @@ TEST(WaitForTensorSums, MakesAStepLonger) {
     EXPECT_TRUE(forecast.has_value()) << forecast.error().message;
     return forecast->simulation.step_s;
   };
-  const double beside_s = step_s(false), between_s = step_s(true);
-  EXPECT_GT(between_s, 1.01 * beside_s);
-  EXPECT_LT(between_s, 1.5 * beside_s);
+  const double overlapped_s = step_s(false), between_s = step_s(true);
+  EXPECT_GT(between_s, 1.01 * overlapped_s);
+  EXPECT_LT(between_s, 1.5 * overlapped_s);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(VerifyOverlap, RefusesARingThatIsTooSmall) {
 TEST(VerifyOverlap, RefusesATransferWithOneEndAhead) {
   Program program = Overlapping();
   for (Instruction& instruction : program.ranks[1].step) {
-    if (instruction.key.kind == InstructionKind::kRecv) instruction.ahead = false;
+    if (instruction.key.kind == InstructionKind::kRecv) instruction.for_next_step = false;
   }
   EXPECT_THAT(WhyRefused(program), HasSubstr("(recv) on recv-1 wrote for another step"));
   for (Buffer& buffer : program.ranks[1].buffers) buffer.holds = Holds::kState;
@@ -51,7 +51,7 @@ TEST(VerifyOverlap, RefusesATransferWithOneEndAhead) {
 TEST(VerifyOverlap, RefusesABackwardOfTheNextStep) {
   Program program = Overlapping();
   for (Instruction& instruction : program.ranks[0].step) {
-    if (instruction.key.pass == Pass::kBackward) instruction.ahead = true;
+    if (instruction.key.pass == Pass::kBackward) instruction.for_next_step = true;
   }
   EXPECT_THAT(WhyRefused(program), HasSubstr("has a backward of the next step's batch"));
 }
@@ -66,7 +66,7 @@ TEST(VerifyOverlap, RefusesATemporaryOfTwoSteps) {
   }
   for (Instruction& instruction : program.ranks[2].step) {
     if (instruction.key.kind == InstructionKind::kRecv) continue;
-    EXPECT_FALSE(instruction.ahead);
+    EXPECT_FALSE(instruction.for_next_step);
   }
   EXPECT_THAT(WhyRefused(program), HasSubstr("buffer"));
 }

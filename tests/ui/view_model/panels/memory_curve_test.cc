@@ -41,9 +41,9 @@ TEST(MemoryCurve, FoldsToTheFullestMomentOfAColumn) {
   const MemoryCurve curve(Sampled(), 0, Space::kDevice);
   const std::vector<MemoryColumn> columns = curve.Fold(0.0, 50.0, 2);
   ASSERT_EQ(columns.size(), 2U);
-  EXPECT_EQ(columns[0].most.total_bytes, 170);
+  EXPECT_EQ(columns[0].max.total_bytes, 170);
   EXPECT_EQ(columns[0].min_bytes, 100);
-  EXPECT_EQ(columns[1].most.total_bytes, 170);  // until 30
+  EXPECT_EQ(columns[1].max.total_bytes, 170);  // until 30
   EXPECT_EQ(columns[1].min_bytes, 130);
 }
 

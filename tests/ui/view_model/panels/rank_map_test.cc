@@ -31,22 +31,22 @@ CompareInput ThreeRanks() {
   return input;
 }
 
-RankMap MapOf(const CompareInput& input, RankFigure figure) {
+RankMap MapOf(const CompareInput& input, RankMetric metric) {
   const SidePair sides = SidesOf(input, FactsOf(input));
-  return MakeRankMap(sides.Of(Side::kMeasured), figure);
+  return MakeRankMap(sides.Of(Side::kMeasured), metric);
 }
 
 TEST(RankMap, HoldsEachRankInEachStep) {
   const CompareInput input = ThreeRanks();
-  const RankMap map = MapOf(input, RankFigure::kStepTime);
+  const RankMap map = MapOf(input, RankMetric::kStepTime);
   EXPECT_THAT(map.ranks, ElementsAre(0, 1, 2));
   EXPECT_THAT(map.steps, ElementsAre(0, 1, 2));
   EXPECT_THAT(map.counted, ElementsAre(false, true, true));
   EXPECT_EQ(map.At(2, 1), 120.0);
   EXPECT_EQ(map.At(0, 0), 500.0);
   // Without the warm-up step.
-  EXPECT_EQ(map.least, 100.0);
-  EXPECT_EQ(map.most, 120.0);
+  EXPECT_EQ(map.min, 100.0);
+  EXPECT_EQ(map.max, 120.0);
   EXPECT_EQ(map.Shade(110.0), 0.5);
   EXPECT_EQ(map.Shade(500.0), 1.0);
   EXPECT_EQ(map.rows[0].median, 101.0);
@@ -59,12 +59,12 @@ TEST(RankMap, HoldsEachRankInEachStep) {
 
 TEST(RankMap, NamesWhoIsSlow) {
   const CompareInput input = ThreeRanks();
-  const RankMap map = MapOf(input, RankFigure::kStepTime);
+  const RankMap map = MapOf(input, RankMetric::kStepTime);
   const std::vector<Straggler> found = StragglersOf(map);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].rank, 2);
   EXPECT_EQ(found[0].others, 101.5);
-  EXPECT_EQ(Describe(found[0], RankFigure::kStepTime),
+  EXPECT_EQ(Describe(found[0], RankMetric::kStepTime),
             "rank 2: step time 13.3 % over the others (115 ns, median of the others 102 ns)");
   // 13.5 ns more are less than 14.
   EXPECT_THAT(StragglersOf(map, 14.0), IsEmpty());
@@ -73,33 +73,33 @@ TEST(RankMap, NamesWhoIsSlow) {
 TEST(RankMap, KnowsNoStragglerAmongOneOrEqualOnes) {
   CompareInput input;
   input.measured = RunOfSpans({ComputeSpan({}, 0, 100)});
-  EXPECT_THAT(StragglersOf(MapOf(input, RankFigure::kStepTime)), IsEmpty());
+  EXPECT_THAT(StragglersOf(MapOf(input, RankMetric::kStepTime)), IsEmpty());
   input.measured = RunOfSpans({ComputeSpan({.rank = 0}, 0, 100), ComputeSpan({.rank = 1}, 0, 104)});
-  EXPECT_THAT(StragglersOf(MapOf(input, RankFigure::kStepTime)), IsEmpty());
+  EXPECT_THAT(StragglersOf(MapOf(input, RankMetric::kStepTime)), IsEmpty());
 }
 
 TEST(RankMap, SplitsWaitingFromComputing) {
   const CompareInput input = TwoRanks();
   // Rank 1 computes for 200 of its 240 ns and waits 40 for its input.
-  EXPECT_EQ(MapOf(input, RankFigure::kCompute).At(1, 0), 200.0);
-  EXPECT_EQ(MapOf(input, RankFigure::kWait).At(1, 0), 40.0);
-  EXPECT_EQ(MapOf(input, RankFigure::kExposedCommunication).At(0, 0), 0.0);
+  EXPECT_EQ(MapOf(input, RankMetric::kCompute).At(1, 0), 200.0);
+  EXPECT_EQ(MapOf(input, RankMetric::kWait).At(1, 0), 40.0);
+  EXPECT_EQ(MapOf(input, RankMetric::kExposedCommunication).At(0, 0), 0.0);
 }
 
 TEST(RankMap, LeavesOutMemoryThatWasNotRecorded) {
   CompareInput input = TwoRanks();
   input.measured->timeline.memory = {{.time_ns = 1000, .bytes = 4096, .rank = 1}};
-  const RankMap map = MapOf(input, RankFigure::kPeakMemory);
+  const RankMap map = MapOf(input, RankMetric::kPeakMemory);
   EXPECT_TRUE(std::isnan(map.At(0, 0)));
   EXPECT_EQ(map.At(1, 0), 4096.0);
   EXPECT_EQ(map.rows[0].steps, 0);
-  EXPECT_EQ(FormatFigure(map.figure, map.At(0, 0)), "not recorded");
-  EXPECT_EQ(FormatFigure(map.figure, map.At(1, 0)), "4.00 KiB");
+  EXPECT_EQ(FormatMetric(map.metric, map.At(0, 0)), "not recorded");
+  EXPECT_EQ(FormatMetric(map.metric, map.At(1, 0)), "4.00 KiB");
 }
 
 TEST(RankMap, FoldsToTheWorstOfEachCell) {
   const CompareInput input = ThreeRanks();
-  const RankMap map = MapOf(input, RankFigure::kStepTime);
+  const RankMap map = MapOf(input, RankMetric::kStepTime);
   const FoldedRankMap whole = Fold(map, 10, 10);
   EXPECT_EQ(whole.rows, 3U);
   EXPECT_EQ(whole.columns, 3U);
@@ -114,7 +114,7 @@ TEST(RankMap, FoldsToTheWorstOfEachCell) {
 
 TEST(RankMap, OfNothingIsEmpty) {
   const CompareInput input;
-  const RankMap map = MapOf(input, RankFigure::kStepTime);
+  const RankMap map = MapOf(input, RankMetric::kStepTime);
   EXPECT_FALSE(map.HasScale());
   EXPECT_TRUE(Fold(map, 4, 4).cells.empty());
 }

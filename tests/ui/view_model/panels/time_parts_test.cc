@@ -63,7 +63,7 @@ TEST(Waterfall, LeadsFromThePredictedToTheMeasuredStep) {
   EXPECT_EQ(fall.bars[0].name, "GEMM");
   EXPECT_DOUBLE_EQ(fall.bars[0].from_s, 200e-9);
   EXPECT_DOUBLE_EQ(fall.bars[0].to_s, 220e-9);
-  EXPECT_EQ(fall.bars[1].name, "input wait");
+  EXPECT_EQ(fall.bars[1].name, "dependency wait");
   EXPECT_DOUBLE_EQ(fall.bars[1].to_s, 240e-9);
 }
 
@@ -102,7 +102,7 @@ TEST(Waterfall, ShowsAnAttributionWithWhatItLeaves) {
   ASSERT_EQ(fall.bars.size(), 3U);
   EXPECT_EQ(fall.bars[0].name, "GEMM");
   EXPECT_EQ(fall.bars[0].error_s, 0.01);
-  EXPECT_EQ(fall.bars[1].name, "pipeline");
+  EXPECT_EQ(fall.bars[1].name, "pp comm");
   EXPECT_EQ(fall.bars[1].from_s, 1.25);
   EXPECT_EQ(fall.bars[1].to_s, 1.125);
   EXPECT_EQ(fall.bars[2].name, "unexplained");

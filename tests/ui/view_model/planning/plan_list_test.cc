@@ -63,7 +63,7 @@ TEST(MeasuredPlansTest, AreAllMeasuredRunsOfTheStoreEachWithItsForecast) {
     info.id = id;
     info.kind = kind;
     info.label = "dp2";
-    info.figures = {{-1, -1, "tokens_per_s", rate}, {-1, -1, "peak_device_bytes", bytes}};
+    info.metrics = {{-1, -1, "tokens_per_s", rate}, {-1, -1, "peak_device_bytes", bytes}};
     return info;
   };
   std::vector<RunInfo> runs = {
@@ -71,7 +71,7 @@ TEST(MeasuredPlansTest, AreAllMeasuredRunsOfTheStoreEachWithItsForecast) {
       run(3, RunKind::kMeasured, 30, 2000), run(4, RunKind::kMeasured, 40, 3000),
       run(5, RunKind::kMeasured, 50, 4000)};
   runs[1].forecast = 1;
-  runs[3].figures.clear();  // recorded without spans or memory: no position in the plot
+  runs[3].metrics.clear();  // recorded without spans or memory: no position in the plot
   const auto plans = MeasuredPlansOf(runs, {{2, "a"}, {3, "b"}, {4, "a"}});  // run 5's is unknown
   ASSERT_EQ(plans.size(), 2U);
   EXPECT_EQ(plans[0].label, "run 2: dp2");
@@ -122,21 +122,21 @@ TEST(PlanScatterTest, DrawsNothingOfNoPlans) {
   EXPECT_GT(scatter.high_rate, scatter.low_rate);
 }
 
-TEST(PlanComparisonTest, ShowsFiguresWithChangesAndFieldsThatDiffer) {
+TEST(PlanComparisonTest, ShowsMetricsWithChangesAndFieldsThatDiffer) {
   const FoundPlans found = Three();
   const PlanComparison comparison =
       ComparePlans({found.request, found.plans[0]}, {found.request, found.plans[1]});
-  ASSERT_FALSE(comparison.figures.empty());
-  EXPECT_EQ(comparison.figures[0].name, "step time");
-  EXPECT_EQ(comparison.figures[0].change, "+20.0 %");
-  EXPECT_EQ(comparison.figures[0].sign, 1);
+  ASSERT_FALSE(comparison.metrics.empty());
+  EXPECT_EQ(comparison.metrics[0].name, "step time");
+  EXPECT_EQ(comparison.metrics[0].change, "+20.0 %");
+  EXPECT_EQ(comparison.metrics[0].sign, 1);
   ASSERT_EQ(comparison.fields.size(), 1U);  // same model and machine; only tp differs
   EXPECT_EQ(comparison.fields[0].name, "tp");
   EXPECT_EQ(comparison.fields[0].first, "1");
   EXPECT_EQ(comparison.fields[0].second, "2");
 }
 
-TEST(FindPlansTest, AddsFiguresAndTheMemoryOfEachStage) {
+TEST(FindPlansTest, AddsStatsAndTheMemoryOfEachStage) {
   PosixFileSystem files;
   const auto request = Resolve(SampleSetup(), *BuiltInCatalogue(), std::nullopt, files);
   ASSERT_TRUE(request.has_value()) << request.error().message;

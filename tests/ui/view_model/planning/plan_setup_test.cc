@@ -35,8 +35,8 @@ TEST_F(PlanSetupTest, BecomesASpaceOfTheConstraintsOnTheCluster) {
   }
 }
 
-TEST_F(PlanSetupTest, LaysOtherFiguresOverTheCatalogues) {
-  setup_.figures = {{"memory", 40.0}, {"arithmetic", 500.0}};
+TEST_F(PlanSetupTest, LaysOtherRatesOverTheCatalogues) {
+  setup_.other_rates = {{"memory", 40.0}, {"arithmetic", 500.0}};
   const auto request = Get();
   ASSERT_TRUE(request.has_value()) << request.error().message;
   EXPECT_EQ(request->cluster.device.memory_bytes, std::int64_t{40} << 30);
@@ -53,7 +53,7 @@ TEST_F(PlanSetupTest, RefusesWhatItDoesNotKnowWithASentence) {
   setup_.constraints = {{"schedule", "2f2b"}};
   EXPECT_THAT(Get().error().message, HasSubstr("2f2b"));
   setup_ = SampleSetup();
-  setup_.figures = {{"memory", 1e9}};
+  setup_.other_rates = {{"memory", 1e9}};
   EXPECT_THAT(Get().error().message, HasSubstr("memory"));
   setup_ = SampleSetup();
   setup_.gpu = std::string(kLocal);

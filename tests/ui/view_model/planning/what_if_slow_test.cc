@@ -58,7 +58,7 @@ void Print(const Scenario& start, const std::vector<Turn>& turns) {
     worst_s = std::max(worst_s, cpu_s);
     std::printf("%-28s %8s wall %8s cpu, step %s\n", turn.name.c_str(),
                 FormatSeconds(step->seconds).c_str(), FormatSeconds(cpu_s).c_str(),
-                FormatSeconds(step->figures.step_s).c_str());
+                FormatSeconds(step->stats.step_s).c_str());
   }
   std::printf("%-28s %8s\n", "longest, cpu", FormatSeconds(worst_s).c_str());
 }

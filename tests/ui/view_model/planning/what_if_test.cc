@@ -37,7 +37,7 @@ TEST(StepMakerTest, DrawsAPassAMicroBatchAndStageAndWhatFollows) {
   EXPECT_EQ(step->picture->model.lanes[1].detail, "layers 4-6");  // 12 layers on 4 stages
   std::int64_t end_ns = 0;
   for (const Span& span : timeline.spans) end_ns = std::max(end_ns, span.end_ns);
-  EXPECT_NEAR(static_cast<double>(end_ns) * 1e-9, step->figures.step_s, 2e-9);
+  EXPECT_NEAR(static_cast<double>(end_ns) * 1e-9, step->stats.step_s, 2e-9);
 }
 
 TEST(StepMakerTest, DrawsMemoryWhoseHighestIsThePredictedPeak) {
@@ -72,7 +72,7 @@ TEST(StepMakerTest, FindsTheBubbleOfAUniformPipeline) {
   scenario.model.vocab = 64;
   const auto step = Make(scenario);
   ASSERT_TRUE(step.has_value()) << step.error().message;
-  EXPECT_NEAR(step->figures.bubble, 3.0 / (16 + 3), 0.05);
+  EXPECT_NEAR(step->stats.bubble, 3.0 / (16 + 3), 0.05);
 }
 
 TEST(StepMakerTest, RefusesABrokenRuleWithItsSentence) {
@@ -91,7 +91,7 @@ TEST(StepMakerTest, SaysWhyOverlappingStepsHaveNoPictureByPasses) {
   ASSERT_TRUE(step.has_value()) << step.error().message;
   EXPECT_EQ(step->picture, nullptr);
   EXPECT_THAT(step->note, HasSubstr("overlap"));
-  EXPECT_GT(step->figures.step_s, 0);
+  EXPECT_GT(step->stats.step_s, 0);
 }
 
 TEST(StepMakerTest, GivesTheSameWhateverItMadeBefore) {
@@ -103,7 +103,7 @@ TEST(StepMakerTest, GivesTheSameWhateverItMadeBefore) {
   other.plan.zero_stage = 1;
   ASSERT_TRUE(maker.Make({other, -1}).has_value());
   const auto after = maker.Make({scenario, -1});
-  EXPECT_DOUBLE_EQ(after->figures.step_s, Make(scenario)->figures.step_s);
+  EXPECT_DOUBLE_EQ(after->stats.step_s, Make(scenario)->stats.step_s);
 }
 
 TEST(SimulateStepTest, StopsWhereNobodyWantsItAnyMore) {
@@ -128,7 +128,7 @@ TEST(SimulateStepTest, EndsNearWhatPassesSay) {
       const auto passes = Make(scenario);
       const auto ops = SimulateStep({scenario, -1});
       ASSERT_TRUE(passes.has_value() && ops.has_value());
-      EXPECT_NEAR(passes->figures.step_s, ops->step_s, 0.12 * ops->step_s);
+      EXPECT_NEAR(passes->stats.step_s, ops->step_s, 0.12 * ops->step_s);
       EXPECT_EQ(ops->picture->stages, (std::vector<int>{0, 1}));
       EXPECT_EQ(ops->picture->model.lanes[1].name, "stage 1");
     }
@@ -149,13 +149,13 @@ TEST(WhatIfTest, KeepsTheLastLegalStepWhileAnIllegalOneIsAskedFor) {
   ASSERT_NE(what_if.shown(), nullptr);
   EXPECT_TRUE(what_if.problem().empty());
   ASSERT_NE(what_if.simulated(), nullptr);
-  const double before = what_if.shown()->figures.step_s;
+  const double before = what_if.shown()->stats.step_s;
   Scenario illegal = Sample();
   illegal.plan.tp = 5;  // 12 heads
   what_if.Ask({illegal, -1});
   settle();
   EXPECT_FALSE(what_if.problem().empty());
-  EXPECT_EQ(what_if.shown()->figures.step_s, before);
+  EXPECT_EQ(what_if.shown()->stats.step_s, before);
   what_if.Ask({Sample(), -1});
   settle();
   EXPECT_TRUE(what_if.problem().empty());
@@ -184,7 +184,7 @@ TEST(WhatIfTest, BeginsToSimulateOpByOpWithThePollAfterTheAnswer) {
 }
 
 TEST(NumbersOfStepTest, ShowChangesAgainstThePinnedPlan) {
-  StepFigures now, pinned;
+  StepStats now, pinned;
   now.step_s = 1.1;
   pinned.step_s = 1.0;
   now.bubble = 0.25;

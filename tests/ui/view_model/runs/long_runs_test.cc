@@ -96,7 +96,7 @@ TEST(LongRuns, AskForNothingTheyHave) {
 
 TEST(LongRuns, KeepMetricsOfTheWholeAndRanksOfTheStepThatIsRead) {
   RunView run = Loaded(LongRun(4), {{kStepNs, 2 * kStepNs}});
-  run.figures = {{-1, -1, "mfu", 0.25}, {-1, -1, "window_s", 1e-5}};
+  run.stored_metrics = {{-1, -1, "mfu", 0.25}, {-1, -1, "window_s", 1e-5}};
   const Metrics metrics = ui::MetricsOfRun(run);
   EXPECT_EQ(metrics.steps.size(), 4U);
   EXPECT_EQ(metrics.overall->mfu, 0.25);

@@ -73,11 +73,11 @@ TEST(Hover, PutsTheWaitBeforeASpanDownToItsCause) {
   const SpanRef ref = RefOf(model, Side::kMeasured, 1, 1);
   // RankIdle: a dependency wait until the input arrives, then the launch in progress.
   EXPECT_EQ(ValueOf(HoverOfSpan(model, 1, ref), "before it"),
-            "30.0 ns waiting for inputs, 10.0 ns waiting for the host");
+            "30.0 ns dependency wait, 10.0 ns host wait");
   const auto gap = HoverOfGap(model, 1, Side::kMeasured, 220.0);
   ASSERT_TRUE(gap.has_value());
   EXPECT_EQ(gap->title, "nothing to compute, 40.0 ns");
-  EXPECT_THAT(ValueOf(*gap, "cause"), HasSubstr("30.0 ns waiting for inputs"));
+  EXPECT_THAT(ValueOf(*gap, "cause"), HasSubstr("30.0 ns dependency wait"));
   EXPECT_EQ(ValueOf(*gap, "ended by"), "mlp of forward layer 2 mb 1");
   EXPECT_FALSE(HoverOfGap(model, 1, Side::kMeasured, 150.0).has_value());  // a span runs
   EXPECT_FALSE(HoverOfGap(model, 1, Side::kMeasured, 900.0).has_value());  // nothing follows

@@ -111,10 +111,10 @@ TEST(Layout, ScrollsLanesThatDoNotFit) {
 }
 
 TEST(Layout, WidensTheLeastSpanUntilTheRectanglesFit) {
-  EXPECT_DOUBLE_EQ(LeastColumns(1500, 4, 7000), 3.0);
+  EXPECT_DOUBLE_EQ(MinColumns(1500, 4, 7000), 3.0);
   // 40 tracks of 1,500 columns: 60,000 / 6,920 columns a span.
-  EXPECT_DOUBLE_EQ(LeastColumns(1500, 40, 7000), 60'000.0 / 6'920.0);
-  EXPECT_GT(LeastColumns(1500, 5000, 7000), 1500.0);
+  EXPECT_DOUBLE_EQ(MinColumns(1500, 40, 7000), 60'000.0 / 6'920.0);
+  EXPECT_GT(MinColumns(1500, 5000, 7000), 1500.0);
 }
 
 TEST(Layout, CutsAStripIntoItsTracksWithoutGaps) {

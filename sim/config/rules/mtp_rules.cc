@@ -7,7 +7,7 @@
 namespace foretrain {
 
 // The token after the last one of a rank's part lies on another rank.
-std::string AheadNeedsWholeSequences(const Plan& plan, const ModelSpec& model) {
+std::string MtpNeedsWholeSequences(const Plan& plan, const ModelSpec& model) {
   if (model.predict_ahead == 0 || plan.cp == 1) return {};
   return fmt::format(
       "cp {} with predict_ahead {}: the token behind the last of a rank's part of a sequence lies "
@@ -15,7 +15,7 @@ std::string AheadNeedsWholeSequences(const Plan& plan, const ModelSpec& model) {
       plan.cp, model.predict_ahead);
 }
 
-std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
+std::string MtpNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
   if (model.predict_ahead == 0 || plan.loss_chunks == 1) return {};
   return fmt::format(
       "loss_chunks {} with predict_ahead {}: chunks make gradients in the forward, before those of "
@@ -23,7 +23,7 @@ std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
       plan.loss_chunks, model.predict_ahead);
 }
 
-std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
+std::string MtpDropsNothing(const Plan& plan, const ModelSpec& model) {
   if (model.predict_ahead == 0 || (plan.dropout == 0 && plan.attention_dropout == 0)) return {};
   return fmt::format(
       "dropout {} and attention_dropout {} with predict_ahead {}: layers that predict ahead draw "
@@ -32,7 +32,7 @@ std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
       plan.dropout, plan.attention_dropout, model.predict_ahead);
 }
 
-std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
+std::string AdaptersLeaveMtpOut(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || model.predict_ahead == 0) return {};
   return fmt::format(
       "method {} with predict_ahead {}: a layer that predicts ahead has no adapters; use method "
@@ -41,7 +41,7 @@ std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
 }
 
 // Two ranks hold the last stage, and two hold the token table that it shares with the first.
-std::string AheadNeedsOneLastStage(const Plan& plan, const ModelSpec& model) {
+std::string MtpNeedsOneLastStage(const Plan& plan, const ModelSpec& model) {
   if (model.predict_ahead == 0 || plan.StageCopies() == 1) return {};
   return fmt::format(
       "schedule {} with predict_ahead {}: its stages lie on two ranks each, and so would the table "

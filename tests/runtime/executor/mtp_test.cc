@@ -14,7 +14,7 @@
 namespace foretrain {
 namespace {
 
-ModelSpec Ahead(int layers) {
+ModelSpec WithMtp(int layers) {
   ModelSpec model = TinyLatent();
   model.predict_ahead = layers;
   return model;
@@ -23,8 +23,8 @@ ModelSpec Ahead(int layers) {
 // A guess costs log 256 a token. The layer that predicts d + 1 tokens ahead has no target for the
 // last d of 16 tokens. Layers share predict_weight: with weight 1 and two layers, the sum is (15 +
 // 14) / 32 larger.
-TEST(LayersAhead, AddThePartsOfTheirLosses) {
-  ModelSpec model = Ahead(2);
+TEST(MtpLayers, AddThePartsOfTheirLosses) {
+  ModelSpec model = WithMtp(2);
   model.predict_weight = 1;
   TrainingOptions first;
   first.steps = 1;
@@ -35,8 +35,8 @@ TEST(LayersAhead, AddThePartsOfTheirLosses) {
 }
 
 // With weight 0 for prediction and balance, the rest trains like the model without these layers.
-TEST(LayersAhead, LeaveTheModelWithoutThemAsItIsWhereTheyWeighNothing) {
-  ModelSpec model = Ahead(2);
+TEST(MtpLayers, LeaveTheModelWithoutThemAsItIsWhereTheyWeighNothing) {
+  ModelSpec model = WithMtp(2);
   model.predict_weight = model.balance_weight = 0;
   const Trained with = TrainTiny(model, TinyPlan());
   model.predict_ahead = 0;
@@ -47,7 +47,7 @@ TEST(LayersAhead, LeaveTheModelWithoutThemAsItIsWhereTheyWeighNothing) {
   }
 }
 
-std::vector<Case> AheadCases() {
+std::vector<Case> MtpCases() {
   return {
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
       {"Tp2SequenceParallelVocabParallel",
@@ -74,11 +74,11 @@ std::vector<Case> AheadCases() {
   };
 }
 
-class AheadPlans : public testing::TestWithParam<Case> {};
+class MtpPlans : public testing::TestWithParam<Case> {};
 
-TEST_P(AheadPlans, TrainTwoLayersAheadAsOneRankDoes) {
+TEST_P(MtpPlans, TrainTwoMtpLayersAsOneRankDoes) {
   MatrixCase one;
-  one.model = Ahead(2);
+  one.model = WithMtp(2);
   one.plan = GetParam().plan;
   one.name = GetParam().name;
   CheckCase(one, /*steps=*/3);
@@ -86,7 +86,7 @@ TEST_P(AheadPlans, TrainTwoLayersAheadAsOneRankDoes) {
   CheckCase(one, /*steps=*/3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, AheadPlans, testing::ValuesIn(AheadCases()),
+INSTANTIATE_TEST_SUITE_P(Plans, MtpPlans, testing::ValuesIn(MtpCases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

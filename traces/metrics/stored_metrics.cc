@@ -1,4 +1,4 @@
-#include "traces/metrics/stored_figures.h"
+#include "traces/metrics/stored_metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,18 +49,18 @@ bool SetOfStep(std::string_view name, double value, StepMetrics& step) {
 
 // Reads "peak_SPACE_bytes" and "peak_SPACE_CATEGORY_bytes" of a rank; other names are ignored.
 // Values come from a file: those that are no number of bytes are ignored too.
-void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
+void AddToPeak(const MetricValue& value, std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
   constexpr std::string_view kBegin = "peak_", kEnd = "_bytes";
-  std::string_view name = figure.name;
+  std::string_view name = value.name;
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return;
   name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
   const std::size_t under = name.find('_');
   const auto space = ParseSpace(name.substr(0, under));
-  if (!space.has_value() || !(figure.value >= 0.0 && figure.value <= kMaxBytes)) return;
-  MemoryPeak& peak = peaks[{figure.rank, *space}];
-  peak.rank = figure.rank;
+  if (!space.has_value() || !(value.value >= 0.0 && value.value <= kMaxBytes)) return;
+  MemoryPeak& peak = peaks[{value.rank, *space}];
+  peak.rank = value.rank;
   peak.space = *space;
-  const auto bytes = static_cast<std::int64_t>(std::llround(figure.value));
+  const auto bytes = static_cast<std::int64_t>(std::llround(value.value));
   if (under == std::string_view::npos) {
     peak.bytes = bytes;
   } else if (const auto category = ParseCategory(name.substr(under + 1))) {
@@ -74,8 +74,8 @@ std::vector<StepMetrics> StepsOf(std::span<const StepWindow> windows,
                                  const MetricOptions& options) {
   std::map<std::int32_t, std::int64_t> longest;
   for (const StepWindow& window : windows) {
-    std::int64_t& most = longest[window.step];
-    most = std::max(most, window.end_ns - window.start_ns);
+    std::int64_t& max = longest[window.step];
+    max = std::max(max, window.end_ns - window.start_ns);
   }
   std::vector<StepMetrics> steps;
   for (const auto& [step, length_ns] : longest) {
@@ -104,26 +104,26 @@ const StepMetrics& MiddleOf(const std::vector<StepMetrics>& steps) {
 
 // Values of steps without a window are ignored. `overall` starts from the step with the median time
 // and is then overwritten by the stored overall metrics.
-Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const StepWindow> windows,
-                         const MetricOptions& options) {
+Metrics MetricsFromStored(std::span<const MetricValue> values, std::span<const StepWindow> windows,
+                          const MetricOptions& options) {
   Metrics metrics;
   metrics.steps = StepsOf(windows, options);
   std::map<std::pair<int, Space>, MemoryPeak> peaks;
-  for (const MetricValue& figure : figures) {
-    if (!std::isfinite(figure.value)) continue;
-    if (figure.rank >= 0 && figure.step == -1) AddToPeak(figure, peaks);
-    if (figure.rank != -1 || figure.step == -1) continue;
+  for (const MetricValue& value : values) {
+    if (!std::isfinite(value.value)) continue;
+    if (value.rank >= 0 && value.step == -1) AddToPeak(value, peaks);
+    if (value.rank != -1 || value.step == -1) continue;
     const auto at = std::lower_bound(
-        metrics.steps.begin(), metrics.steps.end(), figure.step,
+        metrics.steps.begin(), metrics.steps.end(), value.step,
         [](const StepMetrics& step, std::int32_t wanted) { return step.step < wanted; });
-    if (at != metrics.steps.end() && at->step == figure.step) {
-      SetOfStep(figure.name, figure.value, *at);
+    if (at != metrics.steps.end() && at->step == value.step) {
+      SetOfStep(value.name, value.value, *at);
     }
   }
   for (const auto& [place, peak] : peaks) {
     metrics.memory.push_back(peak);
-    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
-    most = std::max(most, peak.bytes);
+    std::int64_t& max = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
+    max = std::max(max, peak.bytes);
   }
   if (metrics.steps.empty()) return metrics;
   std::vector<double> times;
@@ -133,10 +133,10 @@ Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const S
   metrics.step_time_s = StatisticsOf(times);
   metrics.overall = MiddleOf(metrics.steps);
   metrics.overall->time_s = metrics.step_time_s.median;
-  for (const MetricValue& figure : figures) {
-    if (figure.rank != -1 || figure.step != -1 || !std::isfinite(figure.value)) continue;
-    if (SetOfStep(figure.name, figure.value, *metrics.overall)) continue;
-    if (figure.name == "coverage") metrics.coverage = figure.value;
+  for (const MetricValue& value : values) {
+    if (value.rank != -1 || value.step != -1 || !std::isfinite(value.value)) continue;
+    if (SetOfStep(value.name, value.value, *metrics.overall)) continue;
+    if (value.name == "coverage") metrics.coverage = value.value;
   }
   return metrics;
 }

@@ -1,4 +1,4 @@
-#include "traces/metrics/stored_figures.h"
+#include "traces/metrics/stored_metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace foretrain {
 namespace {
 
-TEST(StoredFigures, GiveBackTheMetricsTheyWereMadeFrom) {
+TEST(StoredMetrics, GiveBackTheMetricsTheyWereMadeFrom) {
   std::mt19937_64 random(5);
   Timeline timeline = RandomTimeline(random, 2, 400);
   timeline.steps.clear();
@@ -17,7 +17,7 @@ TEST(StoredFigures, GiveBackTheMetricsTheyWereMadeFrom) {
   const MetricOptions options{.warmup_steps = 1, .tokens_per_step = 1000.0};
   const Metrics metrics = ComputeMetrics(timeline, options);
   ASSERT_TRUE(metrics.overall.has_value());
-  const Metrics back = MetricsOfFigures(Flatten(metrics), timeline.steps, options);
+  const Metrics back = MetricsFromStored(Flatten(metrics), timeline.steps, options);
   ASSERT_TRUE(back.overall.has_value());
   EXPECT_EQ(back.overall->step, metrics.overall->step);
   EXPECT_EQ(back.overall->time_s, metrics.overall->time_s);
@@ -45,24 +45,24 @@ TEST(StoredFigures, GiveBackTheMetricsTheyWereMadeFrom) {
   }
 }
 
-TEST(StoredFigures, AreTimesAloneWhereNothingWasStored) {
+TEST(StoredMetrics, AreTimesAloneWhereNothingWasStored) {
   const std::vector<StepWindow> windows{{0, 100, 4, 0}, {0, 120, 4, 1}, {120, 300, 5, 0}};
-  const Metrics metrics = MetricsOfFigures({}, windows, {});
+  const Metrics metrics = MetricsFromStored({}, windows, {});
   ASSERT_TRUE(metrics.overall.has_value());
   EXPECT_EQ(metrics.overall->step, 4);                // the lower of the middle two
   EXPECT_DOUBLE_EQ(metrics.overall->time_s, 150e-9);  // of 120 and 180 ns
   EXPECT_FALSE(metrics.overall->mfu.has_value());
   EXPECT_EQ(metrics.overall->classes.window_s, 0.0);
-  EXPECT_FALSE(MetricsOfFigures({}, {}, {}).overall.has_value());
+  EXPECT_FALSE(MetricsFromStored({}, {}, {}).overall.has_value());
 }
 
-TEST(StoredFigures, LeaveOutWhatCannotBe) {
+TEST(StoredMetrics, LeaveOutWhatCannotBe) {
   const std::vector<StepWindow> windows{{0, 100, 0, 0}};
-  const std::vector<MetricValue> figures{{0, -1, "peak_device_bytes", 1e300},
-                                         {0, -1, "peak_nowhere_bytes", 5.0},
-                                         {-1, 9, "mfu", 0.5},
-                                         {-1, -1, "mfu", std::nan("")}};
-  const Metrics metrics = MetricsOfFigures(figures, windows, {});
+  const std::vector<MetricValue> values{{0, -1, "peak_device_bytes", 1e300},
+                                        {0, -1, "peak_nowhere_bytes", 5.0},
+                                        {-1, 9, "mfu", 0.5},
+                                        {-1, -1, "mfu", std::nan("")}};
+  const Metrics metrics = MetricsFromStored(values, windows, {});
   EXPECT_TRUE(metrics.memory.empty());
   EXPECT_FALSE(metrics.overall->mfu.has_value());
 }

@@ -10,12 +10,12 @@ namespace foretrain {
 
 // The inverse of Flatten for the metrics that it writes.
 //
-//   figures  metrics of one run, in any order; unknown names are ignored
+//   values   metrics of one run, in any order; unknown names are ignored
 //   windows  all step windows of the run; steps and their times come from these
 //   options  as for ComputeMetrics; `pipelines` are not used
 //
 // A missing metric leaves its field without a value, or 0. O(n log n).
-Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const StepWindow> windows,
-                         const MetricOptions& options);
+Metrics MetricsFromStored(std::span<const MetricValue> values, std::span<const StepWindow> windows,
+                          const MetricOptions& options);
 
 }  // namespace foretrain

@@ -21,11 +21,12 @@
 namespace foretrain {
 namespace {
 
-// Indices of saved tensors that one MTP layer takes; kMaxAhead layers must fit below kFirstHeld.
-constexpr int kSavedEach = int{kAheadSaved} - kAheadNorm + kLayerTensorCount;
-static_assert(int{kAheadNorm} + kMaxAhead * kSavedEach <= kFirstHeld);
+// Indices of saved tensors that one MTP layer takes; kMaxMtpLayers layers must fit below
+// kFirstHeld.
+constexpr int kSavedEach = int{kMtpSaved} - kMtpNorm + kLayerTensorCount;
+static_assert(int{kMtpNorm} + kMaxMtpLayers * kSavedEach <= kFirstHeld);
 
-struct Ahead {
+struct MtpLayer {
   Head& head;
   BlockBuilder& b;
   const BlockContext& context;
@@ -36,7 +37,7 @@ struct Ahead {
   std::int16_t tokens, token_rstd, hidden_rstd, joined, input;
   Head::Branch branch;
 
-  Ahead(Head& of, int number, const Head::Branch& before)
+  MtpLayer(Head& of, int number, const Head::Branch& before)
       : head(of),
         b(of.b),
         context(of.context),
@@ -46,19 +47,19 @@ struct Ahead {
         ids(before.targets),
         own_rows(of.own_rows),
         hidden(of.hidden),
-        tokens(Saved("tokens", own_rows * hidden, kAheadTokens)),
-        token_rstd(SavedExact("tokens.rstd", own_rows, kAheadTokenRstd)),
-        hidden_rstd(SavedExact("hidden.rstd", own_rows, kAheadHiddenRstd)),
-        joined(Saved("joined", 2 * own_rows * hidden, kAheadJoined)),
-        input(Saved("input", own_rows * hidden, kAheadInput)) {
+        tokens(Saved("tokens", own_rows * hidden, kMtpTokens)),
+        token_rstd(SavedExact("tokens.rstd", own_rows, kMtpTokenRstd)),
+        hidden_rstd(SavedExact("hidden.rstd", own_rows, kMtpHiddenRstd)),
+        joined(Saved("joined", 2 * own_rows * hidden, kMtpJoined)),
+        input(Saved("input", own_rows * hidden, kMtpInput)) {
     branch.suffix = depth == 0 ? ".ahead" : ".ahead." + std::to_string(depth);
-    branch.x = Saved("output", own_rows * hidden, kAheadOutput);
-    branch.norm = Saved("norm", own_rows * hidden, kAheadNorm);
-    branch.rstd = SavedExact("rstd", own_rows, kAheadRstd);
-    branch.norm_weight = AheadIndex(depth, kAheadFinalNorm);
-    branch.norm_bias = AheadIndex(depth, int{kAheadLayer} + kNorm1Bias);  // an RMSNorm has none
-    branch.logits = SavedIndex(kAheadLogits);
-    branch.lse = SavedIndex(kAheadLse);
+    branch.x = Saved("output", own_rows * hidden, kMtpOutput);
+    branch.norm = Saved("norm", own_rows * hidden, kMtpNorm);
+    branch.rstd = SavedExact("rstd", own_rows, kMtpRstd);
+    branch.norm_weight = MtpIndex(depth, kMtpFinalNorm);
+    branch.norm_bias = MtpIndex(depth, int{kMtpLayer} + kNorm1Bias);  // an RMSNorm has none
+    branch.logits = SavedIndex(kMtpLogits);
+    branch.lse = SavedIndex(kMtpLse);
     branch.share = context.model.predict_weight / static_cast<double>(context.model.predict_ahead);
     branch.targets = b.SlotIn(NumberFormat::kFp32, prefix + "targets", of.rows, Category::kStaging,
                               SlotRole::kTemporary);
@@ -74,20 +75,20 @@ struct Ahead {
     return head.SavedExact((prefix + name).c_str(), elements, SavedIndex(index));
   }
   std::int16_t Weight(const char* name, int index) {
-    return head.Parameter(name, AheadIndex(depth, index), SlotRole::kParameter);
+    return head.Parameter(name, MtpIndex(depth, index), SlotRole::kParameter);
   }
   std::int16_t Gradient(const char* name, int index) {
-    return head.Parameter(name, AheadIndex(depth, index), SlotRole::kGradient);
+    return head.Parameter(name, MtpIndex(depth, index), SlotRole::kGradient);
   }
   // Token table, or its gradient, shared by all MTP layers; the head's weight if it is tied.
   std::int16_t Table(SlotRole role) {
-    const int index = HasTable() ? int{kAheadTable} : int{kHeadWeight};
+    const int index = HasTable() ? int{kMtpTable} : int{kHeadWeight};
     return head.Parameter("tokens", index, role);
   }
-  bool HasTable() const { return TwinOf(context.model) == kAheadTable; }
+  bool HasTable() const { return TiedCopyOf(context.model) == kMtpTable; }
   BlockRequest LayerRequest(bool accumulate, bool accumulate_experts) const {
     BlockRequest request;
-    request.kind = AheadKind(context.model);
+    request.kind = MtpKind(context.model);
     request.recompute = context.plan.recompute;
     request.accumulate = accumulate;
     request.accumulate_experts = accumulate_experts;
@@ -116,20 +117,20 @@ struct Ahead {
               std::map<std::int32_t, std::int16_t>* rebuilt);
 };
 
-void Ahead::Join(std::int16_t left, std::int16_t right, std::int16_t whole) {
+void MtpLayer::Join(std::int16_t left, std::int16_t right, std::int16_t whole) {
   Op& op = b.Add(OpKind::kSplitColumns, prefix + "join", {In(left), In(right), Out(whole)});
   op.inverse = true;
   op.shape = {.rows = own_rows, .cols = hidden, .inner = hidden};
 }
 
-void Ahead::Part(std::int16_t whole, std::int16_t left, std::int16_t right) {
+void MtpLayer::Part(std::int16_t whole, std::int16_t left, std::int16_t right) {
   b.Add(OpKind::kSplitColumns, prefix + "join.grad", {In(whole), Out(left), Out(right)}).shape = {
       .rows = own_rows, .cols = hidden, .inner = hidden};
 }
 
 // The input gradient in the input half, the weight gradient in the weight half; returns dx.
-std::int16_t Ahead::NormGradients(const std::string& name, std::int16_t dy, std::int16_t x,
-                                  int weight, std::int16_t rstd, bool accumulate) {
+std::int16_t MtpLayer::NormGradients(const std::string& name, std::int16_t dy, std::int16_t x,
+                                     int weight, std::int16_t rstd, bool accumulate) {
   const OpShape shape{.rows = own_rows, .cols = hidden};
   const std::int16_t dx = b.Temporary("d_" + name, own_rows * hidden);
   b.Half(Pass::kBackwardInput);
@@ -152,8 +153,8 @@ std::int16_t Ahead::NormGradients(const std::string& name, std::int16_t dy, std:
 // Copies a layer's block into the head's: its input, output and gradients become this block's
 // slots, and parameters and saved tensors are renumbered. `rebuilt`: recomputed tensors by saved
 // index; null if the forward saved them.
-void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t d_input,
-                   std::map<std::int32_t, std::int16_t>* rebuilt) {
+void MtpLayer::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t d_input,
+                      std::map<std::int32_t, std::int16_t>* rebuilt) {
   b.Splice(part, prefix, [&](TensorSlot& slot) -> std::int16_t {
     switch (slot.role) {
       case SlotRole::kInput:
@@ -166,7 +167,7 @@ void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t
         return d_input;
       case SlotRole::kParameter:
       case SlotRole::kGradient:
-        slot.index += AheadIndex(depth, kAheadLayer);
+        slot.index += MtpIndex(depth, kMtpLayer);
         return kNoSlot;
       case SlotRole::kLoads:
         slot.index = depth;
@@ -177,7 +178,7 @@ void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t
         return kNoSlot;
     }
     if (rebuilt == nullptr) {
-      slot.index += SavedIndex(kAheadSaved);
+      slot.index += SavedIndex(kMtpSaved);
       return kNoSlot;
     }
     const auto [found, is_new] = rebuilt->try_emplace(slot.index, kNoSlot);
@@ -199,8 +200,8 @@ namespace {
 
 // All MTP layers, each reading the previous one's output. Forward and backward declare the same
 // slots here.
-std::vector<Ahead> LayersAhead(Head& head) {
-  std::vector<Ahead> layers;
+std::vector<MtpLayer> MtpLayers(Head& head) {
+  std::vector<MtpLayer> layers;
   for (int depth = 0; depth < head.context.model.predict_ahead; ++depth) {
     layers.emplace_back(head, depth, depth == 0 ? head.next : layers.back().branch);
   }
@@ -208,17 +209,17 @@ std::vector<Ahead> LayersAhead(Head& head) {
 }
 
 // Adds one MTP layer's forward and its share of the loss.
-void Forward(Ahead& a, std::int16_t weight, std::int16_t loss) {
+void Forward(MtpLayer& a, std::int16_t weight, std::int16_t loss) {
   BlockBuilder& b = a.b;
   const std::int64_t elements = a.own_rows * a.hidden;
   const std::int16_t table = a.HasTable() ? a.Table(SlotRole::kParameter) : weight;
   TokensForward(b, a.context, a.prefix + "embedding", {a.ids, table, kNoSlot, a.tokens});
   const std::int16_t token = b.Temporary(a.prefix + "tokens.normed", elements);
   const std::int16_t hidden = b.Temporary(a.prefix + "hidden.normed", elements);
-  a.Norm(a.prefix + "tokens.norm", a.tokens, kAheadTokenNorm, a.token_rstd, token);
-  a.Norm(a.prefix + "hidden.norm", a.h, kAheadHiddenNorm, a.hidden_rstd, hidden);
+  a.Norm(a.prefix + "tokens.norm", a.tokens, kMtpTokenNorm, a.token_rstd, token);
+  a.Norm(a.prefix + "hidden.norm", a.h, kMtpHiddenNorm, a.hidden_rstd, hidden);
   a.Join(token, hidden, a.joined);
-  b.Linear(a.prefix + "projection", a.joined, a.Weight("projection", kAheadProjection), kNoSlot,
+  b.Linear(a.prefix + "projection", a.joined, a.Weight("projection", kMtpProjection), kNoSlot,
            a.input, a.own_rows, a.hidden, 2 * a.hidden);
   a.Splice(WriteLayerForward(a.context, a.LayerRequest(false, false)), kNoSlot, kNoSlot, nullptr);
   a.head.NormForward(a.branch);
@@ -229,7 +230,7 @@ void Forward(Ahead& a, std::int16_t weight, std::int16_t loss) {
 // Adds one MTP layer's backward. `through`: gradient of its output that the next MTP layer sends,
 // or kNoSlot. Returns the gradient of the h that it read. The last MTP layer runs first and
 // overwrites the shared gradients, unless they accumulate over micro-batches.
-std::int16_t Backward(Ahead& a, std::int16_t weight, const BlockRequest& request,
+std::int16_t Backward(MtpLayer& a, std::int16_t weight, const BlockRequest& request,
                       std::int16_t through) {
   Head& head = a.head;
   BlockBuilder& b = a.b;
@@ -256,17 +257,17 @@ std::int16_t Backward(Ahead& a, std::int16_t weight, const BlockRequest& request
   const std::int16_t d_token = b.Temporary(a.prefix + "d_tokens.normed", elements);
   const std::int16_t d_hidden = b.Temporary(a.prefix + "d_hidden.normed", elements);
   b.LinearInputGradient(a.prefix + "projection.input_grad", d_input,
-                        a.Weight("projection", kAheadProjection), d_joined, a.own_rows, a.hidden,
+                        a.Weight("projection", kMtpProjection), d_joined, a.own_rows, a.hidden,
                         2 * a.hidden);
   a.Part(d_joined, d_token, d_hidden);
   b.Half(Pass::kBackwardWeight);
   b.LinearWeightGradient(a.prefix + "projection", d_input, a.joined,
-                         a.Gradient("d_projection", kAheadProjection), kNoSlot, a.own_rows,
-                         a.hidden, 2 * a.hidden, request.accumulate);
-  const std::int16_t to_before = a.NormGradients(
-      a.prefix + "hidden.norm", d_hidden, a.h, kAheadHiddenNorm, a.hidden_rstd, request.accumulate);
+                         a.Gradient("d_projection", kMtpProjection), kNoSlot, a.own_rows, a.hidden,
+                         2 * a.hidden, request.accumulate);
+  const std::int16_t to_before = a.NormGradients(a.prefix + "hidden.norm", d_hidden, a.h,
+                                                 kMtpHiddenNorm, a.hidden_rstd, request.accumulate);
   const std::int16_t d_tokens = a.NormGradients(a.prefix + "tokens.norm", d_token, a.tokens,
-                                                kAheadTokenNorm, a.token_rstd, request.accumulate);
+                                                kMtpTokenNorm, a.token_rstd, request.accumulate);
   b.Half(Pass::kBackwardWeight);
   TokensBackward(b, a.context, a.prefix + "embedding",
                  {a.ids, a.Table(SlotRole::kGradient), kNoSlot, d_tokens},
@@ -276,15 +277,15 @@ std::int16_t Backward(Ahead& a, std::int16_t weight, const BlockRequest& request
 
 }  // namespace
 
-void AheadForward(Head& head, std::int16_t weight, std::int16_t loss) {
-  for (Ahead& layer : LayersAhead(head)) Forward(layer, weight, loss);
+void MtpForward(Head& head, std::int16_t weight, std::int16_t loss) {
+  for (MtpLayer& layer : MtpLayers(head)) Forward(layer, weight, loss);
 }
 
 // In reverse order, because each layer's output gradient includes what the next one sends back.
-std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request) {
-  std::vector<Ahead> layers = LayersAhead(head);
+std::int16_t MtpBackward(Head& head, std::int16_t weight, const BlockRequest& request) {
+  std::vector<MtpLayer> layers = MtpLayers(head);
   head.b.Half(Pass::kBackwardInput);
-  for (Ahead& layer : layers) layer.ShiftTargets();
+  for (MtpLayer& layer : layers) layer.ShiftTargets();
   std::int16_t through = kNoSlot;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     through = Backward(*layer, weight, request, through);
