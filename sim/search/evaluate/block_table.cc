@@ -121,7 +121,7 @@ class BlockMaker {
 
   // Copies of one layer's kept tensors pass several queues at once, as a pipeline. So the slowest
   // hop sets the pace. They are described as the lowering emits them, from passes that are built.
-  void MakeKept(BlockCosts& out) {
+  void MakeKept(OffloadTarget target, BlockCosts& out) {
     const auto passes = [this](Pass pass) -> const Block& { return passes_.Of(pass); };
     const auto seconds = [&](InstructionKind hop) {
       const InstructionKey key{hop, Pass::kNone, block_, 0, 0};
@@ -132,10 +132,11 @@ class BlockMaker {
       }
       return times_.SpanOf(copy.make(), plan_);
     };
-    out.kept_s = std::max(seconds(InstructionKind::kCopyOut), seconds(InstructionKind::kCopyIn));
+    if (!out.has_kept) out.kept_s = seconds(InstructionKind::kCopyOut);
+    out.has_kept = true;
+    if (target != OffloadTarget::kNvme) return;
     out.kept_nvme_s = std::max(
         {out.kept_s, seconds(InstructionKind::kNvmeWrite), seconds(InstructionKind::kNvmeRead)});
-    out.has_kept = true;
   }
 
   void MakeBytes(BlockCosts& out) {
@@ -286,13 +287,15 @@ const BlockCosts& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
   const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
   const bool asks_bytes = bytes && !figures.has_bytes;
   const bool asks_halves = bytes && SplitsBackward(plan.schedule) && !figures.has_bytes_of_halves;
-  const bool asks_kept = plan.offload_activations != OffloadTarget::kNone &&
-                         choice.kind == BlockKind::kLayer && !figures.has_kept;
+  const bool asks_kept =
+      plan.offload_activations != OffloadTarget::kNone && choice.kind == BlockKind::kLayer &&
+      (!figures.has_kept ||
+       (plan.offload_activations == OffloadTarget::kNvme && figures.kept_nvme_s == 0));
   if (is_new || halves || asks_bytes || asks_halves || asks_kept) {
     BlockMaker& maker = MakerOf(key.Value(), plan, choice);
     if (is_new) maker.MakeWhole(figures);
     if (halves) maker.MakeHalves(figures);
-    if (asks_kept) maker.MakeKept(figures);
+    if (asks_kept) maker.MakeKept(plan.offload_activations, figures);
     if (asks_bytes) maker.MakeBytes(figures);
     if (asks_halves) maker.MakeBytesOfHalves(figures);
   }

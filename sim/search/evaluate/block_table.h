@@ -25,8 +25,8 @@ struct BlockCosts {
   // Filled if the plan offloads activations and the block is a layer without experts.
   bool has_kept = false;
   std::int64_t kept_bytes = 0;  // that offloading moves to the host
-  double kept_s = 0;            // of the slowest hop to pinned memory and back
-  double kept_nvme_s = 0;       // of the slowest hop to NVMe and back
+  double kept_s = 0;            // of the copy to pinned memory; the copy back takes as long
+  double kept_nvme_s = 0;       // of the slowest hop to NVMe and back, if the plan uses it
 };
 
 // Selects one of a plan's blocks.
