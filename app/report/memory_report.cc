@@ -1,6 +1,7 @@
 #include "app/report/memory_report.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "app/report/report.h"
@@ -56,9 +57,9 @@ std::vector<MemoryColumn> ColumnsOf(const std::vector<NamedPeak>& peaks) {
   return columns;
 }
 
-// "device context" -> "device_context".
+// "CUDA graphs" -> "cuda_graphs".
 std::string KeyOf(std::string name) {
-  std::replace(name.begin(), name.end(), ' ', '_');
+  for (char& c : name) c = c == ' ' ? '_' : static_cast<char>(std::tolower(c));
   return name;
 }
 
