@@ -30,7 +30,7 @@ struct Tensors {
 };
 
 std::string Problem(BlockBuilder& b) {
-  const Block block = b.Take();
+  const Block block = b.Copy();
   const auto checked = CheckOp(block, block.ops.back());
   return checked.has_value() ? "" : checked.error().message;
 }
