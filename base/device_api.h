@@ -317,7 +317,7 @@ typedef struct FtNormBackwardWeight {
 // another. kept [rows, (heads + kv_heads) * head_dim] receives the inputs, rstd is [rows, heads +
 // kv_heads].
 typedef struct FtHeadNormForward {
-  void* data;
+  void* qkv;
   const void* q_weight;
   const void* k_weight;
   void* kept;
@@ -328,12 +328,12 @@ typedef struct FtHeadNormForward {
   FtDtype dtype;
 } FtHeadNormForward;
 
-// Replaces the gradient of the forward's output by that of its input, in place. x is the forward's
-// `kept`. kept_grad, laid out like x, receives the output gradient that is overwritten; NULL: it is
-// not kept.
+// Replaces the gradient of the forward's output by that of its input, in place. `kept` is
+// the forward's. kept_grad, laid out like it, receives the output gradient that is overwritten;
+// NULL: it is not kept.
 typedef struct FtHeadNormBackwardInput {
-  void* grad;
-  const void* x;
+  void* dqkv;
+  const void* kept;
   const float* rstd;
   const void* q_weight;
   const void* k_weight;
@@ -343,11 +343,11 @@ typedef struct FtHeadNormBackwardInput {
   FtDtype dtype;
 } FtHeadNormBackwardInput;
 
-// q_weight_grad[head_dim] (+)= sum over rows and heads of dy * x * rstd; k_weight_grad likewise. dy
-// is the kept_grad of the input gradient.
+// q_weight_grad[head_dim] (+)= sum over rows and heads of kept_grad * kept * rstd; k_weight_grad
+// likewise. kept_grad is that of the input gradient.
 typedef struct FtHeadNormBackwardWeight {
-  const void* dy;
-  const void* x;
+  const void* kept_grad;
+  const void* kept;
   const float* rstd;
   void* q_weight_grad;
   void* k_weight_grad;
@@ -603,11 +603,11 @@ typedef struct FtSwiglu {
   FtGate gate;
 } FtSwiglu;
 
-// x = cap * tanh(x / cap), in place.
+// x = softcap * tanh(x / softcap), in place.
 typedef struct FtSoftcap {
   void* x;
   int64_t elements;
-  float cap;
+  float softcap;
   FtDtype dtype;
 } FtSoftcap;
 
@@ -697,21 +697,21 @@ typedef struct FtCrossEntropyBackward {
   const float* loss_scale;  // scale is multiplied by 2^loss_scale[0]; NULL: by 1
 } FtCrossEntropyBackward;
 
-// loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, ids): a penalty that
-// keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
+// loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, vocabulary): a penalty
+// that keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
 typedef struct FtZLoss {
   const float* lse;
   const int32_t* targets;
   float* loss;
-  int64_t rows, ids;
+  int64_t rows, vocabulary;
   float scale, weight;
 } FtZLoss;
 
-// Adds the gradient of FtZLoss to that of the cross-entropy, d_logits = scale * (softmax - onehot),
-// in place: softmax follows from it, so that no logits are needed. Arguments are those of
+// Adds the gradient of FtZLoss to that of the cross-entropy, which `logits` holds: scale * (softmax -
+// onehot). Softmax follows from it, so that the logits are not needed. Arguments are those of
 // FtCrossEntropyBackward, without a cap of logits.
 typedef struct FtZLossBackward {
-  void* d_logits;
+  void* logits;
   const int32_t* targets;
   const float* lse;
   int64_t rows, vocab;
@@ -1055,17 +1055,17 @@ typedef struct FtCountSkipped {
   float* skipped;
 } FtCountSkipped;
 
-// Dynamic loss scaling (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler). doublings[0] is
+// Dynamic loss scaling (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler). loss_scale[0] is
 // the number of doublings of the scale minus the number of halvings. since[0] is the number of
 // steps without infinities since the last change. If not_finite[0] is not 0: since = 0, and
-// doublings -= 1 if `initial` times 2^doublings stays at 1 or more. Otherwise since += 1; when it
-// reaches `window`, doublings += 1 and since = 0.
+// loss_scale -= 1 if `initial` times 2^loss_scale stays at 1 or more. Otherwise since += 1; when it
+// reaches growth_interval, loss_scale += 1 and since = 0.
 typedef struct FtScaleLoss {
   const float* not_finite;
-  float* doublings;
+  float* loss_scale;
   float* since;
   float initial;
-  int64_t window;
+  int64_t growth_interval;
 } FtScaleLoss;
 
 // Converts elements of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each.

@@ -49,8 +49,8 @@ void Describe(ArgumentReader& reader, FtAdd& g) {
 void Describe(ArgumentReader& reader, FtSoftcap& g) {
   reader.Float("dtype", g.dtype).Size("elements", g.elements);
   reader.Tensors({ReadWrite("x", g.x, g.dtype, Row(g.elements))});
-  if (!(g.cap > 0.0F)) {
-    reader.Refuse(FT_FAILED, "cap %g: must be above 0", static_cast<double>(g.cap));
+  if (!(g.softcap > 0.0F)) {
+    reader.Refuse(FT_FAILED, "softcap %g: must be above 0", static_cast<double>(g.softcap));
   }
 }
 

@@ -59,7 +59,7 @@ void Describe(ArgumentReader& reader, FtCrossEntropyBackward& g) {
 }
 
 void Describe(ArgumentReader& reader, FtZLoss& g) {
-  reader.Size("rows", g.rows).Size("ids", g.ids);
+  reader.Size("rows", g.rows).Size("vocabulary", g.vocabulary);
   reader.Tensors({Plain("targets", g.targets, Row(g.rows)), Plain("lse", g.lse, Row(g.rows)),
                   Plain("loss", g.loss, Row(1))});
 }
@@ -67,7 +67,7 @@ void Describe(ArgumentReader& reader, FtZLoss& g) {
 void Describe(ArgumentReader& reader, FtZLossBackward& g) {
   reader.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
   reader.Size("first_id", g.first_id).Size("all_ids", g.all_ids);
-  reader.Tensors({ReadWrite("d_logits", g.d_logits, g.dtype, Rows(g.rows, g.vocab)),
+  reader.Tensors({ReadWrite("logits", g.logits, g.dtype, Rows(g.rows, g.vocab)),
                   Plain("targets", g.targets, Row(g.rows)), Plain("lse", g.lse, Row(g.rows))});
 }
 

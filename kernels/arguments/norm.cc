@@ -72,16 +72,16 @@ Extent PackedRows(ArgumentReader& reader, const Arguments& g) {
 
 void Describe(ArgumentReader& reader, FtHeadNormForward& g) {
   const Extent heads = HeadsOf(reader, g), data = PackedRows(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Write("x", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
-                  ReadWrite("data", g.data, g.dtype, data),
+  reader.Tensors({Write("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
+                  ReadWrite("qkv", g.qkv, g.dtype, data),
                   Read("q_weight", g.q_weight, g.dtype, weight),
                   Read("k_weight", g.k_weight, g.dtype, weight)});
 }
 
 void Describe(ArgumentReader& reader, FtHeadNormBackwardInput& g) {
   const Extent heads = HeadsOf(reader, g), data = PackedRows(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Read("x", g.x, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
-                  ReadWrite("data", g.grad, g.dtype, data),
+  reader.Tensors({Read("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
+                  ReadWrite("dqkv", g.dqkv, g.dtype, data),
                   Read("q_weight", g.q_weight, g.dtype, weight),
                   Read("k_weight", g.k_weight, g.dtype, weight),
                   Write("kept_grad", g.kept_grad, g.dtype, heads, kOptional)});
@@ -89,8 +89,8 @@ void Describe(ArgumentReader& reader, FtHeadNormBackwardInput& g) {
 
 void Describe(ArgumentReader& reader, FtHeadNormBackwardWeight& g) {
   const Extent heads = HeadsOf(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Read("x", g.x, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
-                  Read("dy", g.dy, g.dtype, heads),
+  reader.Tensors({Read("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
+                  Read("kept_grad", g.kept_grad, g.dtype, heads),
                   Sum("q_weight_grad", g.q_weight_grad, g.dtype, weight, g.accumulate),
                   Sum("k_weight_grad", g.k_weight_grad, g.dtype, weight, g.accumulate)});
 }

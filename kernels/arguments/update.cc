@@ -20,9 +20,9 @@ void Describe(ArgumentReader& reader, FtCountSkipped& g) {
 }
 
 void Describe(ArgumentReader& reader, FtScaleLoss& g) {
-  reader.AtLeast("window", g.window, 1);
+  reader.AtLeast("growth_interval", g.growth_interval, 1);
   reader.Tensors({Plain("not_finite", g.not_finite, Row(1)),
-                  Plain("doublings", g.doublings, Row(1)), Plain("since", g.since, Row(1))});
+                  Plain("loss_scale", g.loss_scale, Row(1)), Plain("since", g.since, Row(1))});
 }
 
 namespace {

@@ -1,4 +1,5 @@
-// Kernel calls of elementwise ops: activations, residual sum, softcap of logits, and fills.
+// Kernel calls of elementwise ops: activations, the backward of dropout, and fills.
+#include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 
 namespace foretrain {
@@ -37,61 +38,41 @@ KernelCall CallOfRows(const BoundOp& op, const ArgumentsOf<entry>& arguments) {
   return call;
 }
 
-FtGelu GeluOf(const BoundOp& op, void* dy, void* out) {
+// `out`: operand that the call writes.
+template <auto entry>
+KernelCall MakeGelu(const BoundOp& op, OperandName out) {
   const OpShape& s = op.op.shape;
-  return {.x = op.Pointer("x"),
-          .dy = dy,
-          .out = out,
-          .elements = (s.members > 0 ? 1 : s.rows) * s.cols,
-          .dtype = op.Dtype("x"),
-          .activation = PlainActivationOf(op.op.activation)};
+  auto g = BindArguments<FtGelu>(op);
+  g.out = op.Pointer(out);
+  g.elements = (s.members > 0 ? 1 : s.rows) * s.cols;
+  return CallOfRows<entry>(op, g);
 }
 
-FtSwiglu SwigluOf(const BoundOp& op, void* dy, void* out) {
-  return {.x = op.Pointer("x"),
-          .dy = dy,
-          .out = out,
-          .rows = op.op.shape.rows,
-          .cols = op.op.shape.cols,
-          .dtype = op.Dtype("x"),
-          .gate = GateOf(op.op.activation)};
+template <auto entry>
+KernelCall MakeSwiglu(const BoundOp& op, OperandName out) {
+  auto g = BindArguments<FtSwiglu>(op);
+  g.out = op.Pointer(out);
+  g.gate = GateOf(op.op.activation);
+  return CallOfRows<entry>(op, g);
 }
 
 KernelCall MakeGeluForward(const BoundOp& op) {
-  return CallOfRows<&FtDeviceApi::gelu_forward>(op, GeluOf(op, nullptr, op.Pointer("y")));
+  return MakeGelu<&FtDeviceApi::gelu_forward>(op, "y");
 }
-
 KernelCall MakeGeluBackward(const BoundOp& op) {
-  return CallOfRows<&FtDeviceApi::gelu_backward>(op,
-                                                 GeluOf(op, op.Pointer("dy"), op.Pointer("dx")));
+  return MakeGelu<&FtDeviceApi::gelu_backward>(op, "dx");
 }
-
 KernelCall MakeSwigluForward(const BoundOp& op) {
-  return CallOfRows<&FtDeviceApi::swiglu_forward>(op, SwigluOf(op, nullptr, op.Pointer("y")));
+  return MakeSwiglu<&FtDeviceApi::swiglu_forward>(op, "y");
 }
-
 KernelCall MakeSwigluBackward(const BoundOp& op) {
-  return CallOfRows<&FtDeviceApi::swiglu_backward>(
-      op, SwigluOf(op, op.Pointer("dy"), op.Pointer("dx")));
+  return MakeSwiglu<&FtDeviceApi::swiglu_backward>(op, "dx");
 }
 
-// out = a + b + bias; the bias is null unless tensor parallelism defers it to the residual sum.
-KernelCall MakeAdd(const BoundOp& op) {
-  return Call<&FtDeviceApi::add>({.a = op.Pointer("a"),
-                                  .b = op.Pointer("b"),
-                                  .bias = op.Pointer("bias"),
-                                  .out = op.Pointer("out"),
-                                  .rows = op.op.shape.rows,
-                                  .cols = op.op.shape.cols,
-                                  .dtype = op.Dtype("a"),
-                                  .bias_dtype = op.Dtype("bias")});
-}
-
-KernelCall MakeSoftcap(const BoundOp& op) {
-  return Call<&FtDeviceApi::softcap>({.x = op.Pointer("x"),
-                                      .elements = op.op.shape.elements,
-                                      .cap = op.op.Get(Attribute::kSoftcap),
-                                      .dtype = FT_F32});
+KernelCall MakeDropoutBackward(const BoundOp& op) {
+  auto g = BindArguments<FtDropoutBackward>(op);
+  g.elements = op.op.shape.rows * op.op.shape.cols;
+  return Call<&FtDeviceApi::dropout_backward>(g);
 }
 
 // Zeroes the tensor's bytes, which means 0 in every floating-point format.
@@ -124,13 +105,12 @@ FtActivation PlainActivationOf(ActivationKind kind) {
 
 std::span<const KernelMaker> ActivationMakers() {
   static constexpr std::array kMakers = {
-      MakerOf<&FtDeviceApi::gelu_forward>(OpKind::kGeluForward, &MakeGeluForward),
-      MakerOf<&FtDeviceApi::gelu_backward>(OpKind::kGeluBackward, &MakeGeluBackward),
-      MakerOf<&FtDeviceApi::swiglu_forward>(OpKind::kSwigluForward, &MakeSwigluForward),
-      MakerOf<&FtDeviceApi::swiglu_backward>(OpKind::kSwigluBackward, &MakeSwigluBackward),
-      MakerOf<&FtDeviceApi::add>(OpKind::kAdd, &MakeAdd),
-      MakerOf<&FtDeviceApi::softcap>(OpKind::kSoftcap, &MakeSoftcap),
-      KernelMaker{OpKind::kFill, &MakeFill, nullptr},
+      KernelMaker{OpKind::kGeluForward, &MakeGeluForward},
+      KernelMaker{OpKind::kGeluBackward, &MakeGeluBackward},
+      KernelMaker{OpKind::kSwigluForward, &MakeSwigluForward},
+      KernelMaker{OpKind::kSwigluBackward, &MakeSwigluBackward},
+      KernelMaker{OpKind::kDropoutBackward, &MakeDropoutBackward},
+      KernelMaker{OpKind::kFill, &MakeFill},
   };
   return kMakers;
 }

@@ -1,5 +1,6 @@
 // Kernel calls of attention parts under context parallelism, and of the copies before and after
 // their communication.
+#include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 #include "runtime/ops/qkv_columns.h"
 #include "runtime/ops/sequence_runs.h"
@@ -25,73 +26,33 @@ bool Same(const BoundOp& op, OperandName a, OperandName b) {
 }
 
 // Keys are columns of the packed qkv if both operands are one tensor, else a tensor [k | v] of
-// their own.
-KernelCall MakeAttentionPartForward(const BoundOp& op) {
+// their own. Key gradients are of this part only; query gradients add over parts.
+template <auto entry>
+KernelCall MakeAttentionPart(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns q(s), kv(s, !Same(op, "q", "kv"));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  return Call<&FtDeviceApi::attention_part_forward>({.q = op.Pointer("q"),
-                                                     .k = op.Element("kv", kv.k),
-                                                     .v = op.Element("kv", kv.v),
-                                                     .out = op.Pointer("out"),
-                                                     .lse = op.Pointer<float>("lse"),
-                                                     .query_runs = queries.at,
-                                                     .key_runs = keys.at,
-                                                     .query_run_count = queries.count,
-                                                     .key_run_count = keys.count,
-                                                     .batch = s.batch,
-                                                     .sample_rows = s.sequence,
-                                                     .q_stride = q.stride,
-                                                     .kv_stride = kv.stride,
-                                                     .heads = s.heads,
-                                                     .kv_heads = s.kv_heads,
-                                                     .head_dim = s.head_dim,
-                                                     .merge = op.op.accumulate,
-                                                     .dtype = op.Dtype("q"),
-                                                     .window = s.window,
-                                                     .scale = op.op.Get(Attribute::kScoreScale),
-                                                     .value_dim = s.value_dim,
-                                                     .alibi_heads = s.alibi_heads,
-                                                     .first_head = FirstHead(op),
-                                                     .softcap = op.op.Get(Attribute::kScoreCap),
-                                                     .random = RandomMaskOf(op, FirstHead(op))});
-}
-
-// Key gradients are of this part only; query gradients add over parts.
-KernelCall MakeAttentionPartBackward(const BoundOp& op) {
-  const OpShape& s = op.op.shape;
-  const QkvColumns q(s), kv(s, !Same(op, "q", "kv")), dkv(s, !Same(op, "dq", "dkv"));
-  const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  return Call<&FtDeviceApi::attention_part_backward>({.q = op.Pointer("q"),
-                                                      .k = op.Element("kv", kv.k),
-                                                      .v = op.Element("kv", kv.v),
-                                                      .out = op.Pointer("out"),
-                                                      .lse = op.Pointer<float>("lse"),
-                                                      .dout = op.Pointer("dout"),
-                                                      .dq = op.Pointer("dq"),
-                                                      .dk = op.Element("dkv", dkv.k),
-                                                      .dv = op.Element("dkv", dkv.v),
-                                                      .query_runs = queries.at,
-                                                      .key_runs = keys.at,
-                                                      .query_run_count = queries.count,
-                                                      .key_run_count = keys.count,
-                                                      .batch = s.batch,
-                                                      .sample_rows = s.sequence,
-                                                      .q_stride = q.stride,
-                                                      .kv_stride = kv.stride,
-                                                      .dkv_stride = dkv.stride,
-                                                      .heads = s.heads,
-                                                      .kv_heads = s.kv_heads,
-                                                      .head_dim = s.head_dim,
-                                                      .accumulate_dq = op.op.accumulate,
-                                                      .dtype = op.Dtype("q"),
-                                                      .window = s.window,
-                                                      .scale = op.op.Get(Attribute::kScoreScale),
-                                                      .value_dim = s.value_dim,
-                                                      .alibi_heads = s.alibi_heads,
-                                                      .first_head = FirstHead(op),
-                                                      .softcap = op.op.Get(Attribute::kScoreCap),
-                                                      .random = RandomMaskOf(op, FirstHead(op))});
+  auto g = BindArguments<ArgumentsOf<entry>>(op);
+  g.k = op.Element("kv", kv.k);
+  g.v = op.Element("kv", kv.v);
+  g.query_runs = queries.at;
+  g.query_run_count = queries.count;
+  g.key_runs = keys.at;
+  g.key_run_count = keys.count;
+  g.sample_rows = s.sequence;
+  g.q_stride = q.stride;
+  g.kv_stride = kv.stride;
+  if constexpr (requires { g.dq; }) {
+    const QkvColumns dkv(s, !Same(op, "dq", "dkv"));
+    g.dq = op.Pointer("dq");
+    g.dk = op.Element("dkv", dkv.k);
+    g.dv = op.Element("dkv", dkv.v);
+    g.dkv_stride = dkv.stride;
+    g.accumulate_dq = op.op.accumulate;
+  } else {
+    g.merge = op.op.accumulate;
+  }
+  return Call<entry>(g);
 }
 
 KernelCall MakeKeyColumns(const BoundOp& op) {
@@ -160,12 +121,12 @@ KernelCall MakeHeadParts(const BoundOp& op) {
 
 std::span<const KernelMaker> ContextAttentionMakers() {
   static constexpr std::array kMakers = {
-      MakerOf<&FtDeviceApi::attention_part_forward>(OpKind::kAttentionPartForward,
-                                                    &MakeAttentionPartForward),
-      MakerOf<&FtDeviceApi::attention_part_backward>(OpKind::kAttentionPartBackward,
-                                                     &MakeAttentionPartBackward),
-      MakerOf<&FtDeviceApi::copy_rows>(OpKind::kKeyColumns, &MakeKeyColumns),
-      MakerOf<&FtDeviceApi::copy_rows>(OpKind::kHeadParts, &MakeHeadParts),
+      KernelMaker{OpKind::kAttentionPartForward,
+                  &MakeAttentionPart<&FtDeviceApi::attention_part_forward>},
+      KernelMaker{OpKind::kAttentionPartBackward,
+                  &MakeAttentionPart<&FtDeviceApi::attention_part_backward>},
+      KernelMaker{OpKind::kKeyColumns, &MakeKeyColumns},
+      KernelMaker{OpKind::kHeadParts, &MakeHeadParts},
   };
   return kMakers;
 }

@@ -1,30 +1,47 @@
 #include "runtime/ops/kernel_call.h"
 
 #include <array>
+#include <iterator>
 #include <string>
 
+#include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 
 namespace foretrain {
 namespace {
 
+// What the table has for a kernel: a call with arguments bound by name, and whether a device has
+// it.
+struct KernelEntry {
+  KernelCall (*call)(const BoundOp& op);
+  bool (*present)(const FtDeviceApi& api);
+};
+constexpr KernelEntry kEntries[] = {
+#define FT_ENTRY(NAME, entry, Arguments) \
+  {&CallByName<&FtDeviceApi::entry>, [](const FtDeviceApi& api) { return api.entry != nullptr; }},
+    FT_KERNEL_ENTRIES(FT_ENTRY)
+#undef FT_ENTRY
+};
+
 // Maker of each kind; null for kinds that are no kernels.
-using Makers = std::array<const KernelMaker*, kOpKindCount>;
+using Makers = std::array<KernelCall (*)(const BoundOp& op), kOpKindCount>;
 
 Makers AllMakers() {
   Makers makers{};
+  for (const OpKindRow& row : kOpKinds) {
+    if (row.kernel == FT_KERNEL_COUNT) continue;
+    makers[static_cast<std::size_t>(row.kind)] = kEntries[row.kernel].call;
+  }
   for (const std::span<const KernelMaker> family :
-       {ActivationMakers(), AttentionMakers(), ContextAttentionMakers(), DropoutMakers(),
-        EmbeddingMakers(), GateMakers(), HeadNormMakers(), LinearMakers(), LossMakers(),
-        MoeMakers(), NormMakers(), OptimizerMakers(), QuantizeMakers(),
-        StandardAttentionMakers()}) {
-    for (const KernelMaker& maker : family) makers[static_cast<std::size_t>(maker.kind)] = &maker;
+       {ActivationMakers(), AttentionMakers(), ContextAttentionMakers(), EmbeddingMakers(),
+        LinearMakers(), MoeMakers(), OptimizerMakers(), QuantizeMakers()}) {
+    for (const auto& [kind, make] : family) makers[static_cast<std::size_t>(kind)] = make;
   }
   return makers;
 }
 
 // Built on first use and constant afterwards; initialization of the static is thread-safe.
-const KernelMaker* MakerOf(OpKind kind) {
+auto MakerOf(OpKind kind) {
   static const Makers makers = AllMakers();
   return makers[static_cast<std::size_t>(kind)];
 }
@@ -53,6 +70,17 @@ Result<void> CheckOperands(const BoundOp& op) {
 
 }  // namespace
 
+void* BoundOp::AddressOf(std::string_view name) const {
+  const int i = SpecsOf(op.kind, op.inverse).Find(name);
+  return i >= 0 && i < std::ssize(at) ? at[static_cast<std::size_t>(i)] : nullptr;
+}
+
+FtDtype BoundOp::DtypeOf(std::string_view name) const {
+  const int i = SpecsOf(op.kind, op.inverse).Find(name);
+  if (i < 0) return FT_F32;
+  return foretrain::DtypeOf(op.formats[static_cast<std::size_t>(i)]).value_or(FT_F32);
+}
+
 std::optional<FtKernel> KernelOf(OpKind kind) {
   const FtKernel kernel = RowOf(kind).kernel;
   return kernel == FT_KERNEL_COUNT ? std::nullopt : std::optional(kernel);
@@ -60,22 +88,22 @@ std::optional<FtKernel> KernelOf(OpKind kind) {
 
 // Runs once for each op when a rank's program is loaded; a step only launches.
 Result<KernelCall> MakeKernelCall(const BoundOp& op) {
-  const KernelMaker* const maker = MakerOf(op.op.kind);
-  if (maker == nullptr) return KernelCall{};
+  const auto make = MakerOf(op.op.kind);
+  if (make == nullptr) return KernelCall{};
   FT_TRY(CheckOperands(op));
   if (op.op.shape.cp > 0 && op.runs == nullptr) {
     return Fail(ErrorCode::kInvalidArgument, std::string(Name(op.op.kind)) + " " + op.op.name +
                                                  ": no positions of its shared sequence");
   }
-  return maker->make(op);
+  return make(op);
 }
 
 // All addresses are null. Tuning uses such calls to know a kernel's sizes before memory is
 // allocated.
 KernelCall UnboundCall(const Op& op) {
-  const KernelMaker* const maker = MakerOf(op.kind);
-  FT_CHECK(maker != nullptr);
-  return maker->make({.op = op, .operands = {}, .at = {}});
+  const auto make = MakerOf(op.kind);
+  FT_CHECK(make != nullptr);
+  return make({.op = op, .operands = {}, .at = {}});
 }
 
 // Formats that carry their scales have no entry: kernels see their codes as bytes, or through two
@@ -120,7 +148,7 @@ std::optional<Needed> NeededBy(const FtDeviceApi& api, const Op& op) {
   }
   const std::optional<FtKernel> kernel = KernelOf(op.kind);
   if (!kernel) return std::nullopt;
-  return Needed{*kernel, MakerOf(op.kind)->present(api)};
+  return Needed{*kernel, kEntries[*kernel].present(api)};
 }
 
 // The device table's name for the format that an op computes in or casts to. Codes with separate

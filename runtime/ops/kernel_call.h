@@ -93,6 +93,11 @@ struct BoundOp {
   // For optimizer updates.
   const OptimizerSettings& optimizer = kNoOptimizer;
 
+  // Address of the operand of this name; null if it is absent or the op's kind has none.
+  void* AddressOf(std::string_view name) const;
+  // The device table's name for its format; FT_F32 if the kind has none.
+  FtDtype DtypeOf(std::string_view name) const;
+
   // Address of an operand, null if it is absent. FT_CHECK that the op's kind has an operand of this
   // name.
   template <class T = void>
@@ -101,7 +106,9 @@ struct BoundOp {
     return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
   }
   // The device table's name for the operand's format. WhyUnsupported has checked that it has one.
-  FtDtype Dtype(OperandName name) const { return DtypeOf(FormatOf(op, name)).value_or(FT_F32); }
+  FtDtype Dtype(OperandName name) const {
+    return foretrain::DtypeOf(FormatOf(op, name)).value_or(FT_F32);
+  }
   // Address of element `element` of an operand.
   void* Element(OperandName name, std::int64_t element) const {
     return Pointer<std::byte>(name) + BytesIn(FormatOf(op, name), element);

@@ -1,5 +1,5 @@
-// Lists of KernelMaker, one for each family of kernels and each file of this folder. kernel_call.h
-// finds an op's maker and checks its operands.
+// Lists of KernelMaker, one for each family of ops whose arguments need more than their names
+// (bind_arguments.h). kernel_call.h finds an op's maker and checks its operands.
 #pragma once
 
 #include <array>
@@ -11,40 +11,27 @@
 
 namespace foretrain {
 
-// Makes the calls of one kind of op. `present`: true if the device has the entry; null if every
-// device has it.
+// Makes the calls of one kind of op.
 struct KernelMaker {
   OpKind kind;
   KernelCall (*make)(const BoundOp& op);
-  bool (*present)(const FtDeviceApi& api);
 };
-
-template <auto entry>
-constexpr KernelMaker MakerOf(OpKind kind, KernelCall (*make)(const BoundOp& op)) {
-  return {kind, make, [](const FtDeviceApi& api) { return api.*entry != nullptr; }};
-}
 
 std::span<const KernelMaker> ActivationMakers();
 std::span<const KernelMaker> AttentionMakers();
 std::span<const KernelMaker> ContextAttentionMakers();
-std::span<const KernelMaker> DropoutMakers();
 std::span<const KernelMaker> EmbeddingMakers();
-std::span<const KernelMaker> GateMakers();
-std::span<const KernelMaker> HeadNormMakers();
 std::span<const KernelMaker> LinearMakers();
-std::span<const KernelMaker> LossMakers();
 std::span<const KernelMaker> MoeMakers();
-std::span<const KernelMaker> NormMakers();
 std::span<const KernelMaker> OptimizerMakers();
 std::span<const KernelMaker> QuantizeMakers();
-std::span<const KernelMaker> StandardAttentionMakers();
 
 // The device table's name for the activation of kGelu* and kGemmActivation*.
 FtActivation PlainActivationOf(ActivationKind kind);
 
-// Dropout mask of attention weights, without the step; probability 0 if the op drops nothing.
-// `first_head`: of the op, among the model's heads.
-FtRandomMask RandomMaskOf(const BoundOp& op, std::int64_t first_head);
+// Dropout mask of rows or attention weights, without the step; probability 0 if the op drops
+// nothing.
+FtRandomMask RandomMaskOf(const BoundOp& op);
 
 // Arguments of an AdamW launch: update number `update` of `updates` in a step.
 struct AdamWCall {

@@ -1,4 +1,5 @@
-// Kernel calls of GEMMs, with or without an epilogue, and of bias gradients.
+// Kernel calls of GEMMs, with or without an epilogue.
+#include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 
 namespace foretrain {
@@ -32,43 +33,20 @@ void SetEpilogue(const BoundOp& op, FtGemm& g) {
 // transpositions.
 KernelCall MakeGemm(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  FtGemm g{};
-  g.a = op.Pointer("a");
-  g.b = op.Pointer("b");
-  g.bias = op.Pointer("bias");
-  g.c = op.Pointer("c");
+  auto g = BindArguments<FtGemm>(op);
   g.m = s.rows;
   g.n = s.cols;
   g.k = s.inner;
   g.lda = op.op.trans_a ? s.rows : s.inner;
   g.ldb = op.op.trans_b ? s.inner : s.cols;
   g.ldc = s.cols;
-  g.trans_a = op.op.trans_a;
-  g.trans_b = op.op.trans_b;
-  g.accumulate = op.op.accumulate;
-  g.scale = op.op.Get(Attribute::kFactor);
-  g.dtype = op.Dtype("a");
-  g.bias_dtype = op.Dtype("bias");
-  g.c_dtype = op.Dtype("c");
-  g.compute = ComputeOf(op.op);
+  g.activation = {};
   if (HasScalesApart(op.op.format)) {
     g.a_scale = op.Pointer<float>("a_scales");
     g.b_scale = op.Pointer<float>("b_scales");
-    g.a_scaling = ScalingOf(op.op).a;
-    g.b_scaling = ScalingOf(op.op).b;
   }
   SetEpilogue(op, g);
   return Call<&FtDeviceApi::gemm>(g);
-}
-
-KernelCall MakeBiasGrad(const BoundOp& op) {
-  return Call<&FtDeviceApi::bias_grad>({.dy = op.Pointer("dy"),
-                                        .grad = op.Pointer("grad"),
-                                        .rows = op.op.shape.rows,
-                                        .cols = op.op.shape.cols,
-                                        .accumulate = op.op.accumulate,
-                                        .dtype = op.Dtype("dy"),
-                                        .grad_dtype = op.Dtype("grad")});
 }
 
 }  // namespace
@@ -85,12 +63,11 @@ ProductScaling ScalingOf(const Op& op) {
 
 std::span<const KernelMaker> LinearMakers() {
   static constexpr std::array kMakers = {
-      MakerOf<&FtDeviceApi::gemm>(OpKind::kGemm, &MakeGemm),
-      MakerOf<&FtDeviceApi::gemm>(OpKind::kGemmActivation, &MakeGemm),
-      MakerOf<&FtDeviceApi::gemm>(OpKind::kGemmActivationKept, &MakeGemm),
-      MakerOf<&FtDeviceApi::gemm>(OpKind::kGemmActivationBackward, &MakeGemm),
-      MakerOf<&FtDeviceApi::gemm>(OpKind::kGemmBiasGrad, &MakeGemm),
-      MakerOf<&FtDeviceApi::bias_grad>(OpKind::kBiasGrad, &MakeBiasGrad),
+      KernelMaker{OpKind::kGemm, &MakeGemm},
+      KernelMaker{OpKind::kGemmActivation, &MakeGemm},
+      KernelMaker{OpKind::kGemmActivationKept, &MakeGemm},
+      KernelMaker{OpKind::kGemmActivationBackward, &MakeGemm},
+      KernelMaker{OpKind::kGemmBiasGrad, &MakeGemm},
   };
   return kMakers;
 }

@@ -50,7 +50,7 @@ TEST_P(GateTest, ScalesTheLossByItsHistory) {
   Floats doublings = {0}, since = {0};
   const auto step = [&](float not_finite) {
     Run(api_.scale_loss,
-        FtScaleLoss{&not_finite, doublings.data(), since.data(), 4.0F, /*window=*/2});
+        FtScaleLoss{&not_finite, doublings.data(), since.data(), 4.0F, /*growth_interval=*/2});
     return doublings[0];
   };
   const std::pair<float, float> steps[] = {{0, 0},  {7, -1}, {0, -1}, {0, 0}, {1, -1},

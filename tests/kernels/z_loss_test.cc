@@ -72,7 +72,7 @@ class ZLossTest : public KernelTest {
     return d;
   }
   static FtZLossBackward Backward(const Case& c, std::int64_t first, std::int64_t cols, void* d) {
-    return {.d_logits = d,
+    return {.logits = d,
             .targets = c.targets.data(),
             .lse = c.lse.data(),
             .rows = kRows,
@@ -92,7 +92,7 @@ TEST_P(ZLossTest, AddsTheSquaredNormalizerOfRowsThatCount) {
   const Ids targets = {0, 6, 2, -1};
   Floats loss = {1.5F};
   Run(api_.z_loss,
-      FtZLoss{lse.data(), targets.data(), loss.data(), kRows, /*ids=*/7, kScale, kWeight});
+      FtZLoss{lse.data(), targets.data(), loss.data(), kRows, /*vocabulary=*/7, kScale, kWeight});
   EXPECT_NEAR(loss[0], 1.5 + 0.125 * 0.01 * 29, 1e-6);
 }
 
@@ -105,7 +105,7 @@ TEST_P(ZLossTest, GradientIsThatOfBothLosses) {
     for (std::int64_t i = 0; i < kRows * vocab; ++i) {
       expected.push_back(c.Gradient(i / vocab, i % vocab));
     }
-    ExpectClose(d, expected, {31.0 * kUnit * double{kScale} * 2.0}, "d_logits");
+    ExpectClose(d, expected, {31.0 * kUnit * double{kScale} * 2.0}, "logits");
   }
 }
 

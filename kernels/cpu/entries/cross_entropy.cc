@@ -23,7 +23,7 @@ void CrossEntropyBackward(Check& check, const FtCrossEntropyBackward& g) {
 void ZLoss(const FtZLoss& g) {
   double sum = 0.0;
   for (std::int64_t row = 0; row < g.rows; ++row) {
-    const bool counts = g.targets[row] >= 0 && g.targets[row] < g.ids;
+    const bool counts = g.targets[row] >= 0 && g.targets[row] < g.vocabulary;
     const double lse = counts ? static_cast<double>(g.lse[row]) : 0.0;
     sum += lse * lse;
   }
@@ -41,7 +41,7 @@ void ZLossBackward(const FtZLossBackward& g) {
     if (target < 0 || target >= ids) {
       continue;
     }
-    float* const d = static_cast<float*>(g.d_logits) + row * g.vocab;
+    float* const d = static_cast<float*>(g.logits) + row * g.vocab;
     const float slope = 2.0F * g.weight * g.lse[row];
     const std::int64_t column = target - g.first_id;
     const bool here = column >= 0 && column < g.vocab;

@@ -40,7 +40,7 @@ void Sgd(Check& check, const FtSgd& g) {
 
 // Dynamic loss scaling as in FtScaleLoss. The scale never drops below 1.
 void ScaleLoss(const FtScaleLoss& g) {
-  float& doublings = g.doublings[0];
+  float& doublings = g.loss_scale[0];
   float& since = g.since[0];
   if (g.not_finite[0] != 0.0F) {
     const float half = std::ldexp(g.initial, static_cast<int>(doublings) - 1);
@@ -49,7 +49,7 @@ void ScaleLoss(const FtScaleLoss& g) {
     return;
   }
   since += 1.0F;
-  if (since < static_cast<float>(g.window)) return;
+  if (since < static_cast<float>(g.growth_interval)) return;
   doublings += 1.0F;
   since = 0.0F;
 }

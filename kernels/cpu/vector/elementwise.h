@@ -233,11 +233,11 @@ inline void SwigluBackward(const FtSwiglu& g) {
 // by half a unit in the last place of 1, which `cap` scales.
 inline void Softcap(const FtSoftcap& g) {
   float* x = Floats(g.x);
-  const float slope = 2.0F * kLog2E / g.cap;
+  const float slope = 2.0F * kLog2E / g.softcap;
   ForEachVector(
       g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
         const Vector tanh = 1.0F - 2.0F / (1.0F + Exp2(access.load(x + i) * slope));
-        access.store(x + i, g.cap * tanh);
+        access.store(x + i, g.softcap * tanh);
       });
 }
 

@@ -15,7 +15,7 @@ inline void HeadNormForward(const FtHeadNormForward& g) {
   const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
   for (int64_t item = 0; item < g.rows * all; ++item) {
     const int64_t row = item / all, head = item % all;
-    float* x = Floats(g.data) + row * g.row_stride + head * dim;
+    float* x = Floats(g.qkv) + row * g.row_stride + head * dim;
     float* kept = Floats(g.kept) + item * dim;
     const float* weight = Floats(head < g.heads ? g.q_weight : g.k_weight);
     const float square = SumOver(
@@ -39,8 +39,8 @@ inline void HeadNormBackwardInput(const FtHeadNormBackwardInput& g) {
   const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
   for (int64_t item = 0; item < g.rows * all; ++item) {
     const int64_t row = item / all, head = item % all;
-    float* d = Floats(g.grad) + row * g.row_stride + head * dim;
-    const float* x = Floats(g.x) + item * dim;
+    float* d = Floats(g.dqkv) + row * g.row_stride + head * dim;
+    const float* x = Floats(g.kept) + item * dim;
     const float* weight = Floats(head < g.heads ? g.q_weight : g.k_weight);
     if (g.kept_grad != nullptr) {
       memcpy(Floats(g.kept_grad) + item * dim, d, static_cast<size_t>(dim) * sizeof(float));
@@ -67,8 +67,8 @@ FT_INLINE void HeadNormWeightOf(const FtHeadNormBackwardWeight& g, int64_t first
       g.rows * count, dim, g.accumulate != 0, Floats(grad), nullptr,
       [&](int64_t i, int64_t c, auto access, Vector& sum, Vector&) __attribute__((always_inline)) {
         const int64_t item = i / count * all + first + i % count;
-        const Vector d = access.load(Floats(g.dy) + item * dim + c);
-        sum += d * (access.load(Floats(g.x) + item * dim + c) * g.rstd[item]);
+        const Vector d = access.load(Floats(g.kept_grad) + item * dim + c);
+        sum += d * (access.load(Floats(g.kept) + item * dim + c) * g.rstd[item]);
       });
 }
 

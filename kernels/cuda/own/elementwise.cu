@@ -131,7 +131,7 @@ __global__ void SoftcapKernel(FtSoftcap g) {
   float x[kOctet];
   LoadAnyOctet(g.x, g.dtype, at, left, x);
 #pragma unroll
-  for (int i = 0; i < kOctet; ++i) x[i] = g.cap * tanhf(x[i] / g.cap);
+  for (int i = 0; i < kOctet; ++i) x[i] = g.softcap * tanhf(x[i] / g.softcap);
   StoreAnyOctet(g.x, g.dtype, at, left, x);
 }
 

@@ -241,7 +241,7 @@ struct SquareOfLse {
   FtZLoss g;
   FT_DEVICE float Term(std::int64_t row) const {
     const std::int64_t target = g.targets[row];
-    return target < 0 || target >= g.ids ? 0.0F : g.lse[row] * g.lse[row];
+    return target < 0 || target >= g.vocabulary ? 0.0F : g.lse[row] * g.lse[row];
   }
 };
 
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(1024) ZLossBackwardKernel(FtZLossBackward g, s
   const std::int64_t target = g.targets[row], column = target - g.first_id;
   if (target < 0 || target >= ids) return;
   const float slope = 2.0F * g.weight * g.lse[row], scale = ScaledBy(g.scale, g.loss_scale);
-  T* const d = static_cast<T*>(g.d_logits) + row * g.vocab;
+  T* const d = static_cast<T*>(g.logits) + row * g.vocab;
   for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < g.vocab; c += step) {
     float x[kOctet];
     LoadOctet(d + c, g.vocab - c, x);

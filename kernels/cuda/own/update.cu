@@ -23,14 +23,14 @@ void CountSkipped(CudaCheck& check, const FtCountSkipped& g) {
 // One thread: it updates two numbers.
 __global__ void ScaleLossKernel(FtScaleLoss g) {
   if (Skips(g.not_finite)) {
-    const float half = ldexpf(g.initial, static_cast<int>(g.doublings[0]) - 1);
-    if (half >= 1.0F) g.doublings[0] -= 1.0F;
+    const float half = ldexpf(g.initial, static_cast<int>(g.loss_scale[0]) - 1);
+    if (half >= 1.0F) g.loss_scale[0] -= 1.0F;
     g.since[0] = 0.0F;
     return;
   }
   g.since[0] += 1.0F;
-  if (g.since[0] < static_cast<float>(g.window)) return;
-  g.doublings[0] += 1.0F;
+  if (g.since[0] < static_cast<float>(g.growth_interval)) return;
+  g.loss_scale[0] += 1.0F;
   g.since[0] = 0.0F;
 }
 

@@ -57,13 +57,13 @@ constexpr bool IsAttentionForward(OpKind kind) {
 
 // Scalar parameters of an op. The table says which kind has which; Op::Get and Op::Set check it.
 enum class Attribute : std::uint8_t {
-#define FT_ATTRIBUTE(name, place) k##name,
+#define FT_ATTRIBUTE(name, member, place) k##name,
 #include "sim/program/ops/op_kinds.def"
 };
 
 // Where an op keeps each attribute. No kind has two of one place.
 inline constexpr std::array kAttributePlace = {
-#define FT_ATTRIBUTE(name, place) std::size_t{place},
+#define FT_ATTRIBUTE(name, member, place) std::size_t{place},
 #include "sim/program/ops/op_kinds.def"
 };
 inline constexpr std::size_t kAttributePlaces = 3;

@@ -7,20 +7,10 @@ namespace {
 
 static_assert(kOpKinds.size() <= 256, "OpKind is a byte");
 
-#define FT_FIELD(name)                                                     \
-  ShapeField {                                                             \
-#name, [](const OpShape& shape) -> std::int64_t { return shape.name; } \
-  }
 constexpr ShapeField kShapeFields[] = {
-    FT_FIELD(rows),          FT_FIELD(cols),         FT_FIELD(inner),     FT_FIELD(batch),
-    FT_FIELD(sequence),      FT_FIELD(vocab),        FT_FIELD(elements),  FT_FIELD(decayed),
-    FT_FIELD(vocab_total),   FT_FIELD(heads),        FT_FIELD(kv_heads),  FT_FIELD(head_dim),
-    FT_FIELD(rotary),        FT_FIELD(rotary_first), FT_FIELD(value_dim), FT_FIELD(alibi_heads),
-    FT_FIELD(experts),       FT_FIELD(per_token),    FT_FIELD(capacity),  FT_FIELD(balance_rows),
-    FT_FIELD(expert_groups), FT_FIELD(group_limit),  FT_FIELD(group_top), FT_FIELD(members),
-    FT_FIELD(all_experts),   FT_FIELD(pieces),       FT_FIELD(piece),     FT_FIELD(cp),
-    FT_FIELD(turn),          FT_FIELD(window)};
-#undef FT_FIELD
+#define FT_SIZE(name) {#name, [](const OpShape& shape) -> std::int64_t { return shape.name; }},
+#include "sim/program/ops/op_kinds.def"
+};
 
 // Whether `word` is one of the words of `text`.
 bool HasWord(std::string_view text, std::string_view word) {

@@ -94,7 +94,7 @@ TEST_F(Mirror, RefusesMemoryWhoseSizeIsNotKnown) {
 TEST_F(Mirror, ClearsPaddingWhichCanLookLikeAnAddress) {
   FtHeadNormBackwardWeight arguments;
   std::memset(&arguments, 0xFF, sizeof arguments);
-  arguments.dy = arguments.x = nullptr;
+  arguments.kept_grad = arguments.kept = nullptr;
   arguments.rstd = nullptr;
   arguments.q_weight_grad = arguments.k_weight_grad = nullptr;
   wrong_ = ShimDeviceApi();

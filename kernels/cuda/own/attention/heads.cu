@@ -88,7 +88,7 @@ __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
   const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
   float square = 0.0F;
   for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
-    const float x = LoadAny(g.data, g.dtype, at + c);
+    const float x = LoadAny(g.qkv, g.dtype, at + c);
     StoreAny(g.kept, g.dtype, item * g.head_dim + c, x);
     square += x * x;
   }
@@ -96,8 +96,8 @@ __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
   const float rstd = 1.0F / sqrtf(square / static_cast<float>(g.head_dim) + g.epsilon);
   if (LaneOfWarp() == 0) g.rstd[item] = rstd;
   for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
-    const float x = LoadAny(g.data, g.dtype, at + c);
-    StoreAny(g.data, g.dtype, at + c, x * rstd * LoadAny(weight, g.dtype, c));
+    const float x = LoadAny(g.qkv, g.dtype, at + c);
+    StoreAny(g.qkv, g.dtype, at + c, x * rstd * LoadAny(weight, g.dtype, c));
   }
 }
 
@@ -110,15 +110,15 @@ __global__ void HeadNormBackwardInputKernel(FtHeadNormBackwardInput g) {
   const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
   float sum = 0.0F;
   for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
-    const float d = LoadAny(g.grad, g.dtype, at + c);
+    const float d = LoadAny(g.dqkv, g.dtype, at + c);
     if (g.kept_grad != nullptr) StoreAny(g.kept_grad, g.dtype, dense + c, d);
-    sum += d * LoadAny(weight, g.dtype, c) * LoadAny(g.x, g.dtype, dense + c);
+    sum += d * LoadAny(weight, g.dtype, c) * LoadAny(g.kept, g.dtype, dense + c);
   }
   const float rstd = g.rstd[item];
   const float slope = JoinWarp(sum, Sum{}) / static_cast<float>(g.head_dim) * rstd * rstd;
   for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
-    const float a = LoadAny(g.grad, g.dtype, at + c) * LoadAny(weight, g.dtype, c);
-    StoreAny(g.grad, g.dtype, at + c, (a - LoadAny(g.x, g.dtype, dense + c) * slope) * rstd);
+    const float a = LoadAny(g.dqkv, g.dtype, at + c) * LoadAny(weight, g.dtype, c);
+    StoreAny(g.dqkv, g.dtype, at + c, (a - LoadAny(g.kept, g.dtype, dense + c) * slope) * rstd);
   }
 }
 
@@ -165,7 +165,7 @@ struct HeadTerm {
 void HeadNormBackwardWeight(CudaCheck& check, const FtHeadNormBackwardWeight& g) {
   // Query and key heads have separate weights, so there are two sums over columns.
   const std::int64_t all = std::int64_t{g.heads} + g.kv_heads;
-  HeadTerm term{g.dy, g.x, g.rstd, g.dtype, all, 0, g.heads, g.head_dim};
+  HeadTerm term{g.kept_grad, g.kept, g.rstd, g.dtype, all, 0, g.heads, g.head_dim};
   SumColumns(check.queue(), check, term, g.rows * g.heads, g.head_dim, g.q_weight_grad, nullptr,
              g.dtype, g.accumulate);
   term.first = g.heads;
