@@ -1,7 +1,6 @@
 #include "app/bench/simulate_bench.h"
 
 #include <chrono>
-#include <ctime>
 
 #include "app/forecast/search_watch.h"
 #include "sim/program/compile_unverified.h"

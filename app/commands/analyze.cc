@@ -13,7 +13,6 @@
 #include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "sim/compare/join.h"
 #include "sim/cost/network/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
 #include "traces/metrics/skew.h"

@@ -15,7 +15,6 @@
 #include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "runtime/nccl/nccl_world.h"
 #include "sim/cost/cost_model.h"
 

@@ -5,7 +5,6 @@
 #include "app/runs/compared_runs.h"
 #include "base/json/json.h"
 #include "base/text.h"
-#include "base/units.h"
 
 namespace foretrain {
 namespace {

@@ -7,7 +7,6 @@
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
-#include "base/units.h"
 #include "traces/import/import.h"
 
 namespace foretrain {

@@ -16,7 +16,6 @@
 #include "sim/cost/profile/profile_json.h"
 #include "sim/validate/fit_profile.h"
 #include "sim/validate/predict_run.h"
-#include "sim/validate/score.h"
 
 namespace foretrain {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/text.h"
 
 namespace foretrain::store_internal {

@@ -1,10 +1,6 @@
 #include "traces/store/run_sums.h"
 
-#include <algorithm>
-#include <string>
-
 #include "traces/store/rows.h"
-#include "traces/store/run_reader.h"
 
 namespace foretrain::store_internal {
 namespace {

@@ -1,8 +1,6 @@
 #include "traces/store/run_tables.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <optional>
 
 #include "base/hash.h"
 #include "traces/store/run_sums.h"

@@ -1,7 +1,6 @@
 // The calls of recorders, and opening a store. The writing thread is in writer_thread.cc.
 #include "traces/store/writer.h"
 
-#include <cstddef>
 #include <utility>
 
 #include "base/stop_point.h"

@@ -8,7 +8,6 @@
 
 #include "base/io/file_system.h"
 #include "base/units.h"
-#include "sim/config/plan/plan_fields.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view_model/planning/stage_layout.h"
