@@ -37,8 +37,4 @@ std::optional<RunKind> ParseRunKind(std::string_view name) {
   return FindIn<RunKind>(kKindNames, name);
 }
 
-std::optional<RunStatus> ParseRunStatus(std::string_view name) {
-  return FindIn<RunStatus>(kStatusNames, name);
-}
-
 }  // namespace foretrain

@@ -26,7 +26,6 @@ inline constexpr int kRunStatusCount = 4;
 std::string_view Name(RunKind kind);
 std::string_view Name(RunStatus status);
 std::optional<RunKind> ParseRunKind(std::string_view name);
-std::optional<RunStatus> ParseRunStatus(std::string_view name);
 
 // The specs from which a run was made, as the caller wrote them. Equal texts are stored once.
 struct RunSpecs {

@@ -112,12 +112,6 @@ class JsonFields {
   std::vector<std::int64_t> IntegersOr(std::string_view name, std::int64_t lo, std::int64_t hi) {
     return ReadIntegers(name, false, lo, hi);
   }
-  std::vector<double> Numbers(std::string_view name, double lo, double hi) {
-    return ReadNumbers(name, true, lo, hi);
-  }
-  std::vector<double> NumbersOr(std::string_view name, double lo, double hi) {
-    return ReadNumbers(name, false, lo, hi);
-  }
   std::vector<std::string> Strings(std::string_view name, std::size_t max_bytes = 4096) {
     return ReadStrings(name, true, max_bytes);
   }
@@ -158,7 +152,6 @@ class JsonFields {
 
   std::vector<std::int64_t> ReadIntegers(std::string_view name, bool required, std::int64_t lo,
                                          std::int64_t hi);
-  std::vector<double> ReadNumbers(std::string_view name, bool required, double lo, double hi);
   std::vector<std::string> ReadStrings(std::string_view name, bool required, std::size_t max_bytes);
   std::vector<JsonFields> ReadObjects(std::string_view name, bool required);
   const JsonValue* Take(std::string_view name, bool required, std::string_view wanted);

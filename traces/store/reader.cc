@@ -309,18 +309,6 @@ Result<std::string> StoreReader::Attachment(RunId id, std::string_view name) con
                                                " has nothing attached as " + Printable(name));
 }
 
-Result<std::vector<std::string>> StoreReader::AttachmentNames(RunId id) const {
-  FT_ASSIGN(Statement select, connection_->database().Prepare(
-                                  "SELECT name FROM attachment WHERE run_id = ? ORDER BY name"));
-  select.Bind(1, id);
-  std::vector<std::string> names;
-  while (true) {
-    FT_ASSIGN(const bool row, select.Step());
-    if (!row) return names;
-    names.push_back(select.Text(0));
-  }
-}
-
 // SQLite changes this number when another connection commits; it reads no table.
 Result<std::int64_t> StoreReader::DataVersion() const {
   return connection_->database().Number("PRAGMA data_version");
