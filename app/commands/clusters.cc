@@ -63,16 +63,10 @@ class Clusters final : public Command {
 
   // Devices whose rates are not published are marked, and the reason follows the table.
   static void PrintTable(const Catalogue& catalogue) {
-    Table table({{"name"},
-                 {"memory", Align::kRight},
-                 {"bandwidth", Align::kRight},
-                 {"16 bits", Align::kRight},
-                 {"fp8", Align::kRight},
-                 {"fp4", Align::kRight},
-                 {"links", Align::kLeft, 34},
-                 {"PCIe", Align::kRight},
-                 {"network", Align::kRight},
-                 {"aliases", Align::kLeft, 24}});
+    Table table({"name", ">memory", ">bandwidth", ">16 bits", ">fp8", ">fp4", "links", ">PCIe",
+                 ">network", "aliases"});
+    table.LimitWidth("links", 34);
+    table.LimitWidth("aliases", 24);
     std::string unusable;
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;

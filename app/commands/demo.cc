@@ -154,7 +154,7 @@ class Demo final : public Command {
     Say("2. Plans for " + context.model.name + " on " + std::to_string(kRanks) + " ranks, " +
         std::to_string(kGlobalBatch) + " samples of " + std::to_string(context.model.max_sequence) +
         " tokens a step\n");
-    Table table({{"plan"}, {"step time", Align::kRight}, {"device memory", Align::kRight}});
+    Table table({"plan", ">step time", ">device memory"});
     for (const RankedPlan& ranked : result.plans) {
       table.AddRow({Describe(ranked.plan), FormatSeconds(ranked.step_s),
                     FormatBytes(ranked.device.Total())});

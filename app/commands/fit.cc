@@ -123,13 +123,8 @@ class FitCommand final : public Command {
   // A row without a plan says what breaks first at the shortest sequence.
   void PrintTable(const ClusterSpec& cluster) const {
     std::printf("on %s\n\n", cluster.name.c_str());
-    Table table({{"model"},
-                 {"method"},
-                 {"sequence", Align::kRight},
-                 {"tokens/s", Align::kRight},
-                 {"device memory"},
-                 {"host memory"},
-                 {"breaks first"}});
+    Table table({"model", "method", ">sequence", ">tokens/s", "device memory", "host memory",
+                 "breaks first"});
     for (const Row& row : rows_) {
       if (!row.fit.best) {
         table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});

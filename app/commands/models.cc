@@ -50,13 +50,10 @@ class Models final : public Command {
   }
 
   static void PrintTable(const Catalogue& catalogue) {
-    Table table({{"name"},
-                 {"parameters", Align::kRight},
-                 {"layers", Align::kRight},
-                 {"hidden", Align::kRight},
-                 {"heads", Align::kRight},
-                 {"aliases", Align::kLeft, 28},
-                 {"not planned: why", Align::kLeft, 40}});
+    Table table(
+        {"name", ">parameters", ">layers", ">hidden", ">heads", "aliases", "not planned: why"});
+    table.LimitWidth("aliases", 28);
+    table.LimitWidth("not planned: why", 40);
     for (const ModelEntry& entry : catalogue.models) {
       const ModelSpec& spec = entry.spec;
       table.AddRow({entry.name, FormatSi(ParametersOf(entry), ""), std::to_string(spec.layers),

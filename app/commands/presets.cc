@@ -50,7 +50,8 @@ class Presets final : public Command {
   }
 
   static void PrintTable(const std::vector<Preset>& presets) {
-    Table table({{"name"}, {"system"}, {"spreads ranks over"}, {"aliases", Align::kLeft, 28}});
+    Table table({"name", "system", "spreads ranks over", "aliases"});
+    table.LimitWidth("aliases", 28);
     for (const Preset& preset : presets) {
       table.AddRow({preset.name, preset.title, Axes(preset), Join(preset.aliases, " ")});
     }
@@ -62,7 +63,7 @@ class Presets final : public Command {
   static void PrintOne(const Preset& preset) {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
-    Table table({{"option"}, {"value"}, {"also"}, {"needs"}, {"source"}});
+    Table table({"option", "value", "also", "needs", "source"});
     for (const PresetOption& option : preset.options) {
       std::vector<std::string> also;
       for (const std::int64_t value : option.also) also.push_back(TextOf(*option.field, value));

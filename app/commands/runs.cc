@@ -88,15 +88,10 @@ class Runs final : public Command {
 
   // "-" if no step time is known. The last column has the pin and why a run failed.
   static void PrintTable(const std::vector<RunInfo>& runs) {
-    Table table({{"run", Align::kRight},
-                 {"kind"},
-                 {"status"},
-                 {"label", Align::kLeft, 40},
-                 {"created"},
-                 {"step time", Align::kRight},
-                 {"spans", Align::kRight},
-                 {"forecast", Align::kRight},
-                 {"", Align::kLeft, 40}});
+    Table table(
+        {">run", "kind", "status", "label", "created", ">step time", ">spans", ">forecast", ""});
+    table.LimitWidth("label", 40);
+    table.LimitWidth("", 40);
     for (const RunInfo& run : runs) {
       const double step = MetricOf(run, "step_time_s");
       table.AddRow({std::to_string(run.id), std::string(foretrain::Name(run.kind)),
