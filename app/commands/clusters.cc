@@ -102,9 +102,8 @@ class Clusters final : public Command {
     json.BeginObject().Field("schema", 1).Name("devices").BeginArray();
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
-      json.BeginObject().Field("name", gpu.name).Name("aliases").BeginArray();
-      for (const std::string& alias : gpu.aliases) json.String(alias);
-      json.EndArray().Field("memory_gib", GibFromBytes(device.memory_bytes));
+      json.BeginObject().Field("name", gpu.name).Field("aliases", gpu.aliases);
+      json.Field("memory_gib", GibFromBytes(device.memory_bytes));
       json.Field("memory_bytes_per_s", device.memory_bytes_per_s);
       json.Field("bf16_flop_per_s", device.bf16_flop_per_s);
       json.Field("fp16_flop_per_s", device.fp16_flop_per_s);

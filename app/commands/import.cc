@@ -130,9 +130,7 @@ class Import final : public Command {
     for (const ImportedRun& run : runs) {
       json.BeginObject().Field("run", run.id).Field("label", run.label);
       json.Field("ranks", run.ranks).Field("steps", run.steps).Field("spans", run.spans);
-      json.Field("invalid", run.totals.invalid).Name("notes").BeginArray();
-      for (const std::string& note : run.notes) json.String(note);
-      json.EndArray().EndObject();
+      json.Field("invalid", run.totals.invalid).Field("notes", run.notes).EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());
   }

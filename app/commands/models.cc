@@ -67,9 +67,8 @@ class Models final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("models").BeginArray();
     for (const ModelEntry& entry : catalogue.models) {
-      json.BeginObject().Field("name", entry.name).Name("aliases").BeginArray();
-      for (const std::string& alias : entry.aliases) json.String(alias);
-      json.EndArray().Field("title", entry.title).Field("parameters", ParametersOf(entry));
+      json.BeginObject().Field("name", entry.name).Field("aliases", entry.aliases);
+      json.Field("title", entry.title).Field("parameters", ParametersOf(entry));
       json.Field("layers", entry.spec.layers).Field("hidden", entry.spec.hidden);
       json.Field("supported", entry.unsupported.empty()).Field("why_not", entry.unsupported);
       json.Field("source", entry.source).EndObject();

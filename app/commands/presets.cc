@@ -83,9 +83,7 @@ class Presets final : public Command {
     json.BeginObject().Field("schema", 1).Name("presets").BeginArray();
     for (const Preset& preset : presets) {
       json.BeginObject().Field("name", preset.name).Field("title", preset.title);
-      json.Name("aliases").BeginArray();
-      for (const std::string& alias : preset.aliases) json.String(alias);
-      json.EndArray().Name("axes").BeginArray();
+      json.Field("aliases", preset.aliases).Name("axes").BeginArray();
       for (const PlanField* axis : preset.axes) json.String(axis->name);
       json.EndArray().Name("options").BeginObject();
       for (const PresetOption& option : preset.options) {
@@ -96,9 +94,7 @@ class Presets final : public Command {
         if (option.needs != nullptr) json.Field("needs", option.needs->name);
         json.Field("source", option.source).EndObject();
       }
-      json.EndObject().Name("omits").BeginArray();
-      for (const std::string& sentence : preset.omits) json.String(sentence);
-      json.EndArray().EndObject();
+      json.EndObject().Field("omits", preset.omits).EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());
   }

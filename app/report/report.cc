@@ -362,9 +362,7 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
         .Field("measured_busy_s", sum.measured_s)
         .EndObject();
   }
-  json.EndArray().Name("notes").BeginArray();
-  for (const std::string& note : view.notes) json.String(note);
-  json.EndArray();
+  json.EndArray().Field("notes", view.notes);
 }
 
 // Classes, then single ops, then causes: each is one level deeper.

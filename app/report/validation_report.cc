@@ -208,11 +208,9 @@ void ValidationReport::WriteRows(JsonWriter& json) const {
   for (std::size_t row = 0; row < runs_.size(); ++row) {
     const RunPrediction& prediction = predictions_[row];
     if (prediction.open.empty() && prediction.filled.empty()) continue;
-    json.BeginObject().Field("id", runs_[row].id).Name("searched").BeginArray();
-    for (const std::string& field : prediction.open) json.String(field);
-    json.EndArray().Name("assumed").BeginArray();
-    for (const std::string& what : prediction.filled) json.String(what);
-    json.EndArray().Field("plan", foretrain::Describe(prediction.plan)).EndObject();
+    json.BeginObject().Field("id", runs_[row].id).Field("searched", prediction.open);
+    json.Field("assumed", prediction.filled);
+    json.Field("plan", foretrain::Describe(prediction.plan)).EndObject();
   }
   json.EndArray();
 }

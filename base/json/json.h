@@ -200,6 +200,11 @@ class JsonWriter {
   JsonWriter& Field(std::string_view name, T value) {
     return Name(name).Integer(static_cast<std::int64_t>(value));
   }
+  JsonWriter& Field(std::string_view name, std::span<const std::string> texts) {
+    Name(name).BeginArray();
+    for (const std::string& text : texts) String(text);
+    return EndArray();
+  }
 
   // Takes the finished text, without a newline at its end.
   std::string Take();
