@@ -78,11 +78,6 @@ void Write(JsonWriter& json, const Waits& waits) {
 // checked before anything is printed.
 class Analyze final : public Command {
  public:
-  std::string_view Name() const override { return "analyze"; }
-  std::string_view Summary() const override {
-    return "Show where one run's time and memory go, and suggest changes";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to analyze; 0: the newest measured one");

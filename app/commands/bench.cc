@@ -29,12 +29,6 @@ namespace {
 // of fixed plans, search and simulator. Results go to stdout, progress to stderr.
 class Bench final : public Command {
  public:
-  std::string_view Name() const override { return "bench"; }
-  std::string_view Summary() const override {
-    return "Train a table of models and compare each with its forecast; or time the search or the "
-           "simulator";
-  }
-
   void Declare(Arguments& arguments) override {
     device_.Declare(arguments);
     arguments.Option("--only", only_, "NAME,...", "Only these rows of the table");

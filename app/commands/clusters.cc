@@ -17,9 +17,6 @@ namespace {
 // of --cluster.
 class Clusters final : public Command {
  public:
-  std::string_view Name() const override { return "clusters"; }
-  std::string_view Summary() const override { return "List accelerators, for use in --cluster"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("cluster", cluster_, "Show this cluster as JSON, e.g. 64x8xA100-80GB-SXM");
     DeclareClusterOptions(arguments, options_);

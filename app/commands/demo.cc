@@ -31,11 +31,6 @@ constexpr std::array<std::int64_t, 3> kMicroBatches = {2, 4, 8};
 // code of its own command, so the demo shows nothing that the commands cannot repeat.
 class Demo final : public Command {
  public:
-  std::string_view Name() const override { return "demo"; }
-  std::string_view Summary() const override {
-    return "Measure this machine, plan, forecast, train and compare, in about a minute";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--out", folder_, "DIR",
                      "Folder for the files of the demo; created if missing");

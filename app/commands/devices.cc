@@ -55,9 +55,6 @@ Gpus AskGpus() {
 // the output shows both.
 class Devices final : public Command {
  public:
-  std::string_view Name() const override { return "devices"; }
-  std::string_view Summary() const override { return "Show what this machine can train on"; }
-
   void Declare(Arguments& arguments) override { DeclareJson(arguments); }
 
   // One line for the CPU, one for each GPU or the reason why there is none, then driver and links.

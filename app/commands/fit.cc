@@ -33,11 +33,6 @@ struct Row {
 // fits.
 class FitCommand final : public Command {
  public:
-  std::string_view Name() const override { return "fit"; }
-  std::string_view Summary() const override {
-    return "Show which models fit on a cluster, each with its longest sequence";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
     arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");

@@ -42,11 +42,6 @@ class ProgressLine {
 // Stores traces as runs. If the import is stopped while traces are read, nothing is stored.
 class Import final : public Command {
  public:
-  std::string_view Name() const override { return "import"; }
-  std::string_view Summary() const override {
-    return "Store traces of PyTorch, Nsight Systems or foretrain as a run";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positionals(
         "TRACE", traces_,

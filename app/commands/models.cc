@@ -15,9 +15,6 @@ namespace {
 // --model.
 class Models final : public Command {
  public:
-  std::string_view Name() const override { return "models"; }
-  std::string_view Summary() const override { return "List the models of the catalogue"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this model, with all its fields");
     DeclareJson(arguments);

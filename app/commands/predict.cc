@@ -25,11 +25,6 @@ constexpr int kTimelineWidth = 96;
 // printed all the same, so that scripts and readers see by how much.
 class Predict final : public Command {
  public:
-  std::string_view Name() const override { return "predict"; }
-  std::string_view Summary() const override {
-    return "Forecast step time, memory and timeline of one plan";
-  }
-
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     cluster_.Declare(arguments);

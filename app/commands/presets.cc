@@ -13,11 +13,6 @@ namespace {
 // alone.
 class Presets final : public Command {
  public:
-  std::string_view Name() const override { return "presets"; }
-  std::string_view Summary() const override {
-    return "List presets: plan options as published training systems set them";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this preset, with the source of each option");
     DeclareJson(arguments);

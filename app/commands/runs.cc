@@ -15,9 +15,6 @@ namespace {
 // it is after the change.
 class Runs final : public Command {
  public:
-  std::string_view Name() const override { return "runs"; }
-  std::string_view Summary() const override { return "List and manage the runs of a store"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--delete", delete_, "N", "Delete run N, unless it is pinned");

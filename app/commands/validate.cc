@@ -28,11 +28,6 @@ constexpr std::int64_t kMaxThreads = 256;
 // constants that it shaped.
 class Validate final : public Command {
  public:
-  std::string_view Name() const override { return "validate"; }
-  std::string_view Summary() const override {
-    return "Forecast published runs and show the errors by source";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positionals("FILE.csv", files_, "Tables of published runs");
     arguments.Section("Output");
