@@ -187,7 +187,6 @@ class JsonWriter {
   JsonWriter& Integer(std::int64_t value);
   JsonWriter& Number(double value);
   JsonWriter& String(std::string_view value);
-  JsonWriter& Value(const JsonValue& value);
 
   // Writes a name and its value.
   JsonWriter& Field(std::string_view name, bool value) { return Name(name).Bool(value); }

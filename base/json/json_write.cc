@@ -159,33 +159,6 @@ JsonWriter& JsonWriter::String(std::string_view value) {
   return *this;
 }
 
-// Copies a parsed value recursively; the parser's max_depth bounds the recursion.
-JsonWriter& JsonWriter::Value(const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::kNull:
-      return Null();
-    case JsonValue::Kind::kBool:
-      return Bool(value.AsBool());
-    case JsonValue::Kind::kInteger:
-      return Integer(value.AsInteger());
-    case JsonValue::Kind::kNumber:
-      return Number(value.AsNumber());
-    case JsonValue::Kind::kString:
-      return String(value.AsString());
-    case JsonValue::Kind::kArray:
-      BeginArray();
-      for (const JsonValue& item : value.items()) Value(item);
-      return EndArray();
-    case JsonValue::Kind::kObject:
-      BeginObject();
-      for (std::size_t i = 0; i < value.names().size(); ++i) {
-        Name(value.names()[i]).Value(value.items()[i]);
-      }
-      return EndObject();
-  }
-  return *this;
-}
-
 // The text must be complete: every object and array closed.
 std::string JsonWriter::Take() {
   FT_CHECK(levels_.empty() && !text_.empty());
