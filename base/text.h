@@ -49,6 +49,10 @@ std::optional<std::string_view> NearestName(std::string_view name,
 // `. Did you mean "x"?` for the end of a message, or "" if no name is near.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
 
+// Bytes of the well-formed UTF-8 character at the start of `text`, which is not empty; 0 if it is
+// malformed [RFC 3629].
+std::size_t Utf8Bytes(std::string_view text);
+
 // `text` made safe for messages and terminals: control bytes and broken UTF-8 become \xNN. If the
 // result would exceed `max_bytes`, it is cut and "..." is added.
 std::string Printable(std::string_view text, std::size_t max_bytes = 80);

@@ -4,28 +4,9 @@
 #include <utility>
 
 #include "base/json/json.h"
+#include "base/text.h"
 
 namespace foretrain {
-namespace {
-
-// Bytes of the well-formed UTF-8 character at the start of `text`, or 0.
-std::size_t Utf8Bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Rejects overlong forms, surrogates and codes above U+10FFFF.
-  const unsigned char second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
-  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
-  return size;
-}
-
-}  // namespace
 
 // A new line with the indent of the current nesting; nothing in one-line form.
 void JsonWriter::Line() {

@@ -10,6 +10,7 @@
 
 #include "sim/memory/peak_memory.h"
 #include "tests/ui/planning_samples.h"
+#include "ui/view_model/panels/memory_curve.h"
 #include "ui/view_model/planning/stage_layout.h"
 
 namespace foretrain::ui {
