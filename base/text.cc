@@ -65,12 +65,6 @@ std::size_t VisibleBytes(std::string_view text) {
   return control ? 0 : size;
 }
 
-std::string NumberText(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
-
 std::string NotThere(std::string_view what, std::string_view text, std::string_view kind,
                      const std::string& lo, const std::string& hi) {
   return std::string(what) + ": \"" + Printable(text) + "\" is not " + std::string(kind) +
@@ -112,6 +106,12 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
     text.append(part);
   }
   return text;
+}
+
+std::string NumberText(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
 }
 
 // from_chars accepts no white space, no plus sign and no locale; the end check refuses trailing

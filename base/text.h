@@ -26,6 +26,9 @@ std::string ToLower(std::string_view text);
 // `parts` joined with `separator` between them.
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 
+// The shortest text that reads back to the same double, so that ranges in messages are exact.
+std::string NumberText(double value);
+
 // The integer that all of `text` spells in base 10: an optional minus and digits, nothing else.
 //
 //   what    names the value in the message, e.g. "--tp"

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "app/commands/commands.h"
-#include "app/forecast/search_watch.h"
 #include "app/report/longest_ops.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
 #include "app/runs/recording_notes.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "sim/cost/network/communication_groups.h"
@@ -132,7 +132,7 @@ class Analyze final : public Command {
     std::optional<Result<TriedChanges>> tried;
     if (stored) {
       tried = TrySingleChanges(stored->context.model, stored->context.costs, stored->plan,
-                               SearchThreads());
+                               HardwareThreads());
     }
     if (json_) {
       PrintJson(run, metrics, waits, tried && tried->has_value() ? &**tried : nullptr);

@@ -9,6 +9,7 @@
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -79,7 +80,7 @@ class FitCommand final : public Command {
         options.method = method;
         options.min_sequence = sequence_;
         options.memory_bytes = context.cluster.device.memory_bytes;
-        options.threads = SearchThreads();
+        options.threads = HardwareThreads();
         options.cancelled = [&watch] { return watch.Cancelled(); };
         // O(log(longest / shortest)) searches, since the sequence doubles.
         auto fit = FitOf(context.model, context.costs, options);

@@ -5,10 +5,10 @@
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
-#include "app/forecast/search_watch.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/units.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/forecast/forecast.h"
@@ -60,7 +60,7 @@ class Predict final : public Command {
     // A stored forecast keeps all simulated steps. Otherwise the timeline of the last one is
     // enough.
     options.simulate.last_step = store_.empty();
-    options.simulate.threads = SearchThreads();
+    options.simulate.threads = HardwareThreads();
     FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs, options));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
@@ -94,7 +94,7 @@ class Predict final : public Command {
     if (FitsDevice()) return {};
     return AdviseToFit(context.model, context.costs, SpaceOfPlan(plan), plan.World(), device_bytes_,
                        HostShareOf(context.cluster, context.costs.profile().system),
-                       SearchThreads());
+                       HardwareThreads());
   }
 
   // Fills in the device memory of each stage's first rank, and the memory of a node's host.

@@ -1,7 +1,6 @@
 // Typed reading of objects. Each getter checks kind and range; the first error is kept in the root
 // object, which all nested objects share.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/json/json.h"
@@ -11,13 +10,6 @@ namespace foretrain {
 namespace {
 
 using Kind = JsonValue::Kind;
-
-// The shortest text that reads back to the same double, so that ranges in messages are exact.
-std::string NumberText(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
 
 // A value as messages show it after "is".
 std::string Shown(const JsonValue& value) {

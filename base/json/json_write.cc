@@ -1,5 +1,4 @@
 // The writer of JSON.
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -124,13 +123,11 @@ JsonWriter& JsonWriter::Integer(std::int64_t value) {
 JsonWriter& JsonWriter::Number(double value) {
   if (!std::isfinite(value)) return Null();
   Start();
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  const std::string_view shortest(buffer, static_cast<std::size_t>(end - buffer));
+  const std::string shortest = NumberText(value);
   text_.append(shortest);
   // A double with an integer value gets ".0", so that it is read back as kNumber and not as
   // kInteger.
-  if (shortest.find_first_of(".e") == std::string_view::npos) text_.append(".0");
+  if (shortest.find_first_of(".e") == std::string::npos) text_.append(".0");
   return *this;
 }
 

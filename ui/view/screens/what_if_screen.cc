@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/io/file_system.h"
+#include "base/parallel.h"
 #include "base/units.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "ui/view/lanes/segments.h"
@@ -21,8 +21,6 @@ constexpr float kControls = 330.0F;
 constexpr float kNumbers = 88.0F;
 constexpr float kMessage = 26.0F;
 
-int ThreadsOfStart() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
-
 // The rates of a cluster that nobody measured; of a CPU those that are known of this one.
 MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
   if (cluster.is_cpu && local) return {cluster, local->rates.profile};
@@ -36,7 +34,7 @@ WhatIfScreen::WhatIfScreen(DesktopState& desktop)
     : desktop_(desktop),
       what_if_(clock_),
       starter_([](const PlanRequest& request, const auto& outdated) {
-        return StartingScenario(request, ThreadsOfStart(), outdated);
+        return StartingScenario(request, HardwareThreads(), outdated);
       }) {
   if (!desktop_.selection.pinned()) FindStart();
 }
