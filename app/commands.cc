@@ -3,27 +3,33 @@
 namespace foretrain {
 
 // The order of --help: catalogues, forecasts, runs and their reports, measurements, the desktop.
-CommandList AllCommands() {
-  CommandList list;
-  list.push_back(MakeModels());
-  list.push_back(MakeClusters());
-  list.push_back(MakePresets());
-  list.push_back(MakeDevices());
-  list.push_back(MakePlan());
-  list.push_back(MakePredict());
-  list.push_back(MakeFit());
-  list.push_back(MakeTrain());
-  list.push_back(MakeCompare());
-  list.push_back(MakeAnalyze());
-  list.push_back(MakeExport());
-  list.push_back(MakeImport());
-  list.push_back(MakeRuns());
-  list.push_back(MakeCalibrate());
-  list.push_back(MakeValidate());
-  list.push_back(MakeView());
-  list.push_back(MakeDemo());
-  list.push_back(MakeBench());
-  return list;
+std::span<const CommandEntry> CommandTable() {
+  static constexpr CommandEntry kTable[] = {
+      {"models", "List the models of the catalogue", &MakeModels},
+      {"clusters", "List accelerators, for use in --cluster", &MakeClusters},
+      {"presets", "List presets: plan options as published training systems set them",
+       &MakePresets},
+      {"devices", "Show what this machine can train on", &MakeDevices},
+      {"plan", "Search for the fastest plans that fit in memory", &MakePlan},
+      {"predict", "Forecast step time, memory and timeline of one plan", &MakePredict},
+      {"fit", "Show which models fit on a cluster, each with its longest sequence", &MakeFit},
+      {"train", "Run a plan on real data and record it", &MakeTrain},
+      {"compare", "Compare a run with its forecast, op by op", &MakeCompare},
+      {"analyze", "Show where one run's time and memory go, and suggest changes", &MakeAnalyze},
+      {"export", "Write runs as a trace that Perfetto opens", &MakeExport},
+      {"import", "Store traces of PyTorch, Nsight Systems or foretrain as a run", &MakeImport},
+      {"runs", "List and manage the runs of a store", &MakeRuns},
+      {"calibrate", "Measure how fast this machine runs ops, for forecasts of runs on it",
+       &MakeCalibrate},
+      {"validate", "Forecast published runs and show the errors by source", &MakeValidate},
+      {"view", "Open the desktop, or draw a view into a file", &MakeView},
+      {"demo", "Measure this machine, plan, forecast, train and compare, in about a minute",
+       &MakeDemo},
+      {"bench",
+       "Train a table of models and compare each with its forecast; or time the search or the "
+       "simulator",
+       &MakeBench}};
+  return kTable;
 }
 
 }  // namespace foretrain

@@ -66,12 +66,11 @@ std::string UnknownArgument(const CLI::App& command, const std::vector<std::stri
 }
 
 // One sentence for what the command line library found wrong.
-std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
-                       const CommandList& commands) {
+std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (app.get_subcommands().empty()) {
     if (argc < 2) return "give a command, such as `foretrain demo`";
     std::vector<std::string_view> names;
-    for (const auto& command : commands) names.push_back(command->Name());
+    for (const CommandEntry& entry : CommandTable()) names.emplace_back(entry.name);
     return (argv[1][0] == '-' ? "no option " + Printable(argv[1])
                               : "no command \"" + Printable(argv[1]) + "\"") +
            DidYouMean(argv[1], names);
@@ -106,11 +105,10 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int ar
 
 // Help and version go to stdout with code 0. Anything else is a usage error: one line on stderr and
 // code 2.
-int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
-          const CommandList& commands) {
+int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return PrintHelp(app);
   if (error.get_exit_code() == 0) return app.exit(error);  // --version
-  const std::string message = UsageError(app, error, argc, argv, commands);
+  const std::string message = UsageError(app, error, argc, argv);
   const bool ends = message.ends_with('?') || message.ends_with('.');
   const std::string command =
       app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
@@ -122,24 +120,24 @@ int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** ar
 // Parses twice: the parser splits the command line, then each option's own reader checks its text.
 // The command runs only if both succeed. Returns the exit code.
 int Run(int argc, char** argv) {
-  CommandList commands = AllCommands();
   CLI::App app(kDescription, "foretrain");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);
   Command* chosen = nullptr;
+  std::vector<std::unique_ptr<Command>> commands;
   std::map<const Command*, Arguments> arguments_of;
-  for (const auto& command : commands) {
-    CLI::App* sub =
-        app.add_subcommand(std::string(command->Name()), std::string(command->Summary()));
+  for (const CommandEntry& entry : CommandTable()) {
+    Command* const command = commands.emplace_back(entry.make()).get();
+    CLI::App* sub = app.add_subcommand(entry.name, entry.summary);
     sub->get_formatter()->column_width(38);
-    command->Declare(arguments_of.try_emplace(command.get(), *sub).first->second);
-    sub->callback([&chosen, raw = command.get()] { chosen = raw; });
+    command->Declare(arguments_of.try_emplace(command, *sub).first->second);
+    sub->callback([&chosen, command] { chosen = command; });
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return Usage(app, error, argc, argv, commands);
+    return Usage(app, error, argc, argv);
   }
   const Result<void> read = arguments_of.at(chosen).Read();
   const Result<Exit> result =

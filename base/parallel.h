@@ -1,4 +1,4 @@
-// A loop whose iterations are independent, on several threads.
+// The number of threads to use, and a loop whose iterations are independent, on several of them.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,11 @@
 #include <vector>
 
 namespace foretrain {
+
+// All cores of this machine; at least 1, as the system may not know their number.
+inline int HardwareThreads() {
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
 
 // Calls work(i) once for each i in [0, count), on up to `threads` threads including the caller's.
 // If `work` throws, no new iteration starts. The first exception is rethrown here after all threads

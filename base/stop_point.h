@@ -4,7 +4,6 @@
 // tests/stop_points.cc, whose definition the linker then prefers to the library's. So every build
 // is tested with the objects that users get, and no environment variable can stop `foretrain`. A
 // build switch would instead test other objects than those shipped.
-// switch of the build would instead make the tested objects others than those that are shipped.
 #pragma once
 
 #include <string_view>

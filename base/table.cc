@@ -43,7 +43,18 @@ std::string Pad(std::string_view text, int width, Align align) {
   return align == Align::kLeft ? std::string(text) + spaces : spaces + std::string(text);
 }
 
-Table::Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
+Table::Table(const std::vector<std::string>& titles) {
+  for (const std::string& title : titles) {
+    const bool right = title.starts_with('>');
+    columns_.push_back({title.substr(right ? 1 : 0), right ? Align::kRight : Align::kLeft});
+  }
+}
+
+void Table::LimitWidth(std::string_view title, int characters) {
+  for (Column& column : columns_) {
+    if (column.title == title) column.max_width = characters;
+  }
+}
 
 // Cells are made printable here, so no text of an input reaches the terminal raw.
 void Table::AddRow(std::vector<std::string> cells) {

@@ -9,12 +9,6 @@ namespace foretrain {
 
 enum class Align { kLeft, kRight };
 
-struct TableColumn {
-  std::string title;
-  Align align = Align::kLeft;  // kRight for numbers
-  int max_width = 0;           // characters; a longer cell is cut and ends in "..."; 0: no limit
-};
-
 // Rows under titles, each column as wide as its widest cell and two spaces apart:
 //
 //   plan        step  memory
@@ -24,7 +18,11 @@ struct TableColumn {
 // Width counts UTF-8 characters, one column each. Control bytes appear as \xNN. Not thread-safe.
 class Table {
  public:
-  explicit Table(std::vector<TableColumn> columns);
+  // A title that starts with ">" aligns its column to the right, for numbers; the ">" is not shown.
+  explicit Table(const std::vector<std::string>& titles);
+
+  // Cuts longer cells of the column to `characters`; they end in "...".
+  void LimitWidth(std::string_view title, int characters);
 
   // Adds a row. Missing cells are empty; more cells than columns is a bug.
   void AddRow(std::vector<std::string> cells);
@@ -38,7 +36,12 @@ class Table {
   std::string Text(int indent = 0) const;
 
  private:
-  std::vector<TableColumn> columns_;
+  struct Column {
+    std::string title;
+    Align align = Align::kLeft;
+    int max_width = 0;  // 0: no limit
+  };
+  std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;  // an empty row is a horizontal line
 };
 

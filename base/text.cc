@@ -52,30 +52,17 @@ std::optional<std::string_view> ShortestThatStarts(std::string_view wanted,
   return shortest;
 }
 
-// Bytes of the UTF-8 character at the start of `text`, or 0 if it is broken or a control character.
-std::size_t CharacterBytes(std::string_view text) {
+// As Utf8Bytes, but 0 for a control character too.
+std::size_t VisibleBytes(std::string_view text) {
+  const std::size_t size = Utf8Bytes(text);
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  char32_t code = first & (0x7fU >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = (code << 6) | (byte(i) & 0x3fU);
-  }
-  const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  if (size == 1) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  char32_t code = byte(0) & (0x7fU >> size);
+  for (std::size_t i = 1; i < size; ++i) code = (code << 6) | (byte(i) & 0x3fU);
   // C1 controls, and the marks that change the direction of the text around them.
   const bool control = code < 0xa0 || (code >= 0x200e && code <= 0x200f) ||
                        (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return too_long || surrogate || control || code > 0x10ffff ? 0 : size;
-}
-
-std::string NumberText(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
+  return control ? 0 : size;
 }
 
 std::string NotThere(std::string_view what, std::string_view text, std::string_view kind,
@@ -119,6 +106,12 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
     text.append(part);
   }
   return text;
+}
+
+std::string NumberText(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
 }
 
 // from_chars accepts no white space, no plus sign and no locale; the end check refuses trailing
@@ -171,12 +164,28 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest ? ". Did you mean \"" + std::string(*nearest) + "\"?" : "";
 }
 
+std::size_t Utf8Bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Rejects overlong forms, surrogates and codes above U+10FFFF.
+  const unsigned char second = byte(1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
+  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
+  return size;
+}
+
 // Escapes byte by byte, so that no input can send control sequences to a terminal or hide text.
 std::string Printable(std::string_view text, std::size_t max_bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string shown;
   while (!text.empty()) {
-    const std::size_t size = CharacterBytes(text);
+    const std::size_t size = VisibleBytes(text);
     if (shown.size() + (size == 0 ? 4 : size) > max_bytes) return shown + "...";
     if (size == 0) {
       const auto byte = static_cast<unsigned char>(text[0]);

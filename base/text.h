@@ -26,6 +26,9 @@ std::string ToLower(std::string_view text);
 // `parts` joined with `separator` between them.
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 
+// The shortest text that reads back to the same double, so that ranges in messages are exact.
+std::string NumberText(double value);
+
 // The integer that all of `text` spells in base 10: an optional minus and digits, nothing else.
 //
 //   what    names the value in the message, e.g. "--tp"
@@ -48,6 +51,10 @@ std::optional<std::string_view> NearestName(std::string_view name,
 
 // `. Did you mean "x"?` for the end of a message, or "" if no name is near.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
+
+// Bytes of the well-formed UTF-8 character at the start of `text`, which is not empty; 0 if it is
+// malformed [RFC 3629].
+std::size_t Utf8Bytes(std::string_view text);
 
 // `text` made safe for messages and terminals: control bytes and broken UTF-8 become \xNN. If the
 // result would exceed `max_bytes`, it is cut and "..." is added.

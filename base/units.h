@@ -15,10 +15,6 @@ inline constexpr std::int64_t kKiB = std::int64_t{1} << 10;
 inline constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 inline constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 inline constexpr std::int64_t kTiB = std::int64_t{1} << 40;
-inline constexpr std::int64_t kKB = 1'000;
-inline constexpr std::int64_t kMB = 1'000'000;
-inline constexpr std::int64_t kGB = 1'000'000'000;
-inline constexpr std::int64_t kTB = 1'000'000'000'000;
 inline constexpr double kNsPerSecond = 1e9;
 
 constexpr double SecondsFromNs(std::int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
@@ -28,9 +24,6 @@ std::int64_t NsFromSeconds(double seconds);
 
 constexpr double GibFromBytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(kGiB);
-}
-constexpr double GbFromBytes(std::int64_t bytes) {
-  return static_cast<double>(bytes) / static_cast<double>(kGB);
 }
 
 // Parses bytes from "72GiB", "1.5 GB", "512 MiB", "4096B" or "4096": decimal or binary units from K

@@ -3,8 +3,6 @@ file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc ${CMAKE_SOURCE_DIR}/kernels/arguments/*.cc
   ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cu ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cc)
-# kernels/cuda/shim executes kernels on the host, for tests.
-list(FILTER cuda_sources EXCLUDE REGEX "/kernels/cuda/shim/")
 set(FORETRAIN_HAVE_CUDA 0)
 set(FORETRAIN_HAVE_CUPTI 0)
 if(FORETRAIN_CUDA STREQUAL "OFF")

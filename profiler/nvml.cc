@@ -22,22 +22,13 @@ struct PciInfo {  // nvmlPciInfo_t
 
 // Values of nvmlGpuTopologyLevel_t.
 GpuPath PathOfLevel(int level) {
-  switch (level) {
-    case 0:
-      return GpuPath::kBoard;
-    case 10:
-      return GpuPath::kSwitch;
-    case 20:
-      return GpuPath::kSwitches;
-    case 30:
-      return GpuPath::kHostBridge;
-    case 40:
-      return GpuPath::kNode;
-    case 50:
-      return GpuPath::kSystem;
-    default:
-      return GpuPath::kUnknown;
+  for (const auto& [known, path] :
+       {std::pair{0, GpuPath::kBoard}, std::pair{10, GpuPath::kSwitch},
+        std::pair{20, GpuPath::kSwitches}, std::pair{30, GpuPath::kHostBridge},
+        std::pair{40, GpuPath::kNode}, std::pair{50, GpuPath::kSystem}}) {
+    if (known == level) return path;
   }
+  return GpuPath::kUnknown;
 }
 
 // Remote ends of one GPU's active NVLinks.
@@ -107,26 +98,9 @@ struct Nvml::Functions {
 
 // The abbreviations of `nvidia-smi topo -m`.
 std::string Name(const GpuLink& link) {
-  switch (link.path) {
-    case GpuPath::kSelf:
-      return "X";
-    case GpuPath::kNvlink:
-      return "NV" + std::to_string(link.nvlinks);
-    case GpuPath::kBoard:
-    case GpuPath::kSwitch:
-      return "PIX";
-    case GpuPath::kSwitches:
-      return "PXB";
-    case GpuPath::kHostBridge:
-      return "PHB";
-    case GpuPath::kNode:
-      return "NODE";
-    case GpuPath::kSystem:
-      return "SYS";
-    case GpuPath::kUnknown:
-      return "?";
-  }
-  return "?";
+  constexpr std::array kNames{"X", "NV", "PIX", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+  const std::string name = kNames[static_cast<std::size_t>(link.path)];
+  return link.path == GpuPath::kNvlink ? name + std::to_string(link.nvlinks) : name;
 }
 
 Nvml::Nvml(void* library, std::unique_ptr<Functions> functions)

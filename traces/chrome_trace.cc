@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -13,28 +14,6 @@ namespace {
 // Text is collected to this size before each write: few calls of the sink, bounded memory.
 constexpr std::size_t kFlushBytes = 64 * 1024;
 constexpr int kStepThread = kQueueCount;  // threads below it are queues
-
-// Length of the UTF-8 character at the start of `text`; 0 if it is malformed [RFC 3629].
-std::size_t CharacterLength(std::string_view text) {
-  const auto byte = [text](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0U;
-  };
-  const auto follows = [&byte](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // overlong form
-    if (first == 0xED && byte(1) > 0x9F) return 0;  // half of a surrogate pair
-    return follows(1) && follows(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (first == 0xF0 && byte(1) < 0x90) return 0;
-    if (first == 0xF4 && byte(1) > 0x8F) return 0;  // past U+10FFFF
-    return follows(1) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 // Appends a JSON string. Malformed UTF-8 becomes U+FFFD, so that any name gives a valid file.
 void AppendQuoted(std::string& out, std::string_view text) {
@@ -51,7 +30,7 @@ void AppendQuoted(std::string& out, std::string_view text) {
       out += "\\u00";
       out += kDigits[byte >> 4U];
       out += kDigits[byte & 15U];
-    } else if (length = CharacterLength(text); length > 0) {
+    } else if (length = Utf8Bytes(text); length > 0) {
       out += text.substr(0, length);
     } else {
       out += "\xEF\xBF\xBD";

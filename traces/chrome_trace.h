@@ -2,7 +2,6 @@
 // forecast and its measurement go to one file, one above the other. traces/import reads traces.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -154,9 +154,6 @@ std::optional<OpClass> ParseOpClass(std::string_view name) {
   return FindIn<OpClass>(kOpClassNames, name);
 }
 std::optional<Pass> ParsePass(std::string_view name) { return FindIn<Pass>(kPassNames, name); }
-std::optional<InstructionKind> ParseInstructionKind(std::string_view name) {
-  return FindIn<InstructionKind>(kInstructionKindNames, name);
-}
 
 // Every field is checked: an overflow would silently give another op's id.
 OpId PackId(const InstructionKey& key, int op) {

@@ -118,7 +118,6 @@ std::optional<Category> ParseCategory(std::string_view name);
 std::optional<Space> ParseSpace(std::string_view name);
 std::optional<OpClass> ParseOpClass(std::string_view name);
 std::optional<Pass> ParsePass(std::string_view name);
-std::optional<InstructionKind> ParseInstructionKind(std::string_view name);
 
 // Identity of an instruction, independent of its position: equal in every schedule, on every rank
 // and in simulator and runtime.

@@ -1,5 +1,6 @@
 #include "traces/run.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -12,14 +13,6 @@ constexpr std::array<std::string_view, kRunKindCount> kKindNames = {"predicted",
                                                                     "resimulated", "imported"};
 constexpr std::array<std::string_view, kRunStatusCount> kStatusNames = {"running", "finished",
                                                                         "interrupted", "failed"};
-
-template <class E, std::size_t N>
-std::optional<E> FindIn(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (names[i] == name) return static_cast<E>(i);
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -34,11 +27,16 @@ std::string_view Name(RunStatus status) {
 }
 
 std::optional<RunKind> ParseRunKind(std::string_view name) {
-  return FindIn<RunKind>(kKindNames, name);
+  const auto known = std::find(kKindNames.begin(), kKindNames.end(), name);
+  if (known == kKindNames.end()) return std::nullopt;
+  return static_cast<RunKind>(known - kKindNames.begin());
 }
 
-std::optional<RunStatus> ParseRunStatus(std::string_view name) {
-  return FindIn<RunStatus>(kStatusNames, name);
+std::optional<double> RunInfo::Metric(std::string_view name) const {
+  for (const MetricValue& metric : metrics) {
+    if (metric.name == name) return metric.value;
+  }
+  return std::nullopt;
 }
 
 }  // namespace foretrain

@@ -26,7 +26,6 @@ inline constexpr int kRunStatusCount = 4;
 std::string_view Name(RunKind kind);
 std::string_view Name(RunStatus status);
 std::optional<RunKind> ParseRunKind(std::string_view name);
-std::optional<RunStatus> ParseRunStatus(std::string_view name);
 
 // The specs from which a run was made, as the caller wrote them. Equal texts are stored once.
 struct RunSpecs {
@@ -104,6 +103,9 @@ struct RunInfo {
   std::uint64_t program_hash = 0;
   std::string message{};               // reason of a failure or interruption
   std::vector<MetricValue> metrics{};  // metrics with rank -1 and step -1
+
+  // `nullopt` if it was not stored: a run without a complete step has no step time.
+  std::optional<double> Metric(std::string_view name) const;
 };
 
 // A run with all or part of its timeline.

@@ -112,8 +112,6 @@ Result<std::unique_ptr<RunRecorder>> Store::BeginRun(const RunSetup& setup) {
   return std::make_unique<RunRecorder>(writer_, std::move(state));
 }
 
-Result<void> Store::Flush() { return writer_->Flush(); }
-
 Result<void> Store::Close() { return writer_->Close(); }
 
 const std::string& Store::path() const { return writer_->path(); }

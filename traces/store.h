@@ -112,9 +112,6 @@ class Store {
   // of range; errors of writing.
   Result<std::unique_ptr<RunRecorder>> BeginRun(const RunSetup& setup);
 
-  // Flushes all runs.
-  Result<void> Flush();
-
   // Writes everything that was added, closes unfinished runs as interrupted and releases the file.
   // A second call does nothing.
   Result<void> Close();
@@ -187,7 +184,6 @@ class StoreReader {
 
   // The bytes attached under `name`. Errors: kInvalidArgument, no such name.
   Result<std::string> Attachment(RunId id, std::string_view name) const;
-  Result<std::vector<std::string>> AttachmentNames(RunId id) const;
 
   // A number that changes when any process commits to the store. Cheap enough for every frame.
   Result<std::int64_t> DataVersion() const;

@@ -28,9 +28,7 @@ std::string ToJson(const Settings& settings) {
   json.BeginObject().Field("schema", 1).Field("theme", settings.light ? "light" : "dark");
   json.Field("scale", settings.scale).Field("width", settings.width);
   json.Field("height", settings.height).Field("view", settings.view);
-  json.Name("recent_stores").BeginArray();
-  for (const std::string& path : settings.recent) json.String(path);
-  return json.EndArray().EndObject().Take();
+  return json.Field("recent_stores", settings.recent).EndObject().Take();
 }
 
 // Unknown fields are skipped, so that an older foretrain can read the file of a newer one.

@@ -2,7 +2,6 @@
 // path.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

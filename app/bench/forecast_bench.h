@@ -10,7 +10,6 @@
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
 #include "sim/cost/profile/device_profile.h"
-#include "sim/program/ir/op.h"
 
 namespace foretrain {
 

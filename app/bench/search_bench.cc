@@ -1,7 +1,6 @@
 #include "app/bench/search_bench.h"
 
 #include <algorithm>
-#include <ctime>
 #include <vector>
 
 #include "sim/search/evaluate/evaluator.h"

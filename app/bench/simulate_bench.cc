@@ -1,9 +1,8 @@
 #include "app/bench/simulate_bench.h"
 
 #include <chrono>
-#include <ctime>
 
-#include "app/forecast/search_watch.h"
+#include "base/parallel.h"
 #include "sim/program/compile_unverified.h"
 #include "sim/program/ir/program.h"
 #include "sim/simulate/engine.h"
@@ -58,7 +57,7 @@ Result<SimulateTimes> MeasureParts(const ForecastContext& context, const Plan& p
 Result<void> MeasureWhole(const ForecastContext& context, const Plan& plan, SimulateTimes& best) {
   SimulateOptions options;
   options.last_step = true;
-  options.threads = SearchThreads();
+  options.threads = HardwareThreads();
   const std::clock_t begin = std::clock();
   Watch watch;
   FT_ASSIGN(const Forecast forecast,
@@ -87,8 +86,9 @@ Result<SimulateTimes> MeasureSimulation(const ForecastContext& context, const Pl
 Result<StepTimes> MeasureStep(const ForecastContext& context, const Plan& plan, int runs) {
   StepTimes times;
   Watch watch;
-  FT_ASSIGN(const Program program,
-            CompileUnverified(context.model, plan, {.ranks = RankChoice::kFirst}, SearchThreads()));
+  FT_ASSIGN(
+      const Program program,
+      CompileUnverified(context.model, plan, {.ranks = RankChoice::kFirst}, HardwareThreads()));
   times.compile_s = watch.Lap();
   FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
   FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));

@@ -31,14 +31,8 @@ double ErrorOf(const TableResult& result) {
 
 // Missing values show as "-". Failures come after the table, where their messages have room.
 std::string TableText(const std::vector<TableResult>& results) {
-  Table table({{"row"},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
-               {"step time error", Align::kRight},
-               {"tokens/s", Align::kRight},
-               {"MFU", Align::kRight},
-               {"predicted peak memory", Align::kRight},
-               {"measured", Align::kRight}});
+  Table table({"row", ">predicted", ">measured", ">step time error", ">tokens/s", ">MFU",
+               ">predicted peak memory", ">measured"});
   std::string notes;
   bool shared = false;
   for (const TableResult& r : results) {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <span>
 
 #include "app/cli/arguments.h"
 #include "base/result.h"
@@ -31,8 +29,6 @@ Exit ExitOfSignal(int signal);
 class Command {
  public:
   virtual ~Command() = default;
-  virtual std::string_view Name() const = 0;
-  virtual std::string_view Summary() const = 0;  // one line for `foretrain --help`
   virtual void Declare(Arguments& arguments) = 0;
   // Runs with the option values in the variables that Declare named. An Error is printed on stderr,
   // and with --json also on stdout as {"schema":1,"error":...}.
@@ -45,9 +41,13 @@ class Command {
   bool json_ = false;
 };
 
-using CommandList = std::vector<std::unique_ptr<Command>>;
+struct CommandEntry {
+  const char* name;
+  const char* summary;  // one line for `foretrain --help`
+  std::unique_ptr<Command> (*make)();
+};
 
-// All commands in the order of the help text; app/commands.cc is the list.
-CommandList AllCommands();
+// All commands in the order of the help text; app/commands.cc is the table.
+std::span<const CommandEntry> CommandTable();
 
 }  // namespace foretrain

@@ -1,6 +1,5 @@
 #include "app/cli/command_line.h"
 
-#include <array>
 #include <utility>
 
 #include "sim/config/plan/plan_fields.h"

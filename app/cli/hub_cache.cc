@@ -1,6 +1,5 @@
 #include "app/cli/hub_cache.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <vector>
 

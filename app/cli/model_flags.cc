@@ -1,12 +1,12 @@
 // Which model, and on which machine.
 #include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "app/cli/hub_cache.h"
 #include "app/cli/plan_flags.h"
 #include "base/io/file_system.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/config/cluster/cluster_json.h"
@@ -150,7 +150,7 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
 // Reads /proc. Missing entries leave 0 bytes, and "cpu" as the name.
 Machine ThisMachine() {
   Machine machine;
-  machine.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  machine.cores = HardwareThreads();
   std::ifstream memory("/proc/meminfo");
   for (std::string key; memory >> key;) {
     std::int64_t value = 0;

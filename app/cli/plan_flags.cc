@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "base/io/file_system.h"
 #include "base/text.h"
 #include "base/units.h"

@@ -4,16 +4,15 @@
 #include <vector>
 
 #include "app/commands/commands.h"
-#include "app/forecast/search_watch.h"
 #include "app/report/longest_ops.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
 #include "app/runs/recording_notes.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "sim/compare/join.h"
 #include "sim/cost/network/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
 #include "traces/metrics/skew.h"
@@ -79,11 +78,6 @@ void Write(JsonWriter& json, const Waits& waits) {
 // checked before anything is printed.
 class Analyze final : public Command {
  public:
-  std::string_view Name() const override { return "analyze"; }
-  std::string_view Summary() const override {
-    return "Show where one run's time and memory go, and suggest changes";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to analyze; 0: the newest measured one");
@@ -138,7 +132,7 @@ class Analyze final : public Command {
     std::optional<Result<TriedChanges>> tried;
     if (stored) {
       tried = TrySingleChanges(stored->context.model, stored->context.costs, stored->plan,
-                               SearchThreads());
+                               HardwareThreads());
     }
     if (json_) {
       PrintJson(run, metrics, waits, tried && tried->has_value() ? &**tried : nullptr);

@@ -29,12 +29,6 @@ namespace {
 // of fixed plans, search and simulator. Results go to stdout, progress to stderr.
 class Bench final : public Command {
  public:
-  std::string_view Name() const override { return "bench"; }
-  std::string_view Summary() const override {
-    return "Train a table of models and compare each with its forecast; or time the search or the "
-           "simulator";
-  }
-
   void Declare(Arguments& arguments) override {
     device_.Declare(arguments);
     arguments.Option("--only", only_, "NAME,...", "Only these rows of the table");
@@ -274,13 +268,8 @@ class Bench final : public Command {
   // Error compares forecast and measurement as they are. "Without drift" divides the measurement by
   // the machine's slowdown since the profile was measured.
   void Print(const std::vector<BenchResult>& results) const {
-    Table table({{"plan"},
-                 {"predicted", Align::kRight},
-                 {"measured", Align::kRight},
-                 {"spread", Align::kRight},
-                 {"step time error", Align::kRight},
-                 {"machine drift", Align::kRight},
-                 {"without drift", Align::kRight}});
+    Table table({"plan", ">predicted", ">measured", ">spread", ">step time error", ">machine drift",
+                 ">without drift"});
     for (const BenchResult& r : results) {
       table.AddRow({r.plan.name, FormatSeconds(r.predicted_s), FormatSeconds(r.Measured()),
                     fmt::format("{:.1f} %", 100 * r.Spread()),
@@ -296,11 +285,7 @@ class Bench final : public Command {
   // Shows in which classes of ops an error arises. Errors of two classes may cancel in the step
   // time.
   static void PrintClasses(const std::vector<BenchResult>& results) {
-    Table table({{"plan"},
-                 {"class"},
-                 {"predicted", Align::kRight},
-                 {"measured", Align::kRight},
-                 {"predicted / measured", Align::kRight}});
+    Table table({"plan", "class", ">predicted", ">measured", ">predicted / measured"});
     for (const BenchResult& r : results) {
       for (const ClassError& c : r.classes) {
         table.AddRow({r.plan.name, std::string(foretrain::Name(c.op_class)),

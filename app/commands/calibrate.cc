@@ -15,7 +15,6 @@
 #include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "runtime/nccl/nccl_world.h"
 #include "sim/cost/cost_model.h"
 
@@ -26,11 +25,6 @@ namespace {
 // look. All options are checked first, because the measurement takes as long as --seconds says.
 class CalibrateCommand final : public Command {
  public:
-  std::string_view Name() const override { return "calibrate"; }
-  std::string_view Summary() const override {
-    return "Measure how fast this machine runs ops, for forecasts of runs on it";
-  }
-
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     plan_.Declare(arguments);

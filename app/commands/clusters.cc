@@ -17,9 +17,6 @@ namespace {
 // of --cluster.
 class Clusters final : public Command {
  public:
-  std::string_view Name() const override { return "clusters"; }
-  std::string_view Summary() const override { return "List accelerators, for use in --cluster"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("cluster", cluster_, "Show this cluster as JSON, e.g. 64x8xA100-80GB-SXM");
     DeclareClusterOptions(arguments, options_);
@@ -63,16 +60,10 @@ class Clusters final : public Command {
 
   // Devices whose rates are not published are marked, and the reason follows the table.
   static void PrintTable(const Catalogue& catalogue) {
-    Table table({{"name"},
-                 {"memory", Align::kRight},
-                 {"bandwidth", Align::kRight},
-                 {"16 bits", Align::kRight},
-                 {"fp8", Align::kRight},
-                 {"fp4", Align::kRight},
-                 {"links", Align::kLeft, 34},
-                 {"PCIe", Align::kRight},
-                 {"network", Align::kRight},
-                 {"aliases", Align::kLeft, 24}});
+    Table table({"name", ">memory", ">bandwidth", ">16 bits", ">fp8", ">fp4", "links", ">PCIe",
+                 ">network", "aliases"});
+    table.LimitWidth("links", 34);
+    table.LimitWidth("aliases", 24);
     std::string unusable;
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
@@ -108,9 +99,8 @@ class Clusters final : public Command {
     json.BeginObject().Field("schema", 1).Name("devices").BeginArray();
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
-      json.BeginObject().Field("name", gpu.name).Name("aliases").BeginArray();
-      for (const std::string& alias : gpu.aliases) json.String(alias);
-      json.EndArray().Field("memory_gib", GibFromBytes(device.memory_bytes));
+      json.BeginObject().Field("name", gpu.name).Field("aliases", gpu.aliases);
+      json.Field("memory_gib", GibFromBytes(device.memory_bytes));
       json.Field("memory_bytes_per_s", device.memory_bytes_per_s);
       json.Field("bf16_flop_per_s", device.bf16_flop_per_s);
       json.Field("fp16_flop_per_s", device.fp16_flop_per_s);

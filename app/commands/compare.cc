@@ -5,7 +5,6 @@
 #include "app/runs/compared_runs.h"
 #include "base/json/json.h"
 #include "base/text.h"
-#include "base/units.h"
 
 namespace foretrain {
 namespace {
@@ -15,9 +14,6 @@ namespace {
 // the limit.
 class Compare final : public Command {
  public:
-  std::string_view Name() const override { return "compare"; }
-  std::string_view Summary() const override { return "Compare a run with its forecast, op by op"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to compare; 0: the newest measured one");

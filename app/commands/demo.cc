@@ -31,11 +31,6 @@ constexpr std::array<std::int64_t, 3> kMicroBatches = {2, 4, 8};
 // code of its own command, so the demo shows nothing that the commands cannot repeat.
 class Demo final : public Command {
  public:
-  std::string_view Name() const override { return "demo"; }
-  std::string_view Summary() const override {
-    return "Measure this machine, plan, forecast, train and compare, in about a minute";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--out", folder_, "DIR",
                      "Folder for the files of the demo; created if missing");
@@ -154,7 +149,7 @@ class Demo final : public Command {
     Say("2. Plans for " + context.model.name + " on " + std::to_string(kRanks) + " ranks, " +
         std::to_string(kGlobalBatch) + " samples of " + std::to_string(context.model.max_sequence) +
         " tokens a step\n");
-    Table table({{"plan"}, {"step time", Align::kRight}, {"device memory", Align::kRight}});
+    Table table({"plan", ">step time", ">device memory"});
     for (const RankedPlan& ranked : result.plans) {
       table.AddRow({Describe(ranked.plan), FormatSeconds(ranked.step_s),
                     FormatBytes(ranked.device.Total())});

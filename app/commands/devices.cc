@@ -55,9 +55,6 @@ Gpus AskGpus() {
 // the output shows both.
 class Devices final : public Command {
  public:
-  std::string_view Name() const override { return "devices"; }
-  std::string_view Summary() const override { return "Show what this machine can train on"; }
-
   void Declare(Arguments& arguments) override { DeclareJson(arguments); }
 
   // One line for the CPU, one for each GPU or the reason why there is none, then driver and links.
@@ -101,11 +98,9 @@ class Devices final : public Command {
 
   // A square table: row i, column j is the path from GPU i to GPU j.
   static std::string LinksText(const std::vector<std::vector<GpuLink>>& links) {
-    std::vector<TableColumn> columns{{.title = "", .align = Align::kLeft}};
-    for (std::size_t i = 0; i < links.size(); ++i) {
-      columns.push_back({.title = fmt::format("GPU{}", i), .align = Align::kRight});
-    }
-    Table table(columns);
+    std::vector<std::string> titles{""};
+    for (std::size_t i = 0; i < links.size(); ++i) titles.push_back(fmt::format(">GPU{}", i));
+    Table table(titles);
     for (std::size_t i = 0; i < links.size(); ++i) {
       std::vector<std::string> cells{fmt::format("GPU{}", i)};
       for (const GpuLink& link : links[i]) cells.push_back(foretrain::Name(link));

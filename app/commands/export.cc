@@ -15,9 +15,6 @@ namespace {
 // time.
 class Export final : public Command {
  public:
-  std::string_view Name() const override { return "export"; }
-  std::string_view Summary() const override { return "Write runs as a trace that Perfetto opens"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--run", run_, "N", "Run to write; 0: the newest measured one");

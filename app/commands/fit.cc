@@ -9,6 +9,7 @@
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -33,11 +34,6 @@ struct Row {
 // fits.
 class FitCommand final : public Command {
  public:
-  std::string_view Name() const override { return "fit"; }
-  std::string_view Summary() const override {
-    return "Show which models fit on a cluster, each with its longest sequence";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
     arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");
@@ -84,7 +80,7 @@ class FitCommand final : public Command {
         options.method = method;
         options.min_sequence = sequence_;
         options.memory_bytes = context.cluster.device.memory_bytes;
-        options.threads = SearchThreads();
+        options.threads = HardwareThreads();
         options.cancelled = [&watch] { return watch.Cancelled(); };
         // O(log(longest / shortest)) searches, since the sequence doubles.
         auto fit = FitOf(context.model, context.costs, options);
@@ -123,13 +119,8 @@ class FitCommand final : public Command {
   // A row without a plan says what breaks first at the shortest sequence.
   void PrintTable(const ClusterSpec& cluster) const {
     std::printf("on %s\n\n", cluster.name.c_str());
-    Table table({{"model"},
-                 {"method"},
-                 {"sequence", Align::kRight},
-                 {"tokens/s", Align::kRight},
-                 {"device memory"},
-                 {"host memory"},
-                 {"breaks first"}});
+    Table table({"model", "method", ">sequence", ">tokens/s", "device memory", "host memory",
+                 "breaks first"});
     for (const Row& row : rows_) {
       if (!row.fit.best) {
         table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});

@@ -7,7 +7,6 @@
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
-#include "base/units.h"
 #include "traces/import/import.h"
 
 namespace foretrain {
@@ -43,11 +42,6 @@ class ProgressLine {
 // Stores traces as runs. If the import is stopped while traces are read, nothing is stored.
 class Import final : public Command {
  public:
-  std::string_view Name() const override { return "import"; }
-  std::string_view Summary() const override {
-    return "Store traces of PyTorch, Nsight Systems or foretrain as a run";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positionals(
         "TRACE", traces_,
@@ -131,9 +125,7 @@ class Import final : public Command {
     for (const ImportedRun& run : runs) {
       json.BeginObject().Field("run", run.id).Field("label", run.label);
       json.Field("ranks", run.ranks).Field("steps", run.steps).Field("spans", run.spans);
-      json.Field("invalid", run.totals.invalid).Name("notes").BeginArray();
-      for (const std::string& note : run.notes) json.String(note);
-      json.EndArray().EndObject();
+      json.Field("invalid", run.totals.invalid).Field("notes", run.notes).EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());
   }

@@ -15,9 +15,6 @@ namespace {
 // --model.
 class Models final : public Command {
  public:
-  std::string_view Name() const override { return "models"; }
-  std::string_view Summary() const override { return "List the models of the catalogue"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this model, with all its fields");
     DeclareJson(arguments);
@@ -50,13 +47,10 @@ class Models final : public Command {
   }
 
   static void PrintTable(const Catalogue& catalogue) {
-    Table table({{"name"},
-                 {"parameters", Align::kRight},
-                 {"layers", Align::kRight},
-                 {"hidden", Align::kRight},
-                 {"heads", Align::kRight},
-                 {"aliases", Align::kLeft, 28},
-                 {"not planned: why", Align::kLeft, 40}});
+    Table table(
+        {"name", ">parameters", ">layers", ">hidden", ">heads", "aliases", "not planned: why"});
+    table.LimitWidth("aliases", 28);
+    table.LimitWidth("not planned: why", 40);
     for (const ModelEntry& entry : catalogue.models) {
       const ModelSpec& spec = entry.spec;
       table.AddRow({entry.name, FormatSi(ParametersOf(entry), ""), std::to_string(spec.layers),
@@ -70,9 +64,8 @@ class Models final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("models").BeginArray();
     for (const ModelEntry& entry : catalogue.models) {
-      json.BeginObject().Field("name", entry.name).Name("aliases").BeginArray();
-      for (const std::string& alias : entry.aliases) json.String(alias);
-      json.EndArray().Field("title", entry.title).Field("parameters", ParametersOf(entry));
+      json.BeginObject().Field("name", entry.name).Field("aliases", entry.aliases);
+      json.Field("title", entry.title).Field("parameters", ParametersOf(entry));
       json.Field("layers", entry.spec.layers).Field("hidden", entry.spec.hidden);
       json.Field("supported", entry.unsupported.empty()).Field("why_not", entry.unsupported);
       json.Field("source", entry.source).EndObject();

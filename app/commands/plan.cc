@@ -22,11 +22,6 @@ constexpr std::int64_t kMaxTop = 1000;
 // parts are optional. Ctrl-C during a search prints nothing: half a search has no best plan.
 class PlanCommand final : public Command {
  public:
-  std::string_view Name() const override { return "plan"; }
-  std::string_view Summary() const override {
-    return "Search for the fastest plans that fit in memory";
-  }
-
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     cluster_.Declare(arguments);

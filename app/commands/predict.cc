@@ -5,10 +5,10 @@
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
-#include "app/forecast/search_watch.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
+#include "base/parallel.h"
 #include "base/units.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/forecast/forecast.h"
@@ -25,11 +25,6 @@ constexpr int kTimelineWidth = 96;
 // printed all the same, so that scripts and readers see by how much.
 class Predict final : public Command {
  public:
-  std::string_view Name() const override { return "predict"; }
-  std::string_view Summary() const override {
-    return "Forecast step time, memory and timeline of one plan";
-  }
-
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
@@ -65,7 +60,7 @@ class Predict final : public Command {
     // A stored forecast keeps all simulated steps. Otherwise the timeline of the last one is
     // enough.
     options.simulate.last_step = store_.empty();
-    options.simulate.threads = SearchThreads();
+    options.simulate.threads = HardwareThreads();
     FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs, options));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
@@ -99,7 +94,7 @@ class Predict final : public Command {
     if (FitsDevice()) return {};
     return AdviseToFit(context.model, context.costs, SpaceOfPlan(plan), plan.World(), device_bytes_,
                        HostShareOf(context.cluster, context.costs.profile().system),
-                       SearchThreads());
+                       HardwareThreads());
   }
 
   // Fills in the device memory of each stage's first rank, and the memory of a node's host.

@@ -13,11 +13,6 @@ namespace {
 // alone.
 class Presets final : public Command {
  public:
-  std::string_view Name() const override { return "presets"; }
-  std::string_view Summary() const override {
-    return "List presets: plan options as published training systems set them";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this preset, with the source of each option");
     DeclareJson(arguments);
@@ -50,7 +45,8 @@ class Presets final : public Command {
   }
 
   static void PrintTable(const std::vector<Preset>& presets) {
-    Table table({{"name"}, {"system"}, {"spreads ranks over"}, {"aliases", Align::kLeft, 28}});
+    Table table({"name", "system", "spreads ranks over", "aliases"});
+    table.LimitWidth("aliases", 28);
     for (const Preset& preset : presets) {
       table.AddRow({preset.name, preset.title, Axes(preset), Join(preset.aliases, " ")});
     }
@@ -62,7 +58,7 @@ class Presets final : public Command {
   static void PrintOne(const Preset& preset) {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
-    Table table({{"option"}, {"value"}, {"also"}, {"needs"}, {"source"}});
+    Table table({"option", "value", "also", "needs", "source"});
     for (const PresetOption& option : preset.options) {
       std::vector<std::string> also;
       for (const std::int64_t value : option.also) also.push_back(TextOf(*option.field, value));
@@ -82,9 +78,7 @@ class Presets final : public Command {
     json.BeginObject().Field("schema", 1).Name("presets").BeginArray();
     for (const Preset& preset : presets) {
       json.BeginObject().Field("name", preset.name).Field("title", preset.title);
-      json.Name("aliases").BeginArray();
-      for (const std::string& alias : preset.aliases) json.String(alias);
-      json.EndArray().Name("axes").BeginArray();
+      json.Field("aliases", preset.aliases).Name("axes").BeginArray();
       for (const PlanField* axis : preset.axes) json.String(axis->name);
       json.EndArray().Name("options").BeginObject();
       for (const PresetOption& option : preset.options) {
@@ -95,9 +89,7 @@ class Presets final : public Command {
         if (option.needs != nullptr) json.Field("needs", option.needs->name);
         json.Field("source", option.source).EndObject();
       }
-      json.EndObject().Name("omits").BeginArray();
-      for (const std::string& sentence : preset.omits) json.String(sentence);
-      json.EndArray().EndObject();
+      json.EndObject().Field("omits", preset.omits).EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());
   }

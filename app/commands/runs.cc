@@ -15,9 +15,6 @@ namespace {
 // it is after the change.
 class Runs final : public Command {
  public:
-  std::string_view Name() const override { return "runs"; }
-  std::string_view Summary() const override { return "List and manage the runs of a store"; }
-
   void Declare(Arguments& arguments) override {
     arguments.Option("--store", store_, "FILE", "Store with the runs");
     arguments.Option("--delete", delete_, "N", "Delete run N, unless it is pinned");
@@ -78,27 +75,14 @@ class Runs final : public Command {
     return text;
   }
 
-  // 0 if the run has no such metric: a run without a complete step has no step time.
-  static double MetricOf(const RunInfo& run, std::string_view name) {
-    for (const MetricValue& metric : run.metrics) {
-      if (metric.name == name) return metric.value;
-    }
-    return 0;
-  }
-
   // "-" if no step time is known. The last column has the pin and why a run failed.
   static void PrintTable(const std::vector<RunInfo>& runs) {
-    Table table({{"run", Align::kRight},
-                 {"kind"},
-                 {"status"},
-                 {"label", Align::kLeft, 40},
-                 {"created"},
-                 {"step time", Align::kRight},
-                 {"spans", Align::kRight},
-                 {"forecast", Align::kRight},
-                 {"", Align::kLeft, 40}});
+    Table table(
+        {">run", "kind", "status", "label", "created", ">step time", ">spans", ">forecast", ""});
+    table.LimitWidth("label", 40);
+    table.LimitWidth("", 40);
     for (const RunInfo& run : runs) {
-      const double step = MetricOf(run, "step_time_s");
+      const double step = run.Metric("step_time_s").value_or(0);
       table.AddRow({std::to_string(run.id), std::string(foretrain::Name(run.kind)),
                     std::string(foretrain::Name(run.status)), run.label, Time(run.created_unix_ns),
                     step > 0 ? FormatSeconds(step) : "-", std::to_string(run.spans),

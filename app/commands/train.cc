@@ -27,9 +27,6 @@ namespace {
 class TrainCommand final : public Command {
  public:
   TrainCommand() { options_.job.steps = 100; }
-  std::string_view Name() const override { return "train"; }
-  std::string_view Summary() const override { return "Run a plan on real data and record it"; }
-
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
     cluster_.Declare(arguments);

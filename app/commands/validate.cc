@@ -3,20 +3,19 @@
 #include <cstdio>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "app/cli/output_file.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
 #include "app/report/validation_report.h"
 #include "base/io/file_system.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/validate/fit_profile.h"
 #include "sim/validate/predict_run.h"
-#include "sim/validate/score.h"
 
 namespace foretrain {
 namespace {
@@ -29,11 +28,6 @@ constexpr std::int64_t kMaxThreads = 256;
 // constants that it shaped.
 class Validate final : public Command {
  public:
-  std::string_view Name() const override { return "validate"; }
-  std::string_view Summary() const override {
-    return "Forecast published runs and show the errors by source";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positionals("FILE.csv", files_, "Tables of published runs");
     arguments.Section("Output");
@@ -112,27 +106,19 @@ class Validate final : public Command {
   std::vector<RunPrediction> PredictAll(const std::vector<PublishedRun>& runs,
                                         const CaseSources& sources) const {
     std::vector<RunPrediction> out(runs.size());
-    // Rows take very different times, so each thread takes the next row when it is free.
-    std::atomic<std::size_t> next = 0, done = 0;
+    std::atomic<std::size_t> done = 0;
     std::mutex printing;
-    const auto work = [&] {
-      for (std::size_t row = next++; row < runs.size() && StopSignal() == 0; row = next++) {
-        out[row] = PredictRun(runs[row], sources, fit_ ? &*fit_ : nullptr);
-        ShowProgress(++done, runs.size(), printing);
-      }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (int i = 1; i < Threads(); ++i) threads.emplace_back(work);
-      work();
-    }
+    // Rows take very different times, so each thread takes the next row when it is free.
+    ForEachInParallel(runs.size(), Threads(), [&](std::size_t row) {
+      if (StopSignal() != 0) return;
+      out[row] = PredictRun(runs[row], sources, fit_ ? &*fit_ : nullptr);
+      ShowProgress(++done, runs.size(), printing);
+    });
     return out;
   }
 
   int Threads() const {
-    return static_cast<int>(threads_ > 0
-                                ? std::min(threads_, kMaxThreads)
-                                : std::max<std::int64_t>(1, std::thread::hardware_concurrency()));
+    return threads_ > 0 ? static_cast<int>(std::min(threads_, kMaxThreads)) : HardwareThreads();
   }
 
   // Whether the profile is fitted to the row.

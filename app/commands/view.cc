@@ -38,11 +38,6 @@ std::string SettingsPath() {
 // frame.
 class ViewCommand final : public Command {
  public:
-  std::string_view Name() const override { return "view"; }
-  std::string_view Summary() const override {
-    return "Open the desktop, or draw a view into a file";
-  }
-
   void Declare(Arguments& arguments) override {
     arguments.Positional("store", store_, "Store with the runs; default foretrain.db");
     arguments.Option("--view", view_, "NAME",

@@ -228,12 +228,11 @@ Result<void> WriteProfile(const std::string& path, const DeviceProfile& profile)
 // One column for each number of ranks that ran at once. Rows without a measurement are left out.
 std::string ProfileText(const DeviceProfile& profile) {
   const std::vector<int> levels = Concurrencies(profile);
-  std::vector<TableColumn> columns{{.title = "", .align = Align::kLeft}};
+  std::vector<std::string> titles{""};
   for (const int level : levels) {
-    columns.push_back({.title = level == 1 ? "alone" : fmt::format("{} ranks at once", level),
-                       .align = Align::kRight});
+    titles.push_back(level == 1 ? ">alone" : fmt::format(">{} ranks at once", level));
   }
-  Table table(columns);
+  Table table(titles);
   const auto row = [&](const std::string& name, auto cell) {
     std::vector<std::string> cells{name};
     for (const int level : levels) cells.push_back(cell(level));

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <thread>
+
+#include "base/parallel.h"
 
 namespace foretrain {
-
-// At least 1: the system may not know the number of cores.
-int SearchThreads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 SearchWatch::SearchWatch(bool show) : show_(show && isatty(STDERR_FILENO) != 0) {}
 
@@ -21,7 +19,7 @@ SearchWatch::~SearchWatch() {
 // Connects the search to Ctrl-C and, on a terminal, to a progress bar. The search must not outlive
 // this object.
 void SearchWatch::Watch(SearchOptions& options) {
-  options.threads = SearchThreads();
+  options.threads = HardwareThreads();
   options.cancelled = [this] { return Cancelled(); };
   if (show_) {
     options.progress = [this](double share, std::int64_t evaluated) { Show(share, evaluated); };

@@ -8,9 +8,6 @@
 
 namespace foretrain {
 
-// Threads that a search takes: all cores of this machine.
-int SearchThreads();
-
 class SearchWatch {
  public:
   // `show`: draw a bar if stderr is a terminal.

@@ -47,11 +47,7 @@ std::vector<OpGroup> LongestOps(const Timeline& timeline, int step) {
 // step.
 std::string LongestOpsText(const std::vector<OpGroup>& ops, double step_s) {
   if (ops.empty()) return "";
-  Table table({{"op"},
-               {"class"},
-               {"count", Align::kRight},
-               {"busy, a rank", Align::kRight},
-               {"of the step", Align::kRight}});
+  Table table({"op", "class", ">count", ">busy, a rank", ">of the step"});
   const auto row = [&](const std::string& name, const std::string& op_class, std::int64_t count,
                        double busy_s) {
     table.AddRow({name, op_class, std::to_string(count), FormatSeconds(busy_s),

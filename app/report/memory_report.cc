@@ -111,8 +111,8 @@ std::vector<std::size_t> Shown(const std::vector<MemoryColumn>& columns) {
 // Rows without a name are skipped here, not removed, because cells are addressed by row.
 std::string TextOf(const std::vector<MemoryRow>& rows, const std::vector<MemoryColumn>& columns,
                    const std::vector<std::size_t>& shown) {
-  std::vector<TableColumn> titles = {{"memory at the peak"}};
-  for (const std::size_t c : shown) titles.push_back({columns[c].name, Align::kRight});
+  std::vector<std::string> titles = {"memory at the peak"};
+  for (const std::size_t c : shown) titles.push_back(">" + columns[c].name);
   Table table(titles);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (rows[r].name.empty()) continue;
@@ -214,7 +214,7 @@ std::vector<NamedPeak> PeaksOf(const Metrics& metrics) {
 // multiplied by the ranks.
 std::string HostText(const HostView& view) {
   const HostMemory& rank = view.rank;
-  Table table({{"memory of a host"}, {"a rank", Align::kRight}, {"node", Align::kRight}, {"from"}});
+  Table table({"memory of a host", ">a rank", ">node", "from"});
   for (const HostEntry& entry : HostEntries()) {
     const std::int64_t bytes = rank.*entry.bytes;
     if (bytes == 0) continue;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "app/report/report.h"
@@ -40,14 +39,7 @@ std::string MarksOf(const RankedPlan& plan, bool best) {
 
 // Shows the fastest plans and the Pareto front, and counts the others.
 std::string PlansText(const PlanReport& report) {
-  Table table({{"plan"},
-               {"step time", Align::kRight},
-               {"low", Align::kRight},
-               {"high", Align::kRight},
-               {"tokens/s", Align::kRight},
-               {"MFU", Align::kRight},
-               {"device memory", Align::kRight},
-               {""}});
+  Table table({"plan", ">step time", ">low", ">high", ">tokens/s", ">MFU", ">device memory", ""});
   const std::vector<RankedPlan>& plans = report.result.plans;
   std::size_t left_out = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -76,7 +68,7 @@ std::string PrunedText(const SearchResult& result) {
   std::vector<Rejection> sorted = result.rejected;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Rejection& a, const Rejection& b) { return a.count > b.count; });
-  Table table({{"pruned", Align::kRight}, {"because a plan"}});
+  Table table({">pruned", "because a plan"});
   std::string examples;
   for (const Rejection& rejection : sorted) {
     table.AddRow({FormatCount(rejection.count), rejection.reason});
@@ -105,14 +97,8 @@ std::string TiedPlansText(const PlanReport& report) {
 std::string CountsText(const PlanReport& report) {
   if (report.counts.empty()) return "";
   const TrainingGoal& goal = report.goal;
-  Table table({{"devices", Align::kRight},
-               {"plan"},
-               {"step time", Align::kRight},
-               {"tokens/s", Align::kRight},
-               {"device memory", Align::kRight},
-               {"training time", Align::kRight},
-               {"training cost", Align::kRight},
-               {""}});
+  Table table({">devices", "plan", ">step time", ">tokens/s", ">device memory", ">training time",
+               ">training cost", ""});
   for (const DeviceCount& count : report.counts) {
     if (!count.best) {
       table.AddRow({std::to_string(count.devices), "nothing fits"});
@@ -166,10 +152,7 @@ std::string GoalText(const PlanReport& report) {
 // Changes each rate of the machine by itself and shows how the step time follows.
 std::string SensitivityText(const PlanReport& report) {
   if (report.sensitivity.empty()) return "";
-  Table table({{"rate"},
-               {"10 % faster", Align::kRight},
-               {"10 % slower", Align::kRight},
-               {"twice as fast", Align::kRight}});
+  Table table({"rate", ">10 % faster", ">10 % slower", ">twice as fast"});
   for (const Sensitivity& one : report.sensitivity) {
     table.AddRow({std::string(Name(one.resource)), fmt::format("{:+.1f} %", 100 * one.faster),
                   fmt::format("{:+.1f} %", 100 * one.slower),

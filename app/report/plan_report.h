@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/plan_flags.h"
 #include "app/forecast/forecasting.h"
 #include "sim/search/advice/sensitivity.h"
 #include "sim/search/search.h"

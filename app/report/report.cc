@@ -150,11 +150,7 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
 
 // Sums over all ranks. Host time is shown without an error.
 void ClassRows(const ComparisonView& view, std::string& out) {
-  Table table({{"class"},
-               {"ops", Align::kRight},
-               {view.predicted_name, Align::kRight},
-               {view.measured_name, Align::kRight},
-               {"error", Align::kRight}});
+  Table table({"class", ">ops", ">" + view.predicted_name, ">" + view.measured_name, ">error"});
   for (const ClassPair& sum : view.join.classes) {
     const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
     table.AddRow({std::string(Name(sum.op_class)), std::to_string(sum.ops),
@@ -186,11 +182,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
     return std::abs(a.second.measured_s - a.second.predicted_s) >
            std::abs(b.second.measured_s - b.second.predicted_s);
   });
-  Table table({{"op"},
-               {"count", Align::kRight},
-               {view.predicted_name, Align::kRight},
-               {view.measured_name, Align::kRight},
-               {"difference", Align::kRight}});
+  Table table({"op", ">count", ">" + view.predicted_name, ">" + view.measured_name, ">difference"});
   for (std::size_t i = 0; i < sorted.size() && i < kWorstOps; ++i) {
     const auto& [name, sum] = sorted[i];
     // Sorted by difference: the rest has none.
@@ -203,7 +195,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
 
 // The shares and the unexplained part add up to the gap, so every second of it has a line.
 void Gap(const Attribution& attribution, int step, std::string& out) {
-  Table table({{"class"}, {"gap", Align::kRight}, {"of the step", Align::kRight}});
+  Table table({"class", ">gap", ">of the step"});
   const auto row = [&](const std::string& name, double seconds) {
     table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
   };
@@ -321,8 +313,7 @@ void WriteMetrics(JsonWriter& json, const StepMetrics& step, const std::vector<N
 std::string ComparisonText(const ComparisonView& view) {
   const auto predicted = ShownMetrics(view.predicted);
   const auto measured = ShownMetrics(view.measured);
-  Table table(
-      {{view.title}, {view.predicted_name, Align::kRight}, {view.measured_name, Align::kRight}});
+  Table table({view.title, ">" + view.predicted_name, ">" + view.measured_name});
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     table.AddRow({predicted[i].name, predicted[i].text, measured[i].text});
   }
@@ -371,9 +362,7 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
         .Field("measured_busy_s", sum.measured_s)
         .EndObject();
   }
-  json.EndArray().Name("notes").BeginArray();
-  for (const std::string& note : view.notes) json.String(note);
-  json.EndArray();
+  json.EndArray().Field("notes", view.notes);
 }
 
 // Classes, then single ops, then causes: each is one level deeper.

@@ -87,14 +87,7 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes,
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
     return classes.*a.seconds > classes.*b.seconds;
   });
-  Table table({{title},
-               {"time", Align::kRight},
-               {"share", Align::kRight},
-               {"change"},
-               {"step time", Align::kRight},
-               {"saved", Align::kRight},
-               {"device memory", Align::kRight},
-               {""}});
+  Table table({title, ">time", ">share", "change", ">step time", ">saved", ">device memory", ""});
   for (const Part& part : parts) {
     const double seconds = classes.*part.seconds;
     const double share = classes.window_s > 0 ? seconds / classes.window_s : 0;

@@ -11,8 +11,6 @@
 namespace foretrain {
 namespace {
 
-constexpr Align kRight = Align::kRight;
-
 // An empty cell, if no row counts towards the score.
 std::string Percent(const Score& score) {
   return score.count > 0 ? FormatPercent(score.value) : "";
@@ -94,19 +92,8 @@ ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
 // One line a family. The last line weighs families equally, so that a family with many rows does
 // not decide it. A family whose plan fields were mostly searched is left out of it.
 std::string ValidationReport::FamilyTable() const {
-  Table table({{"family"},
-               {"rows", kRight},
-               {"refused", kRight},
-               {"searched", kRight},
-               {"time median |ln|", kRight},
-               {"mean", kRight},
-               {"max", kRight},
-               {"bias ln", kRight},
-               {"in interval", kRight},
-               {"tau", kRight},
-               {"memory mean", kRight},
-               {"median", kRight},
-               {"fits", kRight}});
+  Table table({"family", ">rows", ">refused", ">searched", ">time median |ln|", ">mean", ">max",
+               ">bias ln", ">in interval", ">tau", ">memory mean", ">median", ">fits"});
   for (const FamilyScore& family : families_) {
     AddFamily(table, family, family.family + (family.barred ? "" : " (searched)"));
   }
@@ -120,11 +107,7 @@ std::string ValidationReport::FamilyTable() const {
 // Shows how often the forecast picks the fastest measured plan, and how much slower its pick is.
 std::string ValidationReport::ChoiceTable() const {
   if (choices_.empty()) return {};
-  Table table({{"choice of plan"},
-               {"groups", kRight},
-               {"fastest found", kRight},
-               {"mean regret", kRight},
-               {"worst", kRight}});
+  Table table({"choice of plan", ">groups", ">fastest found", ">mean regret", ">worst"});
   for (const PlanChoice& choice : choices_) {
     table.AddRow({choice.family, std::to_string(choice.groups),
                   FormatPercent(static_cast<double>(choice.hits) / choice.groups),
@@ -136,11 +119,8 @@ std::string ValidationReport::ChoiceTable() const {
 // Shows whether the plans that the forecast calls fastest really fit in memory.
 std::string ValidationReport::FittingTable() const {
   if (fitting_.empty()) return {};
-  Table table({{"fastest that are said to fit"},
-               {"plans", kRight},
-               {"out of memory", kRight},
-               {"chosen"},
-               {"out of memory", kRight}});
+  Table table(
+      {"fastest that are said to fit", ">plans", ">out of memory", "chosen", ">out of memory"});
   for (const FittingChoice& choice : fitting_) {
     std::vector<std::string> ids;
     for (const std::size_t row : choice.chosen) ids.push_back(runs_[row].id);
@@ -155,7 +135,7 @@ std::string ValidationReport::FittingTable() const {
 // error.
 std::string ValidationReport::RepeatTable() const {
   if (repeats_.empty()) return {};
-  Table table({{"plans stated more than once"}, {"spread", kRight}, {"error", kRight}});
+  Table table({"plans stated more than once", ">spread", ">error"});
   for (const Repeats& repeats : repeats_) {
     std::vector<std::string> ids;
     for (const std::size_t row : repeats.rows) ids.push_back(runs_[row].id);
@@ -167,13 +147,7 @@ std::string ValidationReport::RepeatTable() const {
 // The rows with the largest errors of the step time, with the forecast's interval.
 std::string ValidationReport::WorstTable() const {
   if (worst_.empty()) return {};
-  Table table({{"largest errors"},
-               {"plan"},
-               {"predicted", kRight},
-               {"low", kRight},
-               {"high", kRight},
-               {"measured", kRight},
-               {"error", kRight}});
+  Table table({"largest errors", "plan", ">predicted", ">low", ">high", ">measured", ">error"});
   for (const std::size_t row : worst_) {
     const RunPrediction& prediction = predictions_[row];
     table.AddRow({runs_[row].id, runs_[row].model + " " + foretrain::Describe(prediction.plan),
@@ -234,11 +208,9 @@ void ValidationReport::WriteRows(JsonWriter& json) const {
   for (std::size_t row = 0; row < runs_.size(); ++row) {
     const RunPrediction& prediction = predictions_[row];
     if (prediction.open.empty() && prediction.filled.empty()) continue;
-    json.BeginObject().Field("id", runs_[row].id).Name("searched").BeginArray();
-    for (const std::string& field : prediction.open) json.String(field);
-    json.EndArray().Name("assumed").BeginArray();
-    for (const std::string& what : prediction.filled) json.String(what);
-    json.EndArray().Field("plan", foretrain::Describe(prediction.plan)).EndObject();
+    json.BeginObject().Field("id", runs_[row].id).Field("searched", prediction.open);
+    json.Field("assumed", prediction.filled);
+    json.Field("plan", foretrain::Describe(prediction.plan)).EndObject();
   }
   json.EndArray();
 }

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "app/runs/recording_notes.h"
-#include "base/units.h"
 
 namespace foretrain {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "base/io/file_system.h"
 #include "runtime/device/cuda_driver.h"
-#include "sim/cost/profile/derive_profile.h"
 
 namespace foretrain {
 namespace {

@@ -112,12 +112,6 @@ class JsonFields {
   std::vector<std::int64_t> IntegersOr(std::string_view name, std::int64_t lo, std::int64_t hi) {
     return ReadIntegers(name, false, lo, hi);
   }
-  std::vector<double> Numbers(std::string_view name, double lo, double hi) {
-    return ReadNumbers(name, true, lo, hi);
-  }
-  std::vector<double> NumbersOr(std::string_view name, double lo, double hi) {
-    return ReadNumbers(name, false, lo, hi);
-  }
   std::vector<std::string> Strings(std::string_view name, std::size_t max_bytes = 4096) {
     return ReadStrings(name, true, max_bytes);
   }
@@ -158,7 +152,6 @@ class JsonFields {
 
   std::vector<std::int64_t> ReadIntegers(std::string_view name, bool required, std::int64_t lo,
                                          std::int64_t hi);
-  std::vector<double> ReadNumbers(std::string_view name, bool required, double lo, double hi);
   std::vector<std::string> ReadStrings(std::string_view name, bool required, std::size_t max_bytes);
   std::vector<JsonFields> ReadObjects(std::string_view name, bool required);
   const JsonValue* Take(std::string_view name, bool required, std::string_view wanted);
@@ -194,7 +187,6 @@ class JsonWriter {
   JsonWriter& Integer(std::int64_t value);
   JsonWriter& Number(double value);
   JsonWriter& String(std::string_view value);
-  JsonWriter& Value(const JsonValue& value);
 
   // Writes a name and its value.
   JsonWriter& Field(std::string_view name, bool value) { return Name(name).Bool(value); }
@@ -206,6 +198,11 @@ class JsonWriter {
   template <std::integral T>
   JsonWriter& Field(std::string_view name, T value) {
     return Name(name).Integer(static_cast<std::int64_t>(value));
+  }
+  JsonWriter& Field(std::string_view name, std::span<const std::string> texts) {
+    Name(name).BeginArray();
+    for (const std::string& text : texts) String(text);
+    return EndArray();
   }
 
   // Takes the finished text, without a newline at its end.

@@ -1,7 +1,6 @@
 // Typed reading of objects. Each getter checks kind and range; the first error is kept in the root
 // object, which all nested objects share.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/json/json.h"
@@ -11,13 +10,6 @@ namespace foretrain {
 namespace {
 
 using Kind = JsonValue::Kind;
-
-// The shortest text that reads back to the same double, so that ranges in messages are exact.
-std::string NumberText(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
 
 // A value as messages show it after "is".
 std::string Shown(const JsonValue& value) {
@@ -258,19 +250,6 @@ std::vector<std::int64_t> JsonFields::ReadIntegers(std::string_view name, bool r
       return {};
     }
     values.push_back(item->AsInteger());
-  }
-  return values;
-}
-
-std::vector<double> JsonFields::ReadNumbers(std::string_view name, bool required, double lo,
-                                            double hi) {
-  std::vector<double> values;
-  for (const JsonValue* item : TakeArray(name, required, "an array, each " + NumberRange(lo, hi))) {
-    if (!IsNumber(*item, lo, hi)) {
-      Wrong(Element(PathOf(name), values.size()), *item, NumberRange(lo, hi));
-      return {};
-    }
-    values.push_back(item->AsNumber());
   }
   return values;
 }

@@ -1,31 +1,11 @@
 // The writer of JSON.
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "base/json/json.h"
+#include "base/text.h"
 
 namespace foretrain {
-namespace {
-
-// Bytes of the well-formed UTF-8 character at the start of `text`, or 0.
-std::size_t Utf8Bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Rejects overlong forms, surrogates and codes above U+10FFFF.
-  const unsigned char second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
-  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
-  return size;
-}
-
-}  // namespace
 
 // A new line with the indent of the current nesting; nothing in one-line form.
 void JsonWriter::Line() {
@@ -143,46 +123,17 @@ JsonWriter& JsonWriter::Integer(std::int64_t value) {
 JsonWriter& JsonWriter::Number(double value) {
   if (!std::isfinite(value)) return Null();
   Start();
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  const std::string_view shortest(buffer, static_cast<std::size_t>(end - buffer));
+  const std::string shortest = NumberText(value);
   text_.append(shortest);
   // A double with an integer value gets ".0", so that it is read back as kNumber and not as
   // kInteger.
-  if (shortest.find_first_of(".e") == std::string_view::npos) text_.append(".0");
+  if (shortest.find_first_of(".e") == std::string::npos) text_.append(".0");
   return *this;
 }
 
 JsonWriter& JsonWriter::String(std::string_view value) {
   Start();
   Quote(value);
-  return *this;
-}
-
-// Copies a parsed value recursively; the parser's max_depth bounds the recursion.
-JsonWriter& JsonWriter::Value(const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::kNull:
-      return Null();
-    case JsonValue::Kind::kBool:
-      return Bool(value.AsBool());
-    case JsonValue::Kind::kInteger:
-      return Integer(value.AsInteger());
-    case JsonValue::Kind::kNumber:
-      return Number(value.AsNumber());
-    case JsonValue::Kind::kString:
-      return String(value.AsString());
-    case JsonValue::Kind::kArray:
-      BeginArray();
-      for (const JsonValue& item : value.items()) Value(item);
-      return EndArray();
-    case JsonValue::Kind::kObject:
-      BeginObject();
-      for (std::size_t i = 0; i < value.names().size(); ++i) {
-        Name(value.names()[i]).Value(value.items()[i]);
-      }
-      return EndObject();
-  }
   return *this;
 }
 

@@ -143,11 +143,6 @@ std::uint64_t CounterRandom::Below(std::uint64_t index, std::uint64_t n) const {
   return static_cast<std::uint64_t>((static_cast<Wide>(Bits(index)) * n) >> 64);
 }
 
-// The top 53 bits fill the mantissa of a double exactly, so the result never rounds up to 1.
-double CounterRandom::Uniform(std::uint64_t index) const {
-  return static_cast<double>(Bits(index) >> 11) * 0x1p-53;
-}
-
 // One Philox block gives four normal values. A range that starts or ends inside a block computes
 // the whole block and keeps its part, so the split into ranges does not change a value.
 void CounterRandom::FillNormal(std::uint64_t first_index, float mean, float stddev,

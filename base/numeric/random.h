@@ -32,9 +32,6 @@ class CounterRandom {
   // Uniform in [0, n), n > 0; the bias is at most n / 2^64.
   std::uint64_t Below(std::uint64_t index, std::uint64_t n) const;
 
-  // Uniform in [0, 1), a multiple of 2^-53.
-  double Uniform(std::uint64_t index) const;
-
   // out[i] = mean + stddev * (normal value number first_index + i). Box-Muller [2] on 32-bit
   // uniforms, so no value lies beyond 6.7 standard deviations; rounded once, from double. A range
   // may be filled in any pieces: each element depends on its index alone. `first_index` is below

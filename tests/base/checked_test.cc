@@ -27,15 +27,5 @@ TEST(CheckedMul, NamesWhatDoesNotFit) {
   }
 }
 
-TEST(CheckedAdd, AddsUpToTheLimitAndNamesWhatDoesNotFit) {
-  EXPECT_EQ(CheckedAdd("state", 1, 2, std::int64_t{3}).value(), 6);
-  EXPECT_EQ(CheckedAdd("state", kMaxProduct - 1, 1).value(), kMaxProduct);
-  for (const auto& sum : {CheckedAdd("state", kMaxProduct, 1), CheckedAdd("state", 5, -1),
-                          CheckedAdd("state", INT64_MAX, INT64_MAX)}) {
-    ASSERT_FALSE(sum.has_value());
-    EXPECT_THAT(sum.error().message, testing::HasSubstr("state"));
-  }
-}
-
 }  // namespace
 }  // namespace foretrain

@@ -6,7 +6,7 @@ namespace foretrain {
 namespace {
 
 TEST(Table, AlignsNumbersRightAndTextLeft) {
-  Table table({{"plan"}, {"step", Align::kRight}, {"memory", Align::kRight}});
+  Table table({"plan", ">step", ">memory"});
   table.AddRow({"dp4 tp2", "1.23 s", "71.3 GiB"});
   table.AddRow({"dp8", "12.34 s"});
   table.AddLine();
@@ -21,20 +21,21 @@ TEST(Table, AlignsNumbersRightAndTextLeft) {
 }
 
 TEST(Table, IndentsEachLine) {
-  Table table({{"a"}});
+  Table table({"a"});
   table.AddRow({"b"});
   EXPECT_EQ(table.Text(2), "  a\n  -\n  b\n");
 }
 
 TEST(Table, CountsCharactersNotBytes) {
-  Table table({{"\xc3\xa9"}, {"n", Align::kRight}});  // e with acute
+  Table table({"\xc3\xa9", ">n"});  // e with acute
   table.AddRow({"\xc3\xa9\xc3\xa9", "1"});
   table.AddRow({"abc", "2"});
   EXPECT_EQ(table.Text(), "\xc3\xa9    n\n------\n\xc3\xa9\xc3\xa9   1\nabc  2\n");
 }
 
 TEST(Table, ShortensLongCellsAndShowsControlBytes) {
-  Table table({{"name", Align::kLeft, 8}});
+  Table table({"name"});
+  table.LimitWidth("name", 8);
   table.AddRow({"layers.17.mlp.up"});
   table.AddRow({"ab\x1b[2J"});
   EXPECT_EQ(table.Text(), "name\n--------\nlayer...\nab\\x1...\n");

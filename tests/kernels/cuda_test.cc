@@ -7,7 +7,7 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/host_shim.h"
+#include "tests/plugins/shim/host_shim.h"
 #undef __restrict__
 #endif
 

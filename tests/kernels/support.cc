@@ -7,8 +7,8 @@
 #include <random>
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/host_shim.h"
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/host_shim.h"
+#include "tests/plugins/shim/shim_device.h"
 #undef __restrict__
 #endif
 

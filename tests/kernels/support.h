@@ -35,7 +35,7 @@ double Roundings(std::int64_t n);
 inline const std::vector<std::int64_t> kRaggedSizes = {1, 31, 32, 33, 65};
 
 // How kernels run: those of one CPU instruction set with one GEMM; those of CUDA on the host
-// (kernels/cuda/shim/host_shim.h), with threads in one order; or those of CUDA on a GPU.
+// (tests/plugins/shim/host_shim.h), with threads in one order; or those of CUDA on a GPU.
 enum class CudaThreads { kNone, kForward, kReverse, kRandom, kGpu };
 struct Variant {
   const VectorKernels* kernels;  // null: CUDA

@@ -27,7 +27,10 @@ TEST(Kinds, NamesAreDistinctAndParseBack) {
   ExpectNamesAreDistinctAndParse<Space>(kSpaceCount, ParseSpace);
   ExpectNamesAreDistinctAndParse<OpClass>(kOpClassCount, ParseOpClass);
   ExpectNamesAreDistinctAndParse<Pass>(kPassCount, ParsePass);
-  ExpectNamesAreDistinctAndParse<InstructionKind>(kInstructionKindCount, ParseInstructionKind);
+  std::set<std::string_view> kinds;
+  for (int i = 0; i < kInstructionKindCount; ++i) {
+    EXPECT_TRUE(kinds.insert(Name(static_cast<InstructionKind>(i))).second) << i;
+  }
 }
 
 TEST(Kinds, NamesMatchTheirEnumerators) {

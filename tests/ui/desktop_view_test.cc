@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tests/ui/hand_made.h"
-#include "ui/render/png.h"
+#include "tests/ui/render/read_png.h"
 
 namespace foretrain {
 namespace {

@@ -1,13 +1,11 @@
 #include "traces/import/json_events.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <streambuf>
-#include <utility>
 
 #include "base/text.h"
 

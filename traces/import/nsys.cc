@@ -2,7 +2,6 @@
 
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -85,13 +84,10 @@ class Reader {
   // A table that does not exist has no columns.
   Result<std::set<std::string>> ColumnsOf(std::string_view table) {
     FT_ASSIGN(Statement info, database_.Prepare("SELECT name FROM pragma_table_info(?)"));
-    info.BindText(1, table);
+    info.Bind(table);
     std::set<std::string> columns;
-    while (true) {
-      FT_ASSIGN(const bool row, info.Step());
-      if (!row) return columns;
-      columns.insert(info.Text(0));
-    }
+    FT_TRY(info.Each([&] { columns.insert(info.Text(0)); }));
+    return columns;
   }
 
   // Names are stored once, as numbers in all other tables.
@@ -99,11 +95,7 @@ class Reader {
     FT_ASSIGN(const std::set<std::string> columns, ColumnsOf("StringIds"));
     if (!columns.contains("id") || !columns.contains("value")) return {};
     FT_ASSIGN(Statement rows, database_.Prepare("SELECT id, value FROM StringIds"));
-    while (true) {
-      FT_ASSIGN(const bool row, rows.Step());
-      if (!row) return {};
-      strings_.try_emplace(rows.Int(0), Printable(rows.Text(1), 4096));
-    }
+    return rows.Each([&] { strings_.try_emplace(rows.Int(0), Printable(rows.Text(1), 4096)); });
   }
 
   // The column if the table has it, else NULL, so that one query text fits all versions.

@@ -1,10 +1,8 @@
 // Reads traces written by traces/chrome_trace.h back into runs with their own ids, exactly.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -63,14 +63,14 @@ Result<void> RenameRun(const std::string& path, RunId id, std::string_view label
   }
   FT_ASSIGN(const auto database, OpenForChange(path));
   FT_ASSIGN(Statement update, database->Prepare("UPDATE run SET label = ?2 WHERE run_id = ?1"));
-  FT_TRY(update.Bind(1, id).BindText(2, label).Run());
+  FT_TRY(update.Bind(id, label).Run());
   return CheckChanged(*database, id);
 }
 
 Result<void> SetPinned(const std::string& path, RunId id, bool pinned) {
   FT_ASSIGN(const auto database, OpenForChange(path));
   FT_ASSIGN(Statement update, database->Prepare("UPDATE run SET pinned = ?2 WHERE run_id = ?1"));
-  FT_TRY(update.Bind(1, id).Bind(2, std::int64_t{pinned}).Run());
+  FT_TRY(update.Bind(id, pinned).Run());
   return CheckChanged(*database, id);
 }
 
@@ -91,11 +91,11 @@ Result<void> DeleteRun(const std::string& path, RunId id) {
   FT_ASSIGN(Transaction transaction, Transaction::Begin(*database, /*write=*/true));
   for (const char* sql : kDeleteRun) {
     FT_ASSIGN(Statement statement, database->Prepare(sql));
-    FT_TRY(statement.Bind(1, id).Run());
+    FT_TRY(statement.Bind(id).Run());
     StopPoint("store.delete_run");
   }
   FT_ASSIGN(Statement remove, database->Prepare("DELETE FROM run WHERE run_id = ? AND pinned = 0"));
-  FT_TRY(remove.Bind(1, id).Run());
+  FT_TRY(remove.Bind(id).Run());
   FT_TRY(CheckChanged(*database, id));
   FT_TRY(database->Execute(kDeleteUnused));
   return transaction.Commit();

@@ -2,7 +2,6 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <utility>
@@ -92,12 +91,8 @@ class StoreReader::Connection {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return runs;
       FT_ASSIGN(RunInfo info, InfoOf(select, recording));
-      metrics.Bind(1, info.id);
-      while (true) {
-        FT_ASSIGN(const bool figure, metrics.Step());
-        if (!figure) break;
-        info.metrics.push_back({.name = metrics.Text(0), .value = metrics.Real(1)});
-      }
+      FT_TRY(metrics.Bind(info.id).Each(
+          [&] { info.metrics.push_back({.name = metrics.Text(0), .value = metrics.Real(1)}); }));
       runs.push_back(std::move(info));
     }
   }
@@ -120,7 +115,7 @@ class StoreReader::Connection {
             "SELECT model.json, hardware.json, plan.json, program.body, details_json FROM run "
             "JOIN model USING(model_id) JOIN hardware USING(hardware_id) "
             "JOIN plan USING(plan_id) LEFT JOIN program USING(program_id) WHERE run_id = ?"));
-    FT_ASSIGN(const bool row, select.Bind(1, run.info.id).Step());
+    FT_ASSIGN(const bool row, select.Bind(run.info.id).Step());
     if (!row) {
       return Fail(ErrorCode::kCorruptInput,
                   RunText(*database_, run.info) + "its specs are lost: the file was damaged");
@@ -140,28 +135,22 @@ class StoreReader::Connection {
               database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
                                  "JOIN series USING(series_id) WHERE run_id = ? "
                                  "ORDER BY name, rank, step, time_ns"));
-    counters.Bind(1, run.info.id);
-    while (true) {
-      FT_ASSIGN(const bool row, counters.Step());
-      if (!row) break;
+    FT_TRY(counters.Bind(run.info.id).Each([&] {
       run.counters.push_back({.name = counters.Text(0),
                               .rank = static_cast<int>(counters.Int(1)),
                               .step = static_cast<std::int32_t>(counters.Int(2)),
                               .time_ns = counters.Int(3),
                               .value = counters.Real(4)});
-    }
+    }));
     FT_ASSIGN(Statement metrics, database_->Prepare("SELECT rank, step, name, value FROM metric "
                                                     "JOIN series USING(series_id) WHERE run_id = ? "
                                                     "ORDER BY rank, step, name"));
-    metrics.Bind(1, run.info.id);
-    while (true) {
-      FT_ASSIGN(const bool row, metrics.Step());
-      if (!row) return {};
+    return metrics.Bind(run.info.id).Each([&] {
       run.metrics.push_back({.rank = static_cast<int>(metrics.Int(0)),
                              .step = static_cast<std::int32_t>(metrics.Int(1)),
                              .name = metrics.Text(2),
                              .value = metrics.Real(3)});
-    }
+    });
   }
 
   // Clock readings and notes, in the order in which they were recorded.
@@ -169,24 +158,18 @@ class StoreReader::Connection {
     FT_ASSIGN(Statement clocks,
               database_->Prepare("SELECT rank, host_ns, device_ns, width_ns FROM clock "
                                  "WHERE run_id = ? ORDER BY rank, host_ns"));
-    clocks.Bind(1, run.info.id);
-    while (true) {
-      FT_ASSIGN(const bool row, clocks.Step());
-      if (!row) break;
+    FT_TRY(clocks.Bind(run.info.id).Each([&] {
       run.clocks.push_back({.rank = static_cast<int>(clocks.Int(0)),
                             .host_ns = clocks.Int(1),
                             .device_ns = clocks.Int(2),
                             .width_ns = clocks.Int(3)});
-    }
+    }));
     FT_ASSIGN(
         Statement notes,
         database_->Prepare("SELECT unix_ns, text FROM note WHERE run_id = ? ORDER BY note_id"));
-    notes.Bind(1, run.info.id);
-    while (true) {
-      FT_ASSIGN(const bool row, notes.Step());
-      if (!row) return {};
+    return notes.Bind(run.info.id).Each([&] {
       run.notes.push_back({.unix_ns = notes.Int(0), .text = notes.Text(1)});
-    }
+    });
   }
 
  private:
@@ -304,22 +287,10 @@ Result<SpanSums> StoreReader::LoadSums(RunId id, const std::function<bool()>& ca
 Result<std::string> StoreReader::Attachment(RunId id, std::string_view name) const {
   FT_ASSIGN(Statement select, connection_->database().Prepare(
                                   "SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
-  FT_ASSIGN(const bool row, select.Bind(1, id).BindText(2, name).Step());
+  FT_ASSIGN(const bool row, select.Bind(id, name).Step());
   if (row) return select.Blob(0);
   return Fail(ErrorCode::kInvalidArgument, path() + ": run " + std::to_string(id) +
                                                " has nothing attached as " + Printable(name));
-}
-
-Result<std::vector<std::string>> StoreReader::AttachmentNames(RunId id) const {
-  FT_ASSIGN(Statement select, connection_->database().Prepare(
-                                  "SELECT name FROM attachment WHERE run_id = ? ORDER BY name"));
-  select.Bind(1, id);
-  std::vector<std::string> names;
-  while (true) {
-    FT_ASSIGN(const bool row, select.Step());
-    if (!row) return names;
-    names.push_back(select.Text(0));
-  }
 }
 
 // SQLite changes this number when another connection commits; it reads no table.

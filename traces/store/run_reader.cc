@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/text.h"
 
 namespace foretrain::store_internal {
@@ -103,7 +100,7 @@ class TimelineLoader {
   Result<void> LoadBatches() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT * FROM batch WHERE run_id = ? ORDER BY batch"));
-    select.Bind(1, info_.id);
+    select.Bind(info_.id);
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return {};
@@ -137,7 +134,7 @@ class TimelineLoader {
   Result<void> LoadSteps() {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT rank, step, start_ns, end_ns FROM step WHERE run_id = ?"));
-    select.Bind(1, info_.id);
+    select.Bind(info_.id);
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return {};
@@ -157,12 +154,7 @@ class TimelineLoader {
   // All names of the run, even if only a part of its spans is loaded.
   Result<void> LoadOpNames() {
     FT_ASSIGN(Statement select, database_.Prepare("SELECT op, name FROM op_name WHERE run_id = ?"));
-    select.Bind(1, info_.id);
-    while (true) {
-      FT_ASSIGN(const bool row, select.Step());
-      if (!row) return {};
-      timeline_.op_names[select.Int(0)] = select.Text(1);
-    }
+    return select.Bind(info_.id).Each([&] { timeline_.op_names[select.Int(0)] = select.Text(1); });
   }
 
   // Reads each track by a range of start times. Memory is reserved for the expected rows, but never
@@ -170,13 +162,9 @@ class TimelineLoader {
   Result<void> LoadTracks() {
     FT_ASSIGN(Statement select, database_.Prepare("SELECT track_id, rank, queue FROM track "
                                                   "WHERE run_id = ? ORDER BY rank, queue"));
-    select.Bind(1, info_.id);
+    select.Bind(info_.id);
     std::vector<Track> tracks;
-    while (true) {
-      FT_ASSIGN(const bool row, select.Step());
-      if (!row) break;
-      tracks.push_back({select.Int(0), select.Int(1), select.Int(2)});
-    }
+    FT_TRY(select.Each([&] { tracks.push_back({select.Int(0), select.Int(1), select.Int(2)}); }));
     FT_ASSIGN(Statement spans,
               database_.Prepare("SELECT start_ns, batch, duration_ns, op, step, class, bytes, "
                                 "wait_ns FROM span WHERE track_id = ? AND start_ns BETWEEN ? AND ? "
@@ -193,7 +181,7 @@ class TimelineLoader {
         return Corrupt("it has a track of rank " + std::to_string(track.rank) + ", queue " +
                        std::to_string(track.queue));
       }
-      spans.Bind(1, track.id).Bind(2, range->second.first).Bind(3, range->second.second);
+      spans.Bind(track.id, range->second.first, range->second.second);
       FT_TRY(LoadSpans(track, spans));
     }
     return CheckSums(span_sums_, "spans");
@@ -251,7 +239,7 @@ class TimelineLoader {
     FT_ASSIGN(Statement select,
               database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
                                 "WHERE run_id = ? ORDER BY run_id, rank, time_ns, batch, seq"));
-    select.Bind(1, info_.id);
+    select.Bind(info_.id);
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return CheckSums(sample_sums_, "memory samples");
@@ -278,10 +266,8 @@ class TimelineLoader {
     for (const int rank : SampledRanks()) {
       const auto levels = options_.sums->LevelsBefore(rank, options_.window_ns->first);
       timeline_.memory.insert(timeline_.memory.end(), levels.begin(), levels.end());
-      select.Bind(1, info_.id)
-          .Bind(2, std::int64_t{rank})
-          .Bind(3, levels.empty() ? -kAlways : levels.front().time_ns)
-          .Bind(4, options_.window_ns->second);
+      select.Bind(info_.id, rank, levels.empty() ? -kAlways : levels.front().time_ns,
+                  options_.window_ns->second);
       while (true) {
         FT_ASSIGN(const bool row, select.Step());
         if (!row) break;

@@ -1,11 +1,7 @@
 // Reads the rows of a run back and verifies that they are those written.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "traces/run.h"

@@ -1,10 +1,6 @@
 #include "traces/store/run_sums.h"
 
-#include <algorithm>
-#include <string>
-
 #include "traces/store/rows.h"
-#include "traces/store/run_reader.h"
 
 namespace foretrain::store_internal {
 namespace {
@@ -13,7 +9,7 @@ namespace {
 Result<std::int64_t> SpansOf(const Database& database, RunId run) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT coalesce(sum(spans), 0) FROM batch WHERE run_id = ?"));
-  FT_ASSIGN(const bool row, select.Bind(1, run).Step());
+  FT_ASSIGN(const bool row, select.Bind(run).Step());
   return row ? select.Int(0) : 0;
 }
 
@@ -49,7 +45,7 @@ Result<void> AddMemory(const Database& database, RunId run, SpanSummer& summer) 
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT rank, time_ns, category, space, bytes FROM memory "
                              "WHERE run_id = ? ORDER BY run_id, rank, time_ns, batch, seq"));
-  select.Bind(1, run);
+  select.Bind(run);
   while (true) {
     FT_ASSIGN(const bool row, select.Step());
     if (!row) return {};
@@ -73,7 +69,7 @@ Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t coun
                              "ORDER BY rank, queue"));
   FT_ASSIGN(Statement spans, database.Prepare("SELECT start_ns, duration_ns, op, class FROM span "
                                               "WHERE track_id = ? ORDER BY track_id, start_ns"));
-  tracks.Bind(1, run);
+  tracks.Bind(run);
   while (true) {
     FT_ASSIGN(const bool row, tracks.Step());
     if (!row) return summer.Take();
@@ -81,7 +77,7 @@ Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t coun
     if (rank < 0 || rank >= kMaxStoredRanks || queue < 0 || queue >= kQueueCount) {
       return CannotBe(database, "a track");
     }
-    spans.Bind(1, tracks.Int(0));
+    spans.Bind(tracks.Int(0));
     FT_TRY(AddTrack(database, spans, static_cast<int>(rank), static_cast<Queue>(queue), summer));
   }
 }
@@ -95,14 +91,14 @@ Result<void> AttachSums(const Database& database, RunId run) {
   FT_ASSIGN(const SpanSums sums, MakeSums(database, run, count));
   FT_ASSIGN(Statement attach, database.Prepare("INSERT OR REPLACE INTO attachment(run_id, name, "
                                                "body) VALUES(?, ?, ?)"));
-  return attach.Bind(1, run).BindText(2, kSumsAttachment).BindBlob(3, PackSums(sums)).Run();
+  return attach.Bind(run, kSumsAttachment, BlobBytes{PackSums(sums)}).Run();
 }
 
 // Stored sums are used only if their number of spans matches the run; else they are computed anew.
 Result<SpanSums> ReadSums(const Database& database, const RunInfo& info) {
   FT_ASSIGN(Statement select,
             database.Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
-  FT_ASSIGN(const bool kept, select.Bind(1, info.id).BindText(2, kSumsAttachment).Step());
+  FT_ASSIGN(const bool kept, select.Bind(info.id, kSumsAttachment).Step());
   if (kept) {
     auto sums = UnpackSums(select.Blob(0));
     if (sums.has_value() && sums->Spans() == info.spans) return sums;

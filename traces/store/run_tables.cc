@@ -1,6 +1,5 @@
 #include "traces/store/run_tables.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -77,10 +76,10 @@ void RunTables::Forget() {
 Result<std::int64_t> RunTables::SpecId(const char* select_sql, const char* insert_sql,
                                        std::string_view json) {
   FT_ASSIGN(Statement select, database_.Prepare(select_sql));
-  FT_ASSIGN(const bool found, select.BindText(1, json).Step());
+  FT_ASSIGN(const bool found, select.Bind(json).Step());
   if (found) return select.Int(0);
   FT_ASSIGN(Statement insert, database_.Prepare(insert_sql));
-  FT_TRY(insert.BindText(1, json).Run());
+  FT_TRY(insert.Bind(json).Run());
   return database_.LastInsertId();
 }
 
@@ -89,17 +88,17 @@ Result<std::int64_t> RunTables::SpecId(const char* select_sql, const char* inser
 Result<std::int64_t> RunTables::ProgramId(const RunSpecs& specs) {
   const std::string hash = HexText(specs.program_hash);
   FT_ASSIGN(Statement select, database_.Prepare("SELECT program_id FROM program WHERE hash = ?"));
-  FT_ASSIGN(const bool found, select.BindText(1, hash).Step());
+  FT_ASSIGN(const bool found, select.Bind(hash).Step());
   if (found) {
     const std::int64_t id = select.Int(0);
     FT_ASSIGN(Statement fill,
               database_.Prepare("UPDATE program SET body = ?2 WHERE program_id = ?1 "
                                 "AND length(body) = 0 AND length(?2) > 0"));
-    FT_TRY(fill.Bind(1, id).BindBlob(2, specs.program).Run());
+    FT_TRY(fill.Bind(id, BlobBytes{specs.program}).Run());
     return id;
   }
   FT_ASSIGN(Statement insert, database_.Prepare("INSERT INTO program(hash, body) VALUES(?, ?)"));
-  FT_TRY(insert.BindText(1, hash).BindBlob(2, specs.program).Run());
+  FT_TRY(insert.Bind(hash, BlobBytes{specs.program}).Run());
   return database_.LastInsertId();
 }
 
@@ -120,23 +119,13 @@ Result<RunId> RunTables::InsertRun(const RunSetup& setup, const Owner& owner,
                 "INSERT INTO run(kind, status, label, world, created_unix_ns, pid, model_id, "
                 "hardware_id, plan_id, program_id, forecast_run_id, details_json) "
                 "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  insert.Bind(1, static_cast<std::int64_t>(setup.kind))
-      .Bind(2, static_cast<std::int64_t>(RunStatus::kRunning))
-      .BindText(3, CutText(setup.label, kMaxLabelBytes))
-      .Bind(4, std::int64_t{setup.world})
-      .Bind(5, now_unix_ns)
-      .Bind(6, owner.pid)
-      .Bind(7, model)
-      .Bind(8, hardware)
-      .Bind(9, plan)
-      .BindNull(10)
-      .BindNull(11)
-      .BindText(12, setup.details_json);
+  std::optional<std::int64_t> program;
   if (setup.specs.program_hash != 0) {
-    FT_ASSIGN(const std::int64_t program, ProgramId(setup.specs));
-    insert.Bind(10, program);
+    FT_ASSIGN(program, ProgramId(setup.specs));
   }
-  if (setup.forecast.has_value()) insert.Bind(11, *setup.forecast);
+  insert.Bind(setup.kind, RunStatus::kRunning, CutText(setup.label, kMaxLabelBytes), setup.world,
+              now_unix_ns, owner.pid, model, hardware, plan, program, setup.forecast,
+              setup.details_json);
   FT_TRY(insert.Run());
   return database_.LastInsertId();
 }
@@ -148,14 +137,13 @@ Result<std::int64_t> RunTables::TrackId(RunId run, int rank, Queue queue) {
   std::int64_t& known = tracks_[{run, rank}][static_cast<std::size_t>(queue)];
   if (known != 0) return known;
   const auto queue_id = static_cast<std::int64_t>(queue);
-  FT_ASSIGN(const bool found,
-            find_track_.Bind(1, run).Bind(2, std::int64_t{rank}).Bind(3, queue_id).Step());
+  FT_ASSIGN(const bool found, find_track_.Bind(run, rank, queue_id).Step());
   if (found) {
     known = find_track_.Int(0);
     find_track_.Reset();
     return known;
   }
-  FT_TRY(track_.Bind(1, run).Bind(2, std::int64_t{rank}).Bind(3, queue_id).Run());
+  FT_TRY(track_.Bind(run, rank, queue_id).Run());
   known = database_.LastInsertId();
   return known;
 }
@@ -164,13 +152,13 @@ Result<std::int64_t> RunTables::TrackId(RunId run, int rank, Queue queue) {
 Result<std::int64_t> RunTables::SeriesId(const std::string& name) {
   std::int64_t& known = series_ids_[name];
   if (known != 0) return known;
-  FT_ASSIGN(const bool found, find_series_.BindText(1, name).Step());
+  FT_ASSIGN(const bool found, find_series_.Bind(name).Step());
   if (found) {
     known = find_series_.Int(0);
     find_series_.Reset();
     return known;
   }
-  FT_TRY(series_.BindText(1, name).Run());
+  FT_TRY(series_.Bind(name).Run());
   known = database_.LastInsertId();
   return known;
 }
@@ -180,18 +168,9 @@ Result<void> RunTables::InsertBatch(RunId run, int rank, std::int64_t batch,
                                     const std::vector<Span>& spans,
                                     const std::vector<MemorySample>& samples) {
   const BatchRow row = Summarise(spans, samples);
-  batch_.Bind(1, run)
-      .Bind(2, batch)
-      .Bind(3, std::int64_t{rank})
-      .Bind(4, row.spans)
-      .Bind(5, std::int64_t{row.span_crc})
-      .Bind(6, row.samples)
-      .Bind(7, std::int64_t{row.sample_crc})
-      .Bind(8, row.first_start_ns)
-      .Bind(9, row.last_start_ns)
-      .Bind(10, row.last_end_ns)
-      .Bind(11, std::int64_t{row.first_step})
-      .Bind(12, std::int64_t{row.last_step});
+  batch_.Bind(run, batch, rank, row.spans, row.span_crc, row.samples, row.sample_crc,
+              row.first_start_ns, row.last_start_ns, row.last_end_ns, row.first_step,
+              row.last_step);
   FT_TRY(batch_.Run());
   FT_TRY(InsertSpans(run, rank, batch, spans));
   return InsertSamples(run, batch, samples);
@@ -212,16 +191,8 @@ Result<void> RunTables::InsertSpans(RunId run, int rank, std::int64_t batch,
       seq = before->start_ns == span.start_ns ? seq + 1 : 0;
     }
     before = &span;
-    span_.Bind(1, track)
-        .Bind(2, span.start_ns)
-        .Bind(3, batch)
-        .Bind(4, seq)
-        .Bind(5, span.end_ns - span.start_ns)
-        .Bind(6, span.op)
-        .Bind(7, std::int64_t{span.step})
-        .Bind(8, static_cast<std::int64_t>(span.op_class))
-        .Bind(9, span.bytes)
-        .Bind(10, span.start_ns - span.ready_ns);
+    span_.Bind(track, span.start_ns, batch, seq, span.end_ns - span.start_ns, span.op, span.step,
+               span.op_class, span.bytes, span.start_ns - span.ready_ns);
     FT_TRY(span_.Run());
   }
   return {};
@@ -235,14 +206,8 @@ Result<void> RunTables::InsertSamples(RunId run, std::int64_t batch,
   for (const MemorySample& sample : samples) {
     seq = before != nullptr && before->time_ns == sample.time_ns ? seq + 1 : 0;
     before = &sample;
-    sample_.Bind(1, run)
-        .Bind(2, std::int64_t{sample.rank})
-        .Bind(3, sample.time_ns)
-        .Bind(4, batch)
-        .Bind(5, seq)
-        .Bind(6, static_cast<std::int64_t>(sample.category))
-        .Bind(7, static_cast<std::int64_t>(sample.space))
-        .Bind(8, sample.bytes);
+    sample_.Bind(run, sample.rank, sample.time_ns, batch, seq, sample.category, sample.space,
+                 sample.bytes);
     FT_TRY(sample_.Run());
   }
   return {};
@@ -251,21 +216,12 @@ Result<void> RunTables::InsertSamples(RunId run, std::int64_t batch,
 Result<void> RunTables::InsertCounters(RunId run, const SmallRows& rows) {
   for (const Counter& counter : rows.counters) {
     FT_ASSIGN(const std::int64_t series, SeriesId(counter.name));
-    counter_.Bind(1, run)
-        .Bind(2, series)
-        .Bind(3, std::int64_t{counter.rank})
-        .Bind(4, std::int64_t{counter.step})
-        .Bind(5, counter.time_ns)
-        .Bind(6, counter.value);
+    counter_.Bind(run, series, counter.rank, counter.step, counter.time_ns, counter.value);
     FT_TRY(counter_.Run());
   }
   for (const MetricValue& metric : rows.metrics) {
     FT_ASSIGN(const std::int64_t series, SeriesId(metric.name));
-    metric_.Bind(1, run)
-        .Bind(2, std::int64_t{metric.rank})
-        .Bind(3, std::int64_t{metric.step})
-        .Bind(4, series)
-        .Bind(5, metric.value);
+    metric_.Bind(run, metric.rank, metric.step, series, metric.value);
     FT_TRY(metric_.Run());
   }
   return {};
@@ -273,13 +229,13 @@ Result<void> RunTables::InsertCounters(RunId run, const SmallRows& rows) {
 
 Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
   for (const auto& [op, name] : rows.op_names) {
-    FT_TRY(op_name_.Bind(1, run).Bind(2, op).BindText(3, name).Run());
+    FT_TRY(op_name_.Bind(run, op, name).Run());
   }
   for (const Note& note : rows.notes) {
-    FT_TRY(note_.Bind(1, run).Bind(2, note.unix_ns).BindText(3, note.text).Run());
+    FT_TRY(note_.Bind(run, note.unix_ns, note.text).Run());
   }
   for (const auto& [name, bytes] : rows.attachments) {
-    FT_TRY(attachment_.Bind(1, run).BindText(2, name).BindBlob(3, bytes).Run());
+    FT_TRY(attachment_.Bind(run, name, BlobBytes{bytes}).Run());
   }
   return {};
 }
@@ -288,46 +244,32 @@ Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
 // other: the value recorded last counts.
 Result<void> RunTables::InsertSmall(RunId run, const SmallRows& rows) {
   for (const StepWindow& window : rows.steps) {
-    step_.Bind(1, run)
-        .Bind(2, std::int64_t{window.rank})
-        .Bind(3, std::int64_t{window.step})
-        .Bind(4, window.start_ns)
-        .Bind(5, window.end_ns);
+    step_.Bind(run, window.rank, window.step, window.start_ns, window.end_ns);
     FT_TRY(step_.Run());
   }
   for (const ClockReading& reading : rows.clocks) {
-    clock_.Bind(1, run)
-        .Bind(2, std::int64_t{reading.rank})
-        .Bind(3, reading.host_ns)
-        .Bind(4, reading.device_ns)
-        .Bind(5, reading.width_ns);
+    clock_.Bind(run, reading.rank, reading.host_ns, reading.device_ns, reading.width_ns);
     FT_TRY(clock_.Run());
   }
   FT_TRY(InsertCounters(run, rows));
   FT_TRY(InsertTexts(run, rows));
   if (rows.totals == RecordingTotals{}) return {};
-  return totals_.Bind(1, run)
-      .Bind(2, rows.totals.dropped)
-      .Bind(3, rows.totals.invalid)
-      .Bind(4, rows.totals.overhead_ns)
-      .Bind(5, rows.totals.clock_error_ns)
+  return totals_
+      .Bind(run, rows.totals.dropped, rows.totals.invalid, rows.totals.overhead_ns,
+            rows.totals.clock_error_ns)
       .Run();
 }
 
 // The largest step stays, as ranks may report theirs in any order.
 Result<void> RunTables::SetLastStep(RunId run, std::int32_t step) {
-  return last_step_.Bind(1, run).Bind(2, std::int64_t{step}).Run();
+  return last_step_.Bind(run, step).Run();
 }
 
 // Sums are attached in the transaction that finishes the run.
 Result<void> RunTables::FinishRun(RunId run, RunStatus status, std::string_view message,
                                   std::int64_t now_unix_ns) {
   FT_TRY(AttachSums(database_, run));
-  return finish_.Bind(1, run)
-      .Bind(2, static_cast<std::int64_t>(status))
-      .BindText(3, message)
-      .Bind(4, now_unix_ns)
-      .Run();
+  return finish_.Bind(run, status, message, now_unix_ns).Run();
 }
 
 }  // namespace foretrain::store_internal

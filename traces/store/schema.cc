@@ -122,7 +122,7 @@ SELECT run_id, series.name, rank, step, value FROM metric JOIN series USING(seri
 template <class E>
 Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
   for (int i = 0; i < count; ++i) {
-    insert.BindText(1, domain).Bind(2, std::int64_t{i}).BindText(3, Name(static_cast<E>(i)));
+    insert.Bind(domain, i, Name(static_cast<E>(i)));
     FT_TRY(insert.Run());
   }
   return {};
@@ -152,11 +152,8 @@ Result<std::map<std::string, std::string>> TablesOf(const Database& database) {
             database.Prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name "
                              "NOT LIKE 'sqlite_%' LIMIT 10000"));
   std::map<std::string, std::string> tables;
-  while (true) {
-    FT_ASSIGN(const bool row, select.Step());
-    if (!row) return tables;
-    tables[select.Text(0)] = select.Text(1);
-  }
+  FT_TRY(select.Each([&] { tables[select.Text(0)] = select.Text(1); }));
+  return tables;
 }
 
 // Compares each table's SQL text with ours: a hostile file may hold a view, a virtual table or

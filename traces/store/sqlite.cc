@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "base/units.h"
 
@@ -131,48 +132,38 @@ void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
 }
 
 // Bind errors are kept until Step, so that calls can be chained.
-Statement& Statement::Bind(int parameter, std::int64_t value) {
-  const int code = sqlite3_bind_int64(statement_.get(), parameter, value);
-  if (code != SQLITE_OK) bind_code_ = code;
-  return *this;
+void Statement::BindAt(int parameter, std::int64_t value) {
+  Keep(sqlite3_bind_int64(statement_.get(), parameter, value));
 }
 
-Statement& Statement::Bind(int parameter, double value) {
-  const int code = sqlite3_bind_double(statement_.get(), parameter, value);
-  if (code != SQLITE_OK) bind_code_ = code;
-  return *this;
+void Statement::BindAt(int parameter, double value) {
+  Keep(sqlite3_bind_double(statement_.get(), parameter, value));
 }
 
 // TRANSIENT: SQLite copies the text, since it may be gone before Step.
-Statement& Statement::BindText(int parameter, std::string_view text) {
-  const int code = sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(),
-                                       SQLITE_TRANSIENT, SQLITE_UTF8);
-  if (code != SQLITE_OK) bind_code_ = code;
-  return *this;
+void Statement::BindAt(int parameter, std::string_view text) {
+  Keep(sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(), SQLITE_TRANSIENT,
+                           SQLITE_UTF8));
 }
 
-Statement& Statement::BindBlob(int parameter, std::string_view bytes) {
-  // An empty blob must not become NULL.
-  const int code = bytes.empty() ? sqlite3_bind_zeroblob(statement_.get(), parameter, 0)
-                                 : sqlite3_bind_blob64(statement_.get(), parameter, bytes.data(),
-                                                       bytes.size(), SQLITE_TRANSIENT);
-  if (code != SQLITE_OK) bind_code_ = code;
-  return *this;
+// An empty blob must not become NULL.
+void Statement::BindAt(int parameter, BlobBytes blob) {
+  Keep(blob.bytes.empty() ? sqlite3_bind_zeroblob(statement_.get(), parameter, 0)
+                          : sqlite3_bind_blob64(statement_.get(), parameter, blob.bytes.data(),
+                                                blob.bytes.size(), SQLITE_TRANSIENT));
 }
 
-Statement& Statement::BindNull(int parameter) {
-  const int code = sqlite3_bind_null(statement_.get(), parameter);
-  if (code != SQLITE_OK) bind_code_ = code;
-  return *this;
+void Statement::BindAt(int parameter, const std::optional<std::int64_t>& value) {
+  if (value.has_value()) return BindAt(parameter, *value);
+  Keep(sqlite3_bind_null(statement_.get(), parameter));
 }
 
 // On an error the statement is reset: it would otherwise keep its read transaction open.
 Result<bool> Statement::Step() {
   if (bind_code_ != SQLITE_OK) {
-    const Error error = database_->ErrorFor(bind_code_);
-    bind_code_ = SQLITE_OK;
+    auto failed = database_->FailWith(std::exchange(bind_code_, SQLITE_OK));
     Reset();
-    return Fail(error.code, error.message);
+    return failed;
   }
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
@@ -180,9 +171,9 @@ Result<bool> Statement::Step() {
     sqlite3_reset(statement_.get());
     return false;
   }
-  const Error error = database_->ErrorFor(code);
+  auto failed = database_->FailWith(code);
   Reset();
-  return Fail(error.code, error.message);
+  return failed;
 }
 
 // A returned row is discarded, and the statement reset, so that no read lock stays.
@@ -236,10 +227,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, OpenMo
                       vfs.empty() ? nullptr : vfs.c_str());
   if (handle == nullptr) return Fail(ErrorCode::kResourceExhausted, path + ": out of memory");
   std::unique_ptr<Database> database(new Database(handle, path));
-  if (code != SQLITE_OK) {
-    const Error error = database->ErrorFor(code);
-    return Fail(error.code, error.message);
-  }
+  if (code != SQLITE_OK) return database->FailWith(code);
   FT_TRY(database->Harden());
   return database;
 }
@@ -258,10 +246,7 @@ Result<void> Database::Harden() const {
                                        {SQLITE_DBCONFIG_ENABLE_FKEY, 0}}) {
     if (code == SQLITE_OK) code = sqlite3_db_config(handle(), setting, value, nullptr);
   }
-  if (code != SQLITE_OK) {
-    const Error error = ErrorFor(code);
-    return Fail(error.code, error.message);
-  }
+  if (code != SQLITE_OK) return FailWith(code);
   FT_TRY(Execute("PRAGMA cell_size_check = ON"));
   FT_TRY(Execute("PRAGMA mmap_size = 0"));
   return Execute("PRAGMA temp_store = MEMORY");
@@ -270,8 +255,7 @@ Result<void> Database::Harden() const {
 Result<void> Database::Execute(const char* sql) const {
   const int code = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr);
   if (code == SQLITE_OK) return {};
-  const Error error = ErrorFor(code);
-  return Fail(error.code, error.message);
+  return FailWith(code);
 }
 
 // PERSISTENT tells SQLite that the statement is kept and reused.
@@ -283,8 +267,7 @@ Result<Statement> Database::Prepare(std::string_view sql) const {
   statement.statement_.reset(raw);
   statement.database_ = this;
   if (code == SQLITE_OK) return statement;
-  const Error error = ErrorFor(code);
-  return Fail(error.code, error.message);
+  return FailWith(code);
 }
 
 Result<std::int64_t> Database::Number(std::string_view sql) const {
@@ -317,11 +300,11 @@ std::int64_t Database::ChangedRows() const { return sqlite3_changes64(handle());
 bool Database::InTransaction() const { return sqlite3_get_autocommit(handle()) == 0; }
 
 // Must be called before any other call on the connection, which would replace the text.
-Error Database::ErrorFor(int code) const {
+tl::unexpected<Error> Database::FailWith(int code) const {
   // SQLite's text belongs to the connection's last call; for another code the general text is used.
   const bool last = sqlite3_extended_errcode(handle()) == code || sqlite3_errcode(handle()) == code;
   const std::string text = last ? sqlite3_errmsg(handle()) : sqlite3_errstr(code);
-  return MakeError(code, sqlite3_system_errno(handle()), text, path_);
+  return tl::unexpected<Error>(MakeError(code, sqlite3_system_errno(handle()), text, path_));
 }
 
 // IMMEDIATE takes the write lock at once: a later upgrade could fail with BUSY.

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/result.h"
 
@@ -16,23 +18,39 @@ namespace foretrain::store_internal {
 
 class Database;
 
+// A value that is stored as a blob instead of a text.
+struct BlobBytes {
+  std::string_view bytes;
+};
+
 // One prepared statement. Parameters count from 1, columns from 0. The next Step reports a failed
 // Bind. Must not outlive its Database.
 class Statement {
  public:
   Statement() = default;
 
-  Statement& Bind(int parameter, std::int64_t value);
-  Statement& Bind(int parameter, double value);  // NaN is stored as NULL
-  // Texts and blobs are copied.
-  Statement& BindText(int parameter, std::string_view text);
-  Statement& BindBlob(int parameter, std::string_view bytes);
-  Statement& BindNull(int parameter);
+  // Binds the first parameters, in order: numbers, enums, texts and blobs. NaN and an empty
+  // optional are stored as NULL. Texts and blobs are copied.
+  template <class... Values>
+  Statement& Bind(const Values&... values) {
+    int parameter = 0;
+    (BindAt(++parameter, values), ...);
+    return *this;
+  }
 
   // True: a row is available. False: done, and reset for the next use.
   Result<bool> Step();
   // Step for statements without rows.
   Result<void> Run();
+  // Calls `visit` for each row that is left.
+  template <class Visit>
+  Result<void> Each(Visit visit) {
+    while (true) {
+      FT_ASSIGN(const bool row, Step());
+      if (!row) return {};
+      visit();
+    }
+  }
   void Reset();
 
   bool IsNull(int column) const;
@@ -46,6 +64,20 @@ class Statement {
   struct Finalizer {
     void operator()(sqlite3_stmt* statement) const;
   };
+
+  void Keep(int code) {
+    if (code != 0) bind_code_ = code;  // SQLITE_OK is 0
+  }
+  void BindAt(int parameter, std::int64_t value);
+  void BindAt(int parameter, double value);
+  void BindAt(int parameter, std::string_view text);
+  void BindAt(int parameter, BlobBytes blob);
+  void BindAt(int parameter, const std::optional<std::int64_t>& value);
+  template <class Value>
+  requires(std::is_integral_v<Value> || std::is_enum_v<Value>) void BindAt(int parameter,
+                                                                           Value value) {
+    BindAt(parameter, static_cast<std::int64_t>(value));
+  }
 
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
   const Database* database_ = nullptr;
@@ -86,8 +118,8 @@ class Database {
   std::int64_t ChangedRows() const;
   bool InTransaction() const;
 
-  // The Error for result `code`, with SQLite's text and the path.
-  Error ErrorFor(int code) const;
+  // Fails with the Error for result `code`, with SQLite's text and the path.
+  tl::unexpected<Error> FailWith(int code) const;
 
   sqlite3* handle() const { return handle_.get(); }
   const std::string& path() const { return path_; }

@@ -1,7 +1,6 @@
 // The calls of recorders, and opening a store. The writing thread is in writer_thread.cc.
 #include "traces/store/writer.h"
 
-#include <cstddef>
 #include <utility>
 
 #include "base/stop_point.h"
@@ -81,20 +80,14 @@ Result<void> Writer::TakeFile() {
     FT_ASSIGN(Statement mark,
               database_->Prepare("UPDATE run SET status = ?1, message = ?3 || pid || ?4 "
                                  "WHERE status = ?2"));
-    mark.Bind(1, static_cast<std::int64_t>(RunStatus::kInterrupted))
-        .Bind(2, static_cast<std::int64_t>(RunStatus::kRunning))
-        .BindText(3, "process ")
-        .BindText(4, ", which recorded it, ended without finishing it");
+    mark.Bind(RunStatus::kInterrupted, RunStatus::kRunning, "process ",
+              ", which recorded it, ended without finishing it");
     FT_TRY(mark.Run());
     FT_ASSIGN(Statement enter,
               database_->Prepare("INSERT OR REPLACE INTO writer VALUES(1, ?, ?, ?, ?, ?, ?, ?)"));
-    return enter.Bind(1, owner_.pid)
-        .Bind(2, owner_.start_ticks)
-        .BindText(3, owner_.boot)
-        .BindText(4, owner_.pid_namespace)
-        .BindText(5, owner_.host)
-        .Bind(6, NowUnixNs())
-        .Bind(7, NowUnixNs())
+    return enter
+        .Bind(owner_.pid, owner_.start_ticks, owner_.boot, owner_.pid_namespace, owner_.host,
+              NowUnixNs(), NowUnixNs())
         .Run();
   });
 }

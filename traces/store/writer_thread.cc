@@ -265,7 +265,7 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
     FT_ASSIGN(Transaction transaction, Transaction::Begin(*database_, /*write=*/true));
     FT_TRY(insert());
     FT_ASSIGN(Statement beat, database_->Prepare("UPDATE writer SET heartbeat_unix_ns = ?"));
-    FT_TRY(beat.Bind(1, NowUnixNs()).Run());
+    FT_TRY(beat.Bind(NowUnixNs()).Run());
     return transaction.Commit();
   }();
   if (!result.has_value()) tables_->Forget();

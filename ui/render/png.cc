@@ -4,14 +4,11 @@
 #include <png.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "base/io/file_system.h"
 
 namespace foretrain::ui {
 namespace {
-
-constexpr unsigned kMaxPixels = 16384;
 
 // Red, green and blue of each pixel, row by row.
 std::vector<unsigned char> WithoutAlpha(const Image& image) {
@@ -54,30 +51,6 @@ Result<void> WritePng(const Image& image, const std::string& path) {
   Result<void> renamed = files.Rename(partial, path);
   if (!renamed.has_value()) std::remove(partial.c_str());
   return renamed;
-}
-
-// The header is read first: its size is checked before the pixels are allocated.
-Result<Image> ReadPng(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: no such file", path));
-  }
-  PngImage png;
-  if (png_image_begin_read_from_file(&png.image, path.c_str()) == 0) {
-    return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", path, png.image.message));
-  }
-  if (png.image.width > kMaxPixels || png.image.height > kMaxPixels) {
-    return Fail(ErrorCode::kCorruptInput,
-                fmt::format("{}: {}x{} pixels, at most {} each way are read", path, png.image.width,
-                            png.image.height, kMaxPixels));
-  }
-  png.image.format = PNG_FORMAT_RGBA;
-  Image image;
-  image.Resize(static_cast<int>(png.image.width), static_cast<int>(png.image.height));
-  if (png_image_finish_read(&png.image, nullptr, image.pixels.data(), 0, nullptr) == 0) {
-    return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", path, png.image.message));
-  }
-  return image;
 }
 
 }  // namespace foretrain::ui

@@ -1,4 +1,4 @@
-// Reads and writes images as PNG files.
+// Writes images as PNG files.
 #pragma once
 
 #include <string>
@@ -11,9 +11,5 @@ namespace foretrain::ui {
 // Writes `image` to `path` without its alpha: to a temporary file first, then renamed, so that
 // `path` is never half written. Errors: kIo.
 Result<void> WritePng(const Image& image, const std::string& path);
-
-// Errors: kInvalidArgument if the file does not exist; kCorruptInput if it is no PNG or has more
-// than 16384 pixels a side.
-Result<Image> ReadPng(const std::string& path);
 
 }  // namespace foretrain::ui

@@ -1,5 +1,4 @@
 // CPU entries of embeddings.
-#include <cstdint>
 
 #include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/cpu/entries/entry.h"
 #include "kernels/cpu/entries/families.h"

@@ -1,5 +1,5 @@
 // A queue of the CUDA device, as kernel entries see it: stream, workspace and error text.
-// kernels/cuda/device/device.cc implements it on a GPU, kernels/cuda/shim/shim_device.cc in tests.
+// kernels/cuda/device/device.cc implements it on a GPU, tests/plugins/shim/shim_device.cc in tests.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 #include <new>
 #include <vector>
 
-#include "kernels/cuda/device/queue.h"
 #include "kernels/cuda/device/share.h"
 
 namespace foretrain {

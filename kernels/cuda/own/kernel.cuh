@@ -1,4 +1,4 @@
-// Basis of every CUDA kernel file. It has launches that also run on the host (host_shim.h), 16- and
+// Basis of every CUDA kernel file. It has launches, which tests also run on the host, 16- and
 // 32-bit values and accesses of eight elements. Reductions run over a warp or a block.
 //
 // Kernel files launch only by FT_LAUNCH and name dynamic shared memory only by FT_DYN_SHARED.
@@ -12,8 +12,8 @@
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/queue.h"
 
-#ifdef FT_HOST_SHIM
-#include "kernels/cuda/shim/host_shim.h"
+#ifdef FT_HOST_SHIM  // a header of the tests, which execute kernels on the host
+#include FT_HOST_SHIM
 #else
 #include <cuda_runtime.h>
 #define FT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, ...)    \

@@ -1,7 +1,7 @@
 // Products on tensor cores: warp-wide products of 16-bit tiles in shared memory with fp32 sums, and
-// asynchronous copies of such tiles. host_tensor_core.h executes them on the host. They need
-// compute capability 8.0. If the compiler targets an earlier one, the kernels trap, and their
-// entries do not choose them.
+// asynchronous copies of such tiles. tests/plugins/shim/host_tensor_core.h executes them on the
+// host. They need compute capability 8.0. If the compiler targets an earlier one, the kernels trap,
+// and their entries do not choose them.
 //
 // Rows of a tile lie PaddedRow<kCols> values apart. If kCols is a multiple of 16, this is an odd
 // number of 16-byte words. The eight rows of a matrix then fall on different banks.
@@ -12,10 +12,6 @@
 #pragma once
 
 #include "kernels/cuda/own/kernel.cuh"
-
-#ifdef FT_HOST_SHIM
-#include "kernels/cuda/shim/host_tensor_core.h"
-#endif
 
 namespace foretrain {
 

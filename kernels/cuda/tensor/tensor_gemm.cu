@@ -3,8 +3,6 @@
 // stored orientation in shared memory, with the depth along rows or across them.
 #include "kernels/cuda/tensor/tensor_gemm.cuh"
 
-#include <type_traits>
-
 #include "kernels/cuda/own/activation.cuh"
 #include "kernels/cuda/own/experts/expert_runs.cuh"
 #include "kernels/cuda/tensor/tensor_core.cuh"

@@ -6,7 +6,7 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#define FT_HOST_SHIM 1
+#define FT_HOST_SHIM "tests/plugins/shim/host_tensor_core.h"
 #include "kernels/cuda/tensor/tensor_core.cuh"
 #undef __restrict__
 #endif

@@ -10,7 +10,7 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/shim_device.h"
 #endif
 
 namespace {

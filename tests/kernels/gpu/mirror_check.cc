@@ -13,7 +13,7 @@
 #include "tests/kernels/support.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/shim_device.h"
 
 namespace foretrain::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "tests/runtime/training.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/shim_device.h"
 #endif
 
 namespace foretrain {

@@ -1,4 +1,4 @@
-// Training with the CUDA kernels executed on the host (kernels/cuda/shim/host_shim.h), compared
+// Training with the CUDA kernels executed on the host (tests/plugins/shim/host_shim.h), compared
 // with the CPU's kernels.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "tests/runtime/training.h"
 
 #if FORETRAIN_HAVE_CUDA_SHIM
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/shim_device.h"
 #endif
 
 namespace foretrain {

@@ -15,6 +15,11 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kRounds = 40;
 
+// In [0, 1).
+double Uniform(const CounterRandom& random, std::uint64_t index) {
+  return static_cast<double>(random.Bits(index) >> 11) * 0x1p-53;
+}
+
 // Ranks that compute, copy, sum over all ranks and send to the next one, with edges from random
 // earlier ops.
 HandMade RandomProgram(std::uint64_t seed) {
@@ -25,7 +30,7 @@ HandMade RandomProgram(std::uint64_t seed) {
   for (int i = 0; i < 30; ++i) {
     const std::uint64_t kind = random.Below(at++, 4);
     for (int rank = 0; rank < kRanks; ++rank) {
-      const double seconds = random.Uniform(at++);
+      const double seconds = Uniform(random, at++);
       int op = -1;
       if (kind == 0) {
         op = made.AddCollective(rank, Queue::kReduce, seconds, {0, 1, 2});
@@ -38,7 +43,7 @@ HandMade RandomProgram(std::uint64_t seed) {
         op = made.Add(rank, Queue::kCompute, seconds);
       }
       const auto number = static_cast<std::size_t>(rank);
-      made.costs.launch_s.back() = 0.1 * random.Uniform(at++);
+      made.costs.launch_s.back() = 0.1 * Uniform(random, at++);
       if (!ops[number].empty()) {
         const std::uint64_t from = random.Below(at++, ops[number].size());
         made.Edge(rank, ops[number][from], op);

@@ -157,7 +157,8 @@ TEST(Store, KeepsAllThatBelongsToARun) {
   EXPECT_EQ(loaded->clocks[0].device_ns, 6);
   ASSERT_EQ(loaded->notes.size(), 1U);
   EXPECT_EQ(loaded->notes[0].text, "loss spike at step 1");
-  EXPECT_THAT(*reader->AttachmentNames(2), ElementsAre("empty", "routing/step 3"));
+  EXPECT_THAT(Query(path, "SELECT name FROM attachment WHERE run_id = 2 ORDER BY name"),
+              ElementsAre("empty", "routing/step 3"));
   EXPECT_EQ(*reader->Attachment(2, "routing/step 3"), std::string("\0\x03", 2));
   EXPECT_EQ(*reader->Attachment(2, "empty"), "");
   EXPECT_THAT(reader->Attachment(2, "other").error().message, HasSubstr("nothing attached"));
@@ -300,7 +301,7 @@ TEST(Store, RefusesUseAfterTheEnd) {
   EXPECT_EQ((*run)->Finish(RunStatus::kFinished).error().code, ErrorCode::kAborted);
   FT_ASSERT_OK((*store)->Close());
   FT_ASSERT_OK((*store)->Close());
-  EXPECT_EQ((*store)->Flush().error().code, ErrorCode::kAborted);
+  EXPECT_EQ((*run)->Flush().error().code, ErrorCode::kAborted);
   EXPECT_EQ((*store)->BeginRun({}).error().code, ErrorCode::kAborted);
   EXPECT_EQ((*run)->AddNote("late").error().code, ErrorCode::kAborted);
 }

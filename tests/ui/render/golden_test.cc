@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tests/paths.h"
+#include "tests/ui/render/read_png.h"
 #include "tests/ui/sample_run.h"
 #include "ui/desktop_view.h"
 #include "ui/render/png.h"

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/ui/render/read_png.h"
+
 namespace foretrain::ui {
 namespace {
 

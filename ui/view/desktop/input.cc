@@ -2,8 +2,6 @@
 
 #include <imgui.h>
 
-#include <cmath>
-
 namespace foretrain::ui {
 
 InputFrame ReadInput() {

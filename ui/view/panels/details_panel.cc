@@ -6,7 +6,6 @@
 
 #include "base/units.h"
 #include "ui/view/panels/panels.h"
-#include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
 namespace {

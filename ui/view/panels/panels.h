@@ -1,7 +1,6 @@
 // The panels of the compare view, each drawn into its box of the layout.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "ui/view/desktop/frame.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -36,22 +35,16 @@ bool TabButton(const ScreenFrame& frame, const std::string& label, bool chosen) 
 }
 
 // Each tab is a flat button; the chosen one is filled.
-void DrawTabs(const ScreenFrame& frame, const Box& box, const FoundPlans& found, PlanView& view) {
+void DrawTabs(const ScreenFrame& frame, const Box& box, PlanView& view) {
   BeginPanel(frame, box, "plan.tabs");
-  if (TabButton(frame, "selected plan", view.tab == PlanTab::kSelected)) {
-    view.tab = PlanTab::kSelected;
-  }
-  ImGui::SameLine();
-  if (TabButton(frame, "why not others", view.tab == PlanTab::kRejected)) {
-    view.tab = PlanTab::kRejected;
-  }
-  ImGui::SameLine();
-  if (TabButton(frame, fmt::format("pinned ({})##kept", view.kept.size()),
-                view.tab == PlanTab::kKept)) {
-    view.tab = PlanTab::kKept;
+  const std::string kept = fmt::format("pinned ({})##kept", view.kept.size());
+  for (const auto& [tab, label] : {std::pair{PlanTab::kSelected, std::string("selected plan")},
+                                   std::pair{PlanTab::kRejected, std::string("why not others")},
+                                   std::pair{PlanTab::kKept, kept}}) {
+    if (tab != PlanTab::kSelected) ImGui::SameLine();
+    if (TabButton(frame, label, view.tab == tab)) view.tab = tab;
   }
   EndPanel();
-  static_cast<void>(found);
 }
 
 // The pin carries everything that another view needs, so it stays valid after the next search.
@@ -244,7 +237,7 @@ void DrawPlanDetails(const ScreenFrame& frame, const Box& box, const FoundPlans&
   Box tabs = box, body = box;
   tabs.x0 = body.x0 = box.x0 + 1.0F;
   tabs.y1 = body.y0 = box.y0 + frame.canvas.Px(kTabs);
-  DrawTabs(frame, tabs, found, view);
+  DrawTabs(frame, tabs, view);
   switch (view.tab) {
     case PlanTab::kSelected:
       return DrawSelected(frame, body, found, desktop, view);

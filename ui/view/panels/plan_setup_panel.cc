@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "base/units.h"
 #include "ui/view/screens/plan_parts.h"
 #include "ui/view/widgets/widgets.h"
 #include "ui/view_model/planning/plan_controls.h"

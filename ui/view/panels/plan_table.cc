@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/units.h"
 #include "ui/view/screens/plan_parts.h"
 #include "ui/view/widgets/widgets.h"
 

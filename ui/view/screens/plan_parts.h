@@ -22,7 +22,6 @@ struct PlanView {
   std::string model_filter, gpu_filter;
   std::string config_path;  // of a config.json; empty: the catalogue's model
   std::string sequence_text, batch_text;
-  int added_field = 0;  // of the list of options that can be fixed
   bool rates_open = false;
   // Values of the machine as the catalogue has it, for the rates that are not changed.
   std::optional<ClusterSpec> machine;

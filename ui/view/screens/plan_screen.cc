@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include "base/io/file_system.h"
+#include "base/parallel.h"
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
 
@@ -20,10 +20,6 @@ constexpr float kSummary = 30.0F;
 constexpr float kMinTable = 150.0F;
 constexpr float kNarrow = 520.0F;  // narrower: no details
 constexpr float kMinUpper = 220.0F;
-
-int ThreadsOfSearch() {
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 // One line: what was searched, how many plans, and the bound that no plan can beat. `still` leaves
 // out the time, which would differ from picture to picture.
@@ -57,7 +53,7 @@ void DrawEmpty(const ScreenFrame& frame, const Box& box, std::string_view text) 
 
 // Starts from the setup of the command line.
 PlanScreen::PlanScreen(DesktopState& desktop)
-    : desktop_(desktop), catalogue_(BuiltInCatalogue()), search_(ThreadsOfSearch(), clock_) {
+    : desktop_(desktop), catalogue_(BuiltInCatalogue()), search_(HardwareThreads(), clock_) {
   view_.setup = desktop.plan_start.setup;
   if (view_.setup.sequence > 0) view_.sequence_text = std::to_string(view_.setup.sequence);
   if (view_.setup.global_batch > 0) view_.batch_text = std::to_string(view_.setup.global_batch);

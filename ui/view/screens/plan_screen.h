@@ -2,8 +2,6 @@
 // were found.
 #pragma once
 
-#include <memory>
-
 #include "base/clock.h"
 #include "ui/view/screens/plan_parts.h"
 

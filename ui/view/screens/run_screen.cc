@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
-#include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
 namespace {

@@ -25,14 +25,6 @@ constexpr std::array<Advice, 3> kCommands{{
      "forecast a plan without running it"},
 }};
 
-// 0 if the run has no complete step.
-double StepTimeOf(const RunInfo& run) {
-  for (const MetricValue& metric : run.metrics) {
-    if (metric.name == "step_time_s") return metric.value;
-  }
-  return 0.0;
-}
-
 void DrawCommands(const ScreenFrame& frame) {
   Title(frame, "Make a store");
   for (const auto& [command, what] : kCommands) {
@@ -89,7 +81,7 @@ void StoreScreen::DrawRun(const ScreenFrame& frame, const RunInfo& run) {
   Cell(frame, std::string(Name(run.kind)));
   Cell(frame, std::string(Name(run.status)));
   Cell(frame, run.label);
-  const double step = StepTimeOf(run);
+  const double step = run.Metric("step_time_s").value_or(0.0);
   NumberCell(frame, step > 0.0 ? FormatSeconds(step) : "-");
   ImGui::TableNextColumn();
   if (run.id == desktop_.session.shown().run) {

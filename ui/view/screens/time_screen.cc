@@ -24,12 +24,6 @@ constexpr float kDetails = 380.0F;  // width
 constexpr float kMinTable = 120.0F;
 constexpr double kMinCoverage = 0.95;  // of a group's time; below it the row is doubtful
 
-std::string ClassName(OpClass op_class) {
-  std::string name(Name(op_class));
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name;
-}
-
 // FLOP/s for compute, bytes per second for the rest; empty if the work is unknown.
 std::string RateText(const OpGroup& group, std::optional<double> rate) {
   if (!rate.has_value()) return "";
@@ -313,7 +307,7 @@ void TimeScreen::DrawCell(const ScreenFrame& frame, const OpGroup& group, GroupC
     case GroupColumn::kName:
       return;
     case GroupColumn::kClass:
-      return Cell(frame, ClassName(group.op_class));
+      return Cell(frame, InWords(Name(group.op_class)));
     case GroupColumn::kCount:
       return NumberCell(frame, fmt::format("{}", std::max(group.ops[0], group.ops[1])));
     case GroupColumn::kPredicted:

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/io/file_system.h"
+#include "base/parallel.h"
 #include "base/units.h"
-#include "sim/config/plan/plan_fields.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view_model/planning/stage_layout.h"
@@ -21,8 +20,6 @@ namespace {
 constexpr float kControls = 330.0F;
 constexpr float kNumbers = 88.0F;
 constexpr float kMessage = 26.0F;
-
-int ThreadsOfStart() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 // The rates of a cluster that nobody measured; of a CPU those that are known of this one.
 MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
@@ -37,7 +34,7 @@ WhatIfScreen::WhatIfScreen(DesktopState& desktop)
     : desktop_(desktop),
       what_if_(clock_),
       starter_([](const PlanRequest& request, const auto& outdated) {
-        return StartingScenario(request, ThreadsOfStart(), outdated);
+        return StartingScenario(request, HardwareThreads(), outdated);
       }) {
   if (!desktop_.selection.pinned()) FindStart();
 }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
 namespace {
@@ -20,16 +21,10 @@ std::array<const std::optional<OpTotal>*, 2> SidesOfPair(const PairedOp& pair) {
   return {&pair.predicted, &pair.measured};
 }
 
-std::string WithSpaces(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 std::string InstructionName(OpId op) {
   if (!IsValidId(op)) return "no op";
   const InstructionKey key = UnpackId(op);
-  if (key.kind != InstructionKind::kBlock) return WithSpaces(Name(key.kind));
+  if (key.kind != InstructionKind::kBlock) return InWords(Name(key.kind));
   if (OpNumber(op) == kWholeInstruction) return "block";
   return fmt::format("op {}", OpNumber(op));
 }
@@ -201,7 +196,7 @@ std::optional<double> OpGroups::ShareOfError(const OpGroup& group) const {
 
 std::string TitleOf(const OpGroup& group) {
   if (group.pass == Pass::kNone) return group.name;
-  return group.name + "  " + WithSpaces(Name(group.pass));
+  return group.name + "  " + InWords(Name(group.pass));
 }
 
 // Sorting comes last, so that groups are complete when they are weighed.

@@ -66,7 +66,6 @@ enum class GroupColumn : std::uint8_t {
   kCoverage,
   kRate,
 };
-inline constexpr int kGroupColumnCount = 9;
 
 // Indices of the groups sorted by `column`, ascending or `falling`; the sort is stable. kShare
 // sorts by size regardless of sign. O(n log n).

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "traces/metrics/bubble_causes.h"
-#include "traces/metrics/skew.h"
 #include "ui/view_model/runs/sides.h"
 
 namespace foretrain::ui {

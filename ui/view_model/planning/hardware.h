@@ -2,9 +2,7 @@
 // the changed machine.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"

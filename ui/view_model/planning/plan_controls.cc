@@ -1,7 +1,6 @@
 #include "ui/view_model/planning/plan_controls.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 

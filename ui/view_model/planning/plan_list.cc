@@ -80,13 +80,6 @@ void AddWords(std::string name, const std::string& first, const std::string& sec
   if (first != second) lines.push_back({std::move(name), first, second, {}, 0});
 }
 
-std::optional<double> MetricOf(const RunInfo& run, std::string_view name) {
-  for (const MetricValue& metric : run.metrics) {
-    if (metric.name == name) return metric.value;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string_view Title(PlanColumn column) {
@@ -155,8 +148,8 @@ std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
   for (const RunInfo& run : runs) {
     const auto model = models.find(run.id);
     if (run.kind != RunKind::kMeasured || model == models.end()) continue;
-    const std::optional<double> rate = MetricOf(run, "tokens_per_s");
-    const std::optional<double> bytes = MetricOf(run, "peak_device_bytes");
+    const std::optional<double> rate = run.Metric("tokens_per_s");
+    const std::optional<double> bytes = run.Metric("peak_device_bytes");
     if (!rate || !bytes) continue;
     MeasuredPlan plan{.label = fmt::format("run {}: {}", run.id, run.label),
                       .model = model->second,
@@ -167,8 +160,8 @@ std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
       return run.forecast && other.id == *run.forecast;
     });
     if (forecast != runs.end()) {
-      const std::optional<double> forecast_bytes = MetricOf(*forecast, "peak_device_bytes");
-      plan.forecast_tokens_per_s = MetricOf(*forecast, "tokens_per_s").value_or(0);
+      const std::optional<double> forecast_bytes = forecast->Metric("peak_device_bytes");
+      plan.forecast_tokens_per_s = forecast->Metric("tokens_per_s").value_or(0);
       plan.forecast_memory_bytes = static_cast<std::int64_t>(forecast_bytes.value_or(0));
     }
     plans.push_back(std::move(plan));

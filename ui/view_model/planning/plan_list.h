@@ -2,7 +2,6 @@
 // plans side by side.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -59,19 +59,10 @@ std::optional<std::int64_t> ShiftOf(std::span<const PairedOp> pairs, int rank, c
 }  // namespace
 
 std::string_view Name(Alignment alignment) {
-  switch (alignment) {
-    case Alignment::kStepStart:
-      return "aligned at step start";
-    case Alignment::kMicroBatch:
-      return "aligned at a micro-batch";
-    case Alignment::kSelectedOp:
-      return "aligned at the selected op";
-    case Alignment::kWallClock:
-      return "wall clock";
-    case Alignment::kWarp:
-      break;
-  }
-  return "warped to measured starts";
+  constexpr std::array<std::string_view, kAlignmentCount> kNames{
+      "aligned at step start", "aligned at a micro-batch", "aligned at the selected op",
+      "wall clock", "warped to measured starts"};
+  return kNames[static_cast<std::size_t>(alignment)];
 }
 
 // Both offsets must come from the same kind of moment. If one run lacks it, both fall back to the

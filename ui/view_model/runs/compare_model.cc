@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 
-#include "traces/metrics/classes.h"
 #include "ui/view_model/panels/wait_rows.h"
 #include "ui/view_model/runs/long_runs.h"
 

@@ -11,7 +11,6 @@
 
 #include "traces/metrics/bubble_causes.h"
 #include "ui/run_view.h"
-#include "ui/view_model/panels/memory_curve.h"
 #include "ui/view_model/runs/alignment.h"
 #include "ui/view_model/runs/sides.h"
 #include "ui/view_model/timeline/lanes.h"

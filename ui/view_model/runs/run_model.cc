@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <csignal>
+#include <map>
 #include <utility>
 
 #include "base/json/json.h"
@@ -59,46 +60,31 @@ void ForLines(std::string_view text, std::string& rest, OnLine on_line) {
 // Explanation of a signal for users. SIGKILL without a cause usually means the kernel ran out of
 // memory.
 std::string_view SignalText(int signal) {
-  switch (signal) {
-    case SIGKILL:
-      return "it was killed; where nobody did, the machine had run out of memory";
-    case SIGSEGV:
-      return "a fault: it touched memory that it does not have (SIGSEGV)";
-    case SIGBUS:
-      return "a fault on its memory (SIGBUS): often a disk or shared memory that is full";
-    case SIGABRT:
-      return "a bug in foretrain stopped it (SIGABRT)";
-    case SIGFPE:
-      return "a fault in its arithmetic (SIGFPE)";
-    case SIGILL:
-      return "an instruction that this processor does not have (SIGILL)";
-    case SIGTERM:
-    case SIGINT:
-      return "it was stopped at once, before the end of a step";
-    default:
-      return "a signal ended it";
-  }
+  static const std::map<int, std::string_view> texts{
+      {SIGKILL, "it was killed; where nobody did, the machine had run out of memory"},
+      {SIGSEGV, "a fault: it touched memory that it does not have (SIGSEGV)"},
+      {SIGBUS, "a fault on its memory (SIGBUS): often a disk or shared memory that is full"},
+      {SIGABRT, "a bug in foretrain stopped it (SIGABRT)"},
+      {SIGFPE, "a fault in its arithmetic (SIGFPE)"},
+      {SIGILL, "an instruction that this processor does not have (SIGILL)"},
+      {SIGTERM, "it was stopped at once, before the end of a step"},
+      {SIGINT, "it was stopped at once, before the end of a step"}};
+  const auto known = texts.find(signal);
+  return known == texts.end() ? "a signal ended it" : known->second;
 }
 
 // Explanation of an exit code for users.
 std::string_view CodeText(int code) {
-  switch (code) {
-    case 0:
-      return "all steps are done";
-    case 1:
-      return "the plan does not fit this machine";
-    case 2:
-      return "its input is not what it takes";
-    case 3:
-      return "a rank or the store failed";
-    case 127:
-      return "the program could not be started";
-    case 130:
-    case 143:
-      return "stopped as asked; the steps before are stored";
-    default:
-      return "it ended with a code that it does not use";
-  }
+  static const std::map<int, std::string_view> texts{
+      {0, "all steps are done"},
+      {1, "the plan does not fit this machine"},
+      {2, "its input is not what it takes"},
+      {3, "a rank or the store failed"},
+      {127, "the program could not be started"},
+      {130, "stopped as asked; the steps before are stored"},
+      {143, "stopped as asked; the steps before are stored"}};
+  const auto known = texts.find(code);
+  return known == texts.end() ? "it ended with a code that it does not use" : known->second;
 }
 
 // A run stopped by the user ends by signal, or with 128 + signal.

@@ -1,7 +1,6 @@
 #include "ui/view_model/timeline/drift.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 namespace foretrain::ui {

@@ -1,7 +1,6 @@
 #include "ui/view_model/timeline/lanes.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>

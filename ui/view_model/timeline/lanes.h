@@ -9,7 +9,6 @@
 
 #include "sim/compare/pairing.h"
 #include "traces/span_sums.h"
-#include "traces/timeline.h"
 #include "ui/view_model/runs/sides.h"
 #include "ui/view_model/timeline/drift.h"
 #include "ui/view_model/timeline/track.h"

@@ -140,7 +140,7 @@ TEST(FindPlansTest, AddsStatsAndTheMemoryOfEachStage) {
   PosixFileSystem files;
   const auto request = Resolve(SampleSetup(), *BuiltInCatalogue(), std::nullopt, files);
   ASSERT_TRUE(request.has_value()) << request.error().message;
-  ManualClock clock;
+  SystemClock clock;
   SearchOptions options;
   options.ranks = 4;
   options.simulated = 1;

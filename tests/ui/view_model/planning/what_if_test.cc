@@ -10,6 +10,7 @@
 
 #include "sim/memory/peak_memory.h"
 #include "tests/ui/planning_samples.h"
+#include "ui/view_model/panels/memory_curve.h"
 #include "ui/view_model/planning/stage_layout.h"
 
 namespace foretrain::ui {
@@ -20,7 +21,7 @@ using testing::HasSubstr;
 Scenario Sample() { return SampleScenario("gpt2-124m", "1x8xh100-80gb-sxm", 2, 1, 4, 32, 256); }
 
 Result<WhatIfStep> Make(const Scenario& scenario) {
-  ManualClock clock;
+  SystemClock clock;
   return StepMaker(clock).Make({scenario, -1});
 }
 
@@ -47,7 +48,7 @@ TEST(StepMakerTest, DrawsMemoryWhoseHighestIsThePredictedPeak) {
     Scenario scenario = Sample();
     scenario.plan.schedule = schedule;
     SCOPED_TRACE(Describe(scenario.plan));
-    ManualClock clock;
+    SystemClock clock;
     StepMaker maker(clock);
     for (int pp = 0; pp < 4; ++pp) {
       const auto step = maker.Make({scenario, pp});
@@ -96,7 +97,7 @@ TEST(StepMakerTest, SaysWhyOverlappingStepsHaveNoPictureByPasses) {
 
 TEST(StepMakerTest, GivesTheSameWhateverItMadeBefore) {
   Scenario scenario = Sample();
-  ManualClock clock;
+  SystemClock clock;
   StepMaker maker(clock);
   Scenario other = scenario;
   other.plan.recompute = RecomputeKind::kFull;

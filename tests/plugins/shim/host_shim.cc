@@ -1,4 +1,4 @@
-#include "kernels/cuda/shim/host_shim.h"
+#include "tests/plugins/shim/host_shim.h"
 
 #undef threadIdx
 #undef blockIdx

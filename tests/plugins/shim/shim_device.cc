@@ -1,4 +1,4 @@
-#include "kernels/cuda/shim/shim_device.h"
+#include "tests/plugins/shim/shim_device.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "kernels/cuda/device/queue.h"
 #include "kernels/cuda/library/library_attention.h"
 #include "kernels/cuda/library/library_gemm.h"
-#include "kernels/cuda/shim/host_shim.h"
+#include "tests/plugins/shim/host_shim.h"
 
 namespace foretrain {
 namespace {

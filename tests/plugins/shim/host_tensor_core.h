@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/numeric/number_formats.h"
-#include "kernels/cuda/shim/host_shim.h"
+#include "tests/plugins/shim/host_shim.h"
 
 namespace foretrain::shim {
 
