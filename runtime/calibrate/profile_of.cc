@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/checked.h"
-#include "base/units.h"
 #include "runtime/calibrate/microbenchmark.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "sim/cost/cost_model.h"

@@ -2,7 +2,6 @@
 // structs are sent as they lie in memory.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 

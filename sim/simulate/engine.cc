@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "base/result.h"
-
 namespace foretrain {
 namespace {
 

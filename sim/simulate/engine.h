@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "sim/cost/program_costs.h"

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/checked.h"
-
 namespace foretrain {
 namespace {
 

@@ -5,8 +5,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "sim/program/blocks/backward_passes.h"
 #include "sim/program/ir/precision.h"

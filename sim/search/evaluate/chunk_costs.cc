@@ -1,7 +1,6 @@
 #include "sim/search/evaluate/chunk_costs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/rank/step_description.h"

@@ -4,7 +4,6 @@
 // fragmentation.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <unordered_map>

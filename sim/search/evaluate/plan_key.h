@@ -2,7 +2,6 @@
 // until a table leaves it out.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
