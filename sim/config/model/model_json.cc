@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/json/members.h"
 #include "sim/config/rules/refuse.h"
 
 namespace foretrain {
@@ -124,6 +123,8 @@ void ReadExperts(JsonFields& fields, ModelSpec& model) {
 }
 
 }  // namespace
+
+std::span<const JsonMember<ModelSpec>> OptionalModelMembers() { return kMore; }
 
 // Reads required fields first, because defaults such as head_dim depend on them. A getter that
 // fails returns a value in range, so that reading can continue to Finish.
