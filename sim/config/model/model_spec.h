@@ -154,8 +154,6 @@ struct ModelSpec {
   std::int64_t QkvWidthOn(std::int64_t tp) const {
     return heads / tp * head_dim + KvHeadsOn(tp) * (head_dim + ValueDim());
   }
-  // Number of the `tp` ranks that hold the same key head.
-  std::int64_t KvCopies(std::int64_t tp) const { return kv_heads < tp ? tp / kv_heads : 1; }
   bool IsLatent() const { return attention == AttentionKind::kLatent; }
   // Latent attention: width of [k | v] of all heads without the rotary part.
   std::int64_t LatentKeyWidth() const {

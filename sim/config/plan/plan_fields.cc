@@ -319,9 +319,6 @@ std::string_view Name(RecomputeKind recompute) { return NameIn(kRecomputes, reco
 std::string_view Name(ContextParallelKind kind) { return NameIn(kContextParallelKinds, kind); }
 std::string_view Name(OffloadTarget target) { return NameIn(kOffloadTargets, target); }
 std::string_view Name(Precision precision) { return NameIn(kPrecisions, precision); }
-std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
-  return ParseIn<ScheduleKind>(kSchedules, name);
-}
 std::optional<RecomputeKind> ParseRecompute(std::string_view name) {
   return ParseIn<RecomputeKind>(kRecomputes, name);
 }
