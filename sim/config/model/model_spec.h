@@ -172,9 +172,6 @@ struct ModelSpec {
   bool IsGlobal(std::int64_t layer) const {
     return global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
   }
-  std::int64_t WindowOf(std::int64_t layer, std::int64_t sequence) const {
-    return IsGlobal(layer) ? 0 : WindowOfMaxLayers(sequence);
-  }
   bool operator==(const ModelSpec&) const = default;
 };
 

@@ -98,9 +98,6 @@ class Evaluator {
   // Layers per stage that minimize the time of the slowest stage; empty if the even split does.
   std::vector<int> BalancedLayers(const Plan& plan);
 
-  std::size_t blocks() const { return blocks_.size(); }
-  std::size_t states() const { return states_.size(); }
-
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
   void FindBoundClasses(const Plan& plan, const BoundTable::Blocks& blocks,
