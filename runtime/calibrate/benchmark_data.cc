@@ -1,7 +1,6 @@
 #include "runtime/calibrate/benchmark_data.h"
 
 #include <algorithm>
-#include <array>
 
 #include "runtime/device/device.h"
 #include "sim/program/ops/op_kinds.h"

@@ -1,7 +1,6 @@
 #include "runtime/calibrate/calibrate.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>

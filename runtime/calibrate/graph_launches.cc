@@ -1,7 +1,6 @@
 #include "runtime/calibrate/graph_launches.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

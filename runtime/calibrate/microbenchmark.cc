@@ -1,8 +1,6 @@
 #include "runtime/calibrate/microbenchmark.h"
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
 
 namespace foretrain {
 namespace {

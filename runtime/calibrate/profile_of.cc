@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/checked.h"
-#include "base/units.h"
 #include "runtime/calibrate/microbenchmark.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "sim/cost/cost_model.h"
@@ -52,17 +50,31 @@ void SetIfMeasured(Figure& figure, std::optional<double> value) {
 double Flop(const OpWork& work) { return work.flop; }
 double Bytes(const OpWork& work) { return work.bytes; }
 
+// The points with the fewest and the most elements among those that `wanted` accepts; null if there
+// are none.
+struct Extremes {
+  const ProfilePoint* small = nullptr;
+  const ProfilePoint* large = nullptr;
+};
+template <class Wanted>
+Extremes ExtremesOf(const DeviceProfile& profile, Wanted wanted) {
+  Extremes found;
+  for (const ProfilePoint& point : profile.points) {
+    if (!wanted(point)) continue;
+    const std::int64_t elements = point.shape.elements;
+    if (found.small == nullptr || elements < found.small->shape.elements) found.small = &point;
+    if (found.large == nullptr || elements > found.large->shape.elements) found.large = &point;
+  }
+  return found;
+}
+
 // Bandwidth of copies between two spaces at concurrency 1: the largest copy, less the time of the
 // smallest, which is stored in `base_s`. nullopt if no two sizes were measured.
 std::optional<double> CopyRate(const DeviceProfile& profile, Space from, Space to, double& base_s) {
-  const ProfilePoint* small = nullptr;
-  const ProfilePoint* large = nullptr;
-  for (const ProfilePoint& point : profile.points) {
-    if (point.kind != OpKind::kCopy || point.from != from || point.to != to) continue;
-    if (point.concurrency != 1) continue;
-    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
-    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
-  }
+  const auto [small, large] = ExtremesOf(profile, [&](const ProfilePoint& point) {
+    return point.kind == OpKind::kCopy && point.from == from && point.to == to &&
+           point.concurrency == 1;
+  });
   if (small == nullptr || large->seconds <= small->seconds) return std::nullopt;
   base_s = small->seconds;
   return WorkOf(OpOf(*large)).bytes / (large->seconds - small->seconds);
@@ -99,38 +111,22 @@ std::optional<double> MemoryRate(const DeviceProfile& profile) {
   return WorkOf(OpOf(*widest)).bytes / widest->seconds;
 }
 
-// CPU: latency and bandwidth of collectives, from the smallest all-reduce and what the largest adds
-// to it.
-void SetLinkRates(DeviceProfile& profile) {
-  const ProfilePoint* small = nullptr;
-  const ProfilePoint* large = nullptr;
-  for (const ProfilePoint& point : profile.points) {
-    if (point.kind != OpKind::kAllReduce) continue;
-    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
-    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
-  }
+// Latency and bandwidth of a link, from the smallest all-reduce (CPU) or transfer (GPU) and what
+// the largest adds to it.
+void SetLinkRates(DeviceProfile& profile, OpKind kind) {
+  const auto [small, large] =
+      ExtremesOf(profile, [kind](const ProfilePoint& point) { return point.kind == kind; });
   if (small == nullptr) return;
   profile.rates.link_base_s = Measured(small->seconds);
   if (large->seconds <= small->seconds) return;
-  // Bytes that a member reads and writes in an all-reduce (sim/cost/network/communication_cost.h).
-  const double n = large->group;
-  const double moved = WorkOf(OpOf(*large)).bytes * (1 + 1 / n + 2 * (n - 1) / n);
-  profile.rates.link_bytes_per_s = Measured(moved / (large->seconds - small->seconds));
-}
-
-// GPU: latency and bandwidth of a link, from the smallest transfer and what the largest adds to it.
-void SetGpuLinkRates(DeviceProfile& profile) {
-  const ProfilePoint* small = nullptr;
-  const ProfilePoint* large = nullptr;
-  for (const ProfilePoint& point : profile.points) {
-    if (point.kind != OpKind::kSend) continue;
-    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
-    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
+  double bytes = WorkOf(OpOf(*large)).bytes;
+  if (kind == OpKind::kAllReduce) {
+    // Bytes that a member reads and writes (sim/cost/network/communication_cost.h).
+    const double n = large->group;
+    bytes *= 1 + 1 / n + 2 * (n - 1) / n;
+  } else {
+    bytes -= WorkOf(OpOf(*small)).bytes;
   }
-  if (small == nullptr) return;
-  profile.rates.link_base_s = Measured(small->seconds);
-  if (large->seconds <= small->seconds) return;
-  const double bytes = WorkOf(OpOf(*large)).bytes - WorkOf(OpOf(*small)).bytes;
   profile.rates.link_bytes_per_s = Measured(bytes / (large->seconds - small->seconds));
 }
 
@@ -165,7 +161,7 @@ void SetRates(DeviceProfile& profile, const SampleTable& table, bool is_cpu) {
   SetIfMeasured(rates.wake_s, OverheadAlone(profile, OverheadKind::kWake));
   const Spread reads = SpreadOf(table.host_reads());
   if (reads.samples > 0) rates.host_read_s = Measured(reads.median);
-  is_cpu ? SetLinkRates(profile) : SetGpuLinkRates(profile);
+  SetLinkRates(profile, is_cpu ? OpKind::kAllReduce : OpKind::kSend);
   SetOverlap(profile, table);
   SetCopyRates(profile);
 }

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "sim/program/blocks/layer/context_parallel.h"
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <type_traits>
 
 namespace foretrain {
 namespace {

@@ -72,7 +72,6 @@ class DeviceShares {
                                      why.data(), why.size()),
                    "share out the device's multiprocessors", why.data()));
     made.shares_ = std::move(shares);
-    made.each_ = each;
     made.api_ = &api;
     return made;
   }
@@ -80,7 +79,6 @@ class DeviceShares {
   DeviceShares& operator=(DeviceShares&& other) noexcept {
     std::swap(api_, other.api_);
     std::swap(shares_, other.shares_);
-    std::swap(each_, other.each_);
     return *this;
   }
   ~DeviceShares() {
@@ -91,12 +89,10 @@ class DeviceShares {
   FtShare* At(int index) const {
     return shares_.empty() ? nullptr : shares_[static_cast<std::size_t>(index)];
   }
-  int each() const { return each_; }  // multiprocessors in each share
 
  private:
   const FtDeviceApi* api_ = nullptr;
   std::vector<FtShare*> shares_;
-  int each_ = 0;
 };
 
 // An event of an asynchronous device.

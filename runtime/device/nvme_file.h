@@ -34,9 +34,6 @@ class NvmeFile {
   Result<void> Read(std::int64_t offset, std::int64_t bytes, void* to);
   Result<void> Write(std::int64_t offset, std::int64_t bytes, const void* from);
 
-  bool direct() const { return direct_; }
-  bool uring() const { return ring_ != nullptr; }
-
  private:
   struct Ring;
   struct Slot;

@@ -293,7 +293,6 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
 const Program& Executor::program() const { return *state_->shared.program; }
 int Executor::ranks() const { return static_cast<int>(state_->ranks.size()); }
 std::int64_t Executor::next_step() const { return state_->next_step; }
-const FlightRecorder& Executor::flight() const { return state_->shared.flight; }
 
 const RankProgram& Executor::Rank(int place) const {
   return state_->ranks[static_cast<std::size_t>(place)]->program();

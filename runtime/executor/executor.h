@@ -23,7 +23,6 @@
 #include "runtime/device/arena.h"
 #include "runtime/ops/kernel_call.h"
 #include "runtime/run/fault_injector.h"
-#include "runtime/run/flight.h"
 #include "runtime/run/rank_world.h"
 #include "runtime/run/run_clock.h"
 #include "runtime/run/run_sink.h"
@@ -159,8 +158,6 @@ class Executor {
 
   // How each rank ended its last run: `nullopt` if well, else its own error or kAborted.
   const std::vector<std::optional<Error>>& rank_errors() const { return rank_errors_; }
-  // The newest ops of each rank, for error reports.
-  const FlightRecorder& flight() const;
   // "rank 3: 12.345 ms backward layer 3 mb 1, mlp.up (step 7)": a line for each op in every rank's
   // ring.
   std::string FlightText() const;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
-#include <utility>
 
 #include "sim/program/ir/groups.h"
 #include "sim/program/ir/rank_order.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "base/units.h"
@@ -49,7 +50,7 @@ class Planner {
   }
 
  private:
-  // `detail` is the index in the list of the op's kind of work. Ops keep the order of issue, and
+  // Ops keep the order of issue, and
   // each queue gets their numbers.
   Result<void> AddOp(OpRef ref) {
     const Op& op = OpAt(program_, rank_, ref);
@@ -74,19 +75,15 @@ class Planner {
     } else if (op.kind == OpKind::kLoadBatch) {
       AddLoad(ref, at, planned);
     } else if (op.kind == OpKind::kHostRead) {
-      planned.work = Work::kHostRead;
       const float scale = op.Get(Attribute::kLossScale);
-      planned.detail = static_cast<std::int32_t>(plan_.reads.size());
-      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
-                             1.0F / (scale * scale), at.size() > 2 ? at[2] : nullptr, scale});
+      SetWork(Work::kHostRead,
+              {!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
+               1.0F / (scale * scale), at.size() > 2 ? at[2] : nullptr, scale},
+              plan_.reads, planned);
     } else if (op.kind == OpKind::kReadCounts) {
-      planned.work = Work::kReadCounts;
-      planned.detail = static_cast<std::int32_t>(plan_.counts.size());
-      plan_.counts.push_back({at[0], op.shape, RouterOf(op.name)});
+      SetWork(Work::kReadCounts, {at[0], op.shape, RouterOf(op.name)}, plan_.counts, planned);
     } else if (op.kind == OpKind::kOpaque) {
-      planned.work = Work::kOpaque;
-      planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
-      plan_.durations_ns.push_back(NsFromSeconds(op.duration_s));
+      SetWork(Work::kOpaque, NsFromSeconds(op.duration_s), plan_.durations_ns, planned);
     } else {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
@@ -96,16 +93,23 @@ class Planner {
       FT_ASSIGN(KernelCall call,
                 MakeKernelCall({op, operands, at, rank_.tp, key.micro_batch, rank_.cp, RunsOf(op),
                                 random, ExpertMember(), bytes, optimizer_}));
-      planned.work = Work::kKernel;
       // Kernels that read row counts on the host cannot be in a CUDA graph.
       FT_CHECK(call.counts == nullptr || !WhyNotInGraph(op).empty());
-      planned.detail = static_cast<std::int32_t>(plan_.calls.size());
-      plan_.calls.push_back(call);
+      SetWork(Work::kKernel, std::move(call), plan_.calls, planned);
     }
     plan_.queues[static_cast<std::size_t>(op.queue)].push_back(
         static_cast<std::int32_t>(plan_.ops.size()));
     plan_.ops.push_back(planned);
     return {};
+  }
+
+  // Sets the op's kind of work, with `detail` as the last of its list.
+  template <class Detail>
+  static void SetWork(Work work, std::type_identity_t<Detail> detail, std::vector<Detail>& details,
+                      PlannedOp& planned) {
+    planned.work = work;
+    planned.detail = static_cast<std::int32_t>(details.size());
+    details.push_back(std::move(detail));
   }
 
   // This rank's index in its expert-parallel group.
@@ -195,9 +199,7 @@ class Planner {
                     : at.size() > 1            ? at[1]
                     : op.kind == OpKind::kSend ? nullptr
                                                : first;
-    planned.work = Work::kCommunication;
-    planned.detail = static_cast<std::int32_t>(plan_.comm_calls.size());
-    plan_.comm_calls.push_back(comm);
+    SetWork(Work::kCommunication, std::move(comm), plan_.comm_calls, planned);
     return CheckExtent(op, ref, planned.id);
   }
 
@@ -236,9 +238,7 @@ class Planner {
                                                    " bytes to " + std::to_string(to.bytes) +
                                                    "; the program is malformed");
     }
-    planned.work = Work::kCopy;
-    planned.detail = static_cast<std::int32_t>(plan_.copies.size());
-    plan_.copies.push_back(copy);
+    SetWork(Work::kCopy, copy, plan_.copies, planned);
     return {};
   }
 
@@ -249,11 +249,10 @@ class Planner {
       return OperandBinding(program_, rank_, ref, static_cast<int>(i)).bytes /
              std::int64_t{sizeof(std::int32_t)};
     };
-    planned.work = Work::kLoadBatch;
-    planned.detail = static_cast<std::int32_t>(plan_.loads.size());
-    plan_.loads.push_back({rank_.step[Index(ref.instruction)].key.micro_batch,
-                           !at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr, count(0),
-                           count(1)});
+    SetWork(Work::kLoadBatch,
+            {rank_.step[Index(ref.instruction)].key.micro_batch, !at.empty() ? at[0] : nullptr,
+             at.size() > 1 ? at[1] : nullptr, count(0), count(1)},
+            plan_.loads, planned);
   }
 
   // For each queue that an op waits for, only the latest op is kept: queues are FIFO, so it implies

@@ -1,6 +1,5 @@
 // Routers' choices and row counts, as a worker's ops read and use them.
 #include <sstream>
-#include <utility>
 
 #include "runtime/executor/worker.h"
 #include "runtime/run/routing.h"

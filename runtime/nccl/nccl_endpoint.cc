@@ -1,7 +1,6 @@
 #include "runtime/nccl/nccl_endpoint.h"
 
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "runtime/device/device_status.h"

@@ -2,8 +2,6 @@
 // runtime/nccl/nccl_set.h.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>

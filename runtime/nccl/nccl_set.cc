@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <utility>
 
 #include "base/units.h"
 #include "runtime/nccl/nccl_endpoint.h"

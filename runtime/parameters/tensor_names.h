@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "sim/config/model/model_spec.h"
 #include "sim/program/ir/program.h"

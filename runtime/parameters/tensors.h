@@ -1,13 +1,10 @@
-// Converts between whole tensors of the model and the pieces that ranks hold: fills parameters from
-// a source, and gathers parameters, gradients or moments. Files: safetensors.h.
+// Fills the pieces of parameters that ranks hold from a source of whole tensors. Files:
+// safetensors.h.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "runtime/executor/executor.h"
@@ -31,20 +28,5 @@ TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed);
 
 // Writes every rank's parameters. Only between runs of the executor.
 Result<void> FillParameters(Executor& executor, const TensorSource& source);
-
-// A whole tensor; a vector has one row.
-struct Tensor {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::vector<float> values;
-};
-using TensorMap = std::map<std::string, Tensor>;
-
-enum class StateKind { kParameters, kGradients, kMoment1, kMoment2 };
-
-// Assembles the ranks' pieces into whole tensors. Moments are in fp32, and absent for SGD. Frozen
-// parameters have no gradients or moments. Gradients are those of the last step, reduced over
-// replicas.
-TensorMap GatherTensors(Executor& executor, StateKind kind);
 
 }  // namespace foretrain

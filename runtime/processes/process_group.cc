@@ -1,9 +1,7 @@
 #include "runtime/processes/process_group.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <utility>

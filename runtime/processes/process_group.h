@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/result.h"
 #include "runtime/executor/executor.h"

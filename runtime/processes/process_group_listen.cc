@@ -1,7 +1,6 @@
 // Handles messages from the other processes of the run.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "runtime/processes/group_messages.h"
 #include "runtime/processes/process_group.h"

@@ -1,9 +1,9 @@
 #include "runtime/processes/records.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "runtime/processes/socket.h"
@@ -26,114 +26,118 @@ std::vector<T> UnpackAll(std::string_view text) {
   return values;
 }
 
-// The heads below have only members of fixed size, so that they can be copied as bytes. Texts of
-// variable length follow them.
-struct RoutingHead {
-  std::int64_t step = 0;
-  std::int32_t rank = 0, block = 0, micro_batch = 0;
-  std::int32_t router_bytes = 0;  // length of the router's name, which follows the head
+// Appends values one after the other: texts and lists with their length, plain structs as they are.
+class Packer {
+ public:
+  template <class... T>
+  bool operator()(const T&... values) {
+    (Put(values), ...);
+    return true;
+  }
+  std::string Take() { return std::move(packed_); }
+
+ private:
+  void Put(std::string_view text) {
+    packed_ += BytesOfNumber(text.size(), 8);
+    packed_ += text;
+  }
+  void Put(const std::string& text) { Put(std::string_view(text)); }
+  template <class T>
+  void Put(const std::vector<T>& values) {
+    Put(std::string_view(PackAll<T>(values)));
+  }
+  template <class T>
+  void Put(const T& value) {
+    packed_ += PackAll<T>(std::span(&value, 1));
+  }
+  std::string packed_;
 };
 
-struct SummaryHead {
-  std::int64_t steps = 0;
-  bool stopped = false;
-  double seconds = 0;
-  std::int64_t recording_ns = 0, thread_ns = 0, spans = 0;
-  std::int64_t resident_growth_bytes = 0;
-  std::int64_t graphs_made = 0, graph_launches = 0, graph_ops = 0, graphs_refused = 0;
-  std::int64_t why_bytes = 0;  // length of the reason for refused graphs, which follows the head
-};
-using Peaks = std::array<std::int64_t, kSpaceCount>;
-
-struct CounterBody {  // follows the name
-  std::int64_t time_ns = 0;
-  double value = 0;
-  std::int32_t rank = 0, step = 0;
-};
-
-struct CaptureHead {
-  std::int64_t rank = 0, records = 0;
-  ActivityCounts counts;
-  std::int64_t dropped = 0, late = 0, outside = 0, clock_error_ns = 0;
-};
-
-// Appends a text with its length, or a plain struct.
-void Append(std::string& packed, std::string_view text) {
-  packed += BytesOfNumber(text.size(), 8);
-  packed += text;
-}
-template <class T>
-void Append(std::string& packed, const T& value) {
-  packed += PackAll<T>(std::span(&value, 1));
-}
-
-// Takes back what Append added. If too little is left, it returns false and takes nothing any more.
+// Takes back what a Packer appended; false if too little is left, and from then on.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}
   bool AtEnd() const { return rest_.empty(); }
-
-  template <class T>
-  bool Take(T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    if (rest_.size() < sizeof value) return Nothing();
-    std::memcpy(&value, rest_.data(), sizeof value);
-    rest_.remove_prefix(sizeof value);
-    return true;
-  }
-  bool Take(std::string& text) {
-    if (rest_.size() < 8) return Nothing();
-    const std::uint64_t bytes = NumberOfBytes(rest_.substr(0, 8));
-    rest_.remove_prefix(8);
-    if (rest_.size() < bytes) return Nothing();
-    text = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return true;
+  template <class... T>
+  bool operator()(T&... values) {
+    return (... && Get(values));
   }
 
  private:
-  bool Nothing() {
-    rest_ = {};
-    return false;
+  bool Next(std::uint64_t bytes, std::string_view& text) {
+    const bool enough = rest_.size() >= bytes;
+    text = rest_.substr(0, bytes);
+    rest_ = enough ? rest_.substr(bytes) : std::string_view();
+    return enough;
+  }
+  bool Next(std::string_view& text) { return Next(8, text) && Next(NumberOfBytes(text), text); }
+  bool Get(std::string& value) {
+    std::string_view text;
+    if (!Next(text)) return false;
+    value = text;
+    return true;
+  }
+  template <class T>
+  bool Get(std::vector<T>& values) {
+    std::string_view text;
+    if (!Next(text)) return false;
+    values = UnpackAll<T>(text);
+    return true;
+  }
+  template <class T>
+  bool Get(T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::string_view text;
+    if (!Next(sizeof value, text)) return false;
+    std::memcpy(&value, text.data(), sizeof value);
+    return true;
   }
   std::string_view rest_;
 };
 
+// The members of each record, in the order in which a Packer writes and a Reader reads them.
+template <class Bytes>
+bool Members(Bytes& bytes, Counter& of) {
+  return bytes(of.name, of.rank, of.step, of.time_ns, of.value);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, each with its name
+  return bytes(of.records, of.problem, of.counts, of.dropped, of.late, of.outside,
+               of.clock_error_ns, of.clocks);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, RoutedCounts& of) {
+  return bytes(of.step, of.rank, of.block, of.micro_batch, of.router, of.counts);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, RunSummary& of) {
+  GraphUse& graphs = of.graphs;
+  return bytes(of.steps, of.stopped, of.seconds, of.recording, of.resident_growth_bytes,
+               graphs.made, graphs.launches, graphs.ops, graphs.refused, graphs.why_refused,
+               of.peak_by_space);
+}
+
 // A message that ends within a counter delivers none of its counters.
 void DeliverCounters(const std::string& text, RunSink& sink) {
   std::vector<Counter> counters;
-  Reader reader(text);
-  while (!reader.AtEnd()) {
-    std::string name;
-    CounterBody body;
-    if (!reader.Take(name) || !reader.Take(body)) return;
-    counters.push_back({name, body.rank, body.step, body.time_ns, body.value});
+  for (Reader reader(text); !reader.AtEnd();) {
+    if (!Members(reader, counters.emplace_back())) return;
   }
   sink.OnCounters(counters);
 }
 
-// The order of the parts is that of PackCapture: head, problem, clock readings, then name and total
-// of each kernel.
 void DeliverCapture(const std::string& text, RunSink& sink) {
   Reader reader(text);
-  CaptureHead head;
+  int rank = 0;
   CaptureReport report;
-  std::string clocks;
-  if (!reader.Take(head) || !reader.Take(report.problem) || !reader.Take(clocks)) return;
-  report.records = head.records != 0;
-  report.counts = head.counts;
-  report.dropped = head.dropped;
-  report.late = head.late;
-  report.outside = head.outside;
-  report.clock_error_ns = head.clock_error_ns;
-  report.clocks = UnpackAll<ClockSample>(clocks);
+  if (!reader(rank) || !Members(reader, report)) return;
   while (!reader.AtEnd()) {
     std::string name;
     KernelTotal total;
-    if (!reader.Take(name) || !reader.Take(total)) return;
+    if (!reader(name, total)) return;
     report.kernels[name] = total;
   }
-  sink.OnCapture(static_cast<int>(head.rank), report);
+  sink.OnCapture(rank, report);
 }
 
 }  // namespace
@@ -169,43 +173,36 @@ std::string PackScalars(const StepScalars& scalars, const ClockFit& clock) {
   return PackAll<StepScalars>(std::span(&moved, 1));
 }
 
-std::string PackRouting(const RoutedCounts& counts) {
-  const RoutingHead head{counts.step, counts.rank, counts.block, counts.micro_batch,
-                         static_cast<std::int32_t>(counts.router.size())};
-  return PackAll<RoutingHead>(std::span(&head, 1)) + counts.router +
-         PackAll<std::int32_t>(counts.counts);
+std::string PackRouting(RoutedCounts counts) {
+  Packer packer;
+  Members(packer, counts);
+  return packer.Take();
 }
 
 std::string PackCounters(std::span<const Counter> counters, const ClockFit& clock) {
-  std::string packed;
-  for (const Counter& counter : counters) {
-    Append(packed, std::string_view(counter.name));
-    Append(packed,
-           CounterBody{clock.ToHost(counter.time_ns), counter.value, counter.rank, counter.step});
+  Packer packer;
+  for (Counter counter : counters) {
+    counter.time_ns = clock.ToHost(counter.time_ns);
+    Members(packer, counter);
   }
-  return packed;
+  return packer.Take();
 }
 
 // The clock readings are moved to rank 0's clock; the error of that conversion is added to their
 // width.
-std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& clock,
+std::string PackCapture(int rank, CaptureReport report, const ClockFit& clock,
                         std::span<const ClockSample> exchanges) {
-  std::vector<ClockSample> clocks = report.clocks;
-  for (ClockSample& sample : clocks) {
+  for (ClockSample& sample : report.clocks) {
     sample.host_ns = clock.ToHost(sample.host_ns);
     sample.width_ns += 2 * clock.error_ns;
   }
-  if (clocks.empty()) clocks.assign(exchanges.begin(), exchanges.end());
-  std::string packed;
-  Append(packed, CaptureHead{rank, report.records, report.counts, report.dropped, report.late,
-                             report.outside, report.clock_error_ns + clock.error_ns});
-  Append(packed, std::string_view(report.problem));
-  Append(packed, std::string_view(PackAll<ClockSample>(clocks)));
-  for (const auto& [name, total] : report.kernels) {
-    Append(packed, std::string_view(name));
-    Append(packed, total);
-  }
-  return packed;
+  if (report.clocks.empty()) report.clocks.assign(exchanges.begin(), exchanges.end());
+  report.clock_error_ns += clock.error_ns;
+  Packer packer;
+  packer(rank);
+  Members(packer, report);
+  for (const auto& [name, total] : report.kernels) packer(name, total);
+  return packer.Take();
 }
 
 // One letter for each RecordMessage.
@@ -214,7 +211,6 @@ bool IsRecord(char what) {
   return kAll.find(what) != std::string_view::npos;
 }
 
-// The length of the router's name comes from the message: substr bounds it by what is left.
 void Deliver(char what, const std::string& text, RunSink& sink) {
   if (what == kSpans) sink.OnSpans(UnpackAll<Span>(text));
   if (what == kMemory) sink.OnMemory(UnpackAll<MemorySample>(text));
@@ -226,52 +222,23 @@ void Deliver(char what, const std::string& text, RunSink& sink) {
   }
   if (what == kCounters) DeliverCounters(text, sink);
   if (what == kCapture) DeliverCapture(text, sink);
-  if (what == kRouting && text.size() >= sizeof(RoutingHead)) {
-    std::string_view rest(text);
-    const RoutingHead head = UnpackAll<RoutingHead>(rest.substr(0, sizeof head)).front();
-    rest.remove_prefix(sizeof head);
-    const std::string_view router = rest.substr(0, static_cast<std::size_t>(head.router_bytes));
-    sink.OnRouting({head.step, head.rank, head.block, head.micro_batch, std::string(router),
-                    UnpackAll<std::int32_t>(rest.substr(router.size()))});
+  if (what == kRouting) {
+    RoutedCounts counts;
+    if (Reader reader(text); Members(reader, counts)) sink.OnRouting(counts);
   }
 }
 
-std::string PackSummary(const RunSummary& summary) {
-  const SummaryHead head{summary.steps,
-                         summary.stopped,
-                         summary.seconds,
-                         summary.recording.recording_ns,
-                         summary.recording.thread_ns,
-                         summary.recording.spans,
-                         summary.resident_growth_bytes,
-                         summary.graphs.made,
-                         summary.graphs.launches,
-                         summary.graphs.ops,
-                         summary.graphs.refused,
-                         static_cast<std::int64_t>(summary.graphs.why_refused.size())};
-  return PackAll<SummaryHead>(std::span(&head, 1)) + summary.graphs.why_refused +
-         PackAll<Peaks>(summary.peak_by_space);
+std::string PackSummary(RunSummary summary) {
+  Packer packer;
+  Members(packer, summary);
+  return packer.Take();
 }
 
-// A text shorter than the head gives an empty summary.
+// A text that is too short gives an empty summary.
 RunSummary UnpackSummary(const std::string& text) {
   RunSummary summary;
-  if (text.size() < sizeof(SummaryHead)) return summary;
-  std::string_view rest(text);
-  const SummaryHead head = UnpackAll<SummaryHead>(rest.substr(0, sizeof head)).front();
-  rest.remove_prefix(sizeof head);
-  summary.steps = head.steps;
-  summary.stopped = head.stopped;
-  summary.seconds = head.seconds;
-  summary.recording.recording_ns = head.recording_ns;
-  summary.recording.thread_ns = head.thread_ns;
-  summary.recording.spans = head.spans;
-  summary.resident_growth_bytes = head.resident_growth_bytes;
-  const std::string_view why = rest.substr(0, static_cast<std::size_t>(head.why_bytes));
-  summary.graphs = {head.graphs_made, head.graph_launches, head.graph_ops, head.graphs_refused,
-                    std::string(why)};
-  summary.peak_by_space = UnpackAll<Peaks>(rest.substr(why.size()));
-  for (const Peaks& peaks : summary.peak_by_space) {
+  if (Reader reader(text); !Members(reader, summary)) return {};
+  for (const auto& peaks : summary.peak_by_space) {
     summary.peak_bytes.push_back(peaks[static_cast<std::size_t>(Space::kDevice)]);
   }
   return summary;

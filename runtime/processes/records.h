@@ -2,7 +2,6 @@
 // structs are sent as they lie in memory.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 
@@ -27,12 +26,12 @@ std::string PackSpans(std::span<const Span> spans, const ClockFit& clock);
 std::string PackMemory(std::span<const MemorySample> samples, const ClockFit& clock);
 std::string PackWindow(const StepWindow& window, const ClockFit& clock);
 std::string PackScalars(const StepScalars& scalars, const ClockFit& clock);
-std::string PackRouting(const RoutedCounts& counts);
+std::string PackRouting(RoutedCounts counts);
 std::string PackCounters(std::span<const Counter> counters, const ClockFit& clock);
 
 // For a process whose first rank is `rank`: its clock readings on rank 0's clock, with the error of
 // both conversions. `exchanges` are its readings of that clock, used if the device has none.
-std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& clock,
+std::string PackCapture(int rank, CaptureReport report, const ClockFit& clock,
                         std::span<const ClockSample> exchanges);
 
 // True if a message type is a record.
@@ -41,7 +40,7 @@ bool IsRecord(char what);
 void Deliver(char what, const std::string& text, RunSink& sink);
 
 // Steps, times and peaks.
-std::string PackSummary(const RunSummary& summary);
+std::string PackSummary(RunSummary summary);
 RunSummary UnpackSummary(const std::string& text);
 // Appends the ranks of another process.
 void AddSummary(const RunSummary& of, RunSummary& to);

@@ -5,7 +5,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "runtime/processes/process_group.h"

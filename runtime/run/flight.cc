@@ -1,7 +1,5 @@
 #include "runtime/run/flight.h"
 
-#include <algorithm>
-
 namespace foretrain {
 
 FlightRecorder::FlightRecorder(int ranks) {

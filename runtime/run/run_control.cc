@@ -1,6 +1,5 @@
 #include "runtime/run/run_control.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -3,7 +3,6 @@
 // pairs single ops instead.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
-
-#include "traces/metrics/classes.h"
 
 namespace foretrain {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "base/checked.h"
-#include "sim/config/rules/refuse.h"
 #include "sim/cost/kernels/fused_parts.h"
 #include "sim/cost/network/communication_model.h"
 #include "sim/program/ops/op_work.h"

@@ -4,7 +4,6 @@
 // longer pass. Leaves out everything else that SimulatePasses leaves out.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "base/result.h"

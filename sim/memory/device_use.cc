@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/units.h"
 #include "sim/program/graphs/graph_stretches.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/ir/rank_order.h"

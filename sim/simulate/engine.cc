@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "base/result.h"
-
 namespace foretrain {
 namespace {
 
@@ -348,6 +346,22 @@ void Engine::Record(const Slot& slot, double end_s) {
   records_.push_back({slot.op, StepOf(slot.op, slot.round), slot.ready_s, slot.start_s, end_s});
 }
 
+// Moves the queue past its next `ops` ops, into the next round at their end.
+void Engine::Skip(std::int32_t slot_number, std::int32_t ops) {
+  Slot& slot = slots_[At(slot_number)];
+  slot.position += ops;
+  if (slot.position == graph_.queue_begin[At(slot_number) + 1]) {
+    slot.position = graph_.queue_begin[At(slot_number)];
+    ++slot.round;
+    slot.first += OpsOf(slot.rank);
+  }
+  slot.op = graph_.queue_ops[At(slot.position)];
+  slot.pred = -1;
+  if (slot.round < rounds_) return MarkIdle(slot_number);
+  slot.state = State::kDone;
+  pending_[At(slot.rank)].idle &= ~(1U << slot.queue);
+}
+
 // Advances the queue to its next op after the end of one at `end_s`. Everything that waits for the
 // ended op is woken here.
 void Engine::GoOn(std::int32_t slot_number, double end_s) {
@@ -360,18 +374,7 @@ void Engine::GoOn(std::int32_t slot_number, double end_s) {
     IssuedAt(rank, slot.first + slot.op).ended_s = end_s;
   }
   slot.inputs_s = 0.0;
-  if (++slot.position == graph_.queue_begin[At(slot_number) + 1]) {
-    slot.position = graph_.queue_begin[At(slot_number)];
-    ++slot.round;
-    slot.first += OpsOf(rank);
-  }
-  slot.op = graph_.queue_ops[At(slot.position)];
-  slot.pred = -1;
-  if (slot.round == rounds_) {
-    slot.state = State::kDone;
-  } else {
-    MarkIdle(slot_number);
-  }
+  Skip(slot_number, 1);
   if (IsHostQueue(slot)) {
     hosts_[At(rank)].working = false;
     hosts_[At(rank)].free_s = std::max(hosts_[At(rank)].free_s, end_s);

@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "sim/cost/program_costs.h"
@@ -164,6 +163,7 @@ class Engine {
   void TouchMachine(std::int32_t domain);
 
   void MarkIdle(std::int32_t slot_number);
+  void Skip(std::int32_t slot_number, std::int32_t ops);
   void AskWhetherCancelled();
   void Drain();
   void Advance(int rank);

@@ -137,20 +137,7 @@ void Engine::EndPart(int rank, std::int32_t round, const StepGraph::Part& part, 
     Slot& slot = slots_[At(slot_number)];
     if (slot.state == State::kInput) LeaveWaiters(slot, slot_number);
     slot.inputs_s = slot.passed_s = 0.0;
-    slot.position += lane.ops;
-    if (slot.position == graph_.queue_begin[At(slot_number) + 1]) {
-      slot.position = graph_.queue_begin[At(slot_number)];
-      ++slot.round;
-      slot.first += OpsOf(rank);
-    }
-    slot.op = graph_.queue_ops[At(slot.position)];
-    slot.pred = -1;
-    if (slot.round == rounds_) {
-      slot.state = State::kDone;
-      pending_[At(rank)].idle &= ~(1U << slot.queue);
-    } else {
-      MarkIdle(slot_number);
-    }
+    Skip(slot_number, lane.ops);
   }
   for (const StepGraph::Run::Lane& lane : run.lanes) {
     Slot& slot = slots_[At(first_slot + lane.queue)];

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/config/rules/refuse.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/ir/precision.h"

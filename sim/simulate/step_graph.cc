@@ -7,10 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <span>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "sim/config/rules/refuse.h"
 

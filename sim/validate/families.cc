@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/checked.h"
 #include "base/embedded.h"
 #include "base/json/json.h"
 #include "base/text.h"

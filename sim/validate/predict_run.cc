@@ -1,7 +1,5 @@
 #include "sim/validate/predict_run.h"
 
-#include <algorithm>
-
 #include "base/units.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/memory/device_use.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "sim/forecast/forecast.h"
 #include "sim/validate/fit_profile.h"
 #include "sim/validate/run_case.h"

@@ -2,7 +2,6 @@
 // the system that ran it. predict_run.h makes the forecast.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

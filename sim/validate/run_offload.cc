@@ -1,7 +1,6 @@
 #include "sim/validate/run_offload.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"

@@ -1,6 +1,5 @@
 #include "sim/validate/run_table.h"
 
-#include <array>
 #include <set>
 
 #include "base/text.h"
@@ -16,30 +15,13 @@ constexpr std::int64_t kMaxRunRanks = std::int64_t{1} << 20;
 constexpr CsvLimits kLimits{.text_bytes = std::size_t{64} << 20};
 
 // Columns without which no row can be forecast. All others may be missing and then have defaults.
-constexpr std::array<std::string_view, 20> kNeededColumns = {"id",
-                                                             "layers",
-                                                             "hidden",
-                                                             "ffn_hidden",
-                                                             "vocab",
-                                                             "seq_len",
-                                                             "gpu",
-                                                             "n_gpus",
-                                                             "dtype",
-                                                             "tp",
-                                                             "pp",
-                                                             "dp",
-                                                             "micro_batch",
-                                                             "global_batch",
-                                                             "recompute",
-                                                             "zero_stage",
-                                                             "target_time_s",
-                                                             "peak_mem_gib",
-                                                             "heads",
-                                                             "measured_quantity"};
+constexpr std::string_view kNeededColumns =
+    "id layers hidden ffn_hidden vocab seq_len gpu n_gpus dtype tp pp dp micro_batch global_batch "
+    "recompute zero_stage target_time_s peak_mem_gib heads measured_quantity";
 
 // Checked once per table, so that a missing column is one error and not one per row.
 Result<void> CheckColumns(const CsvTable& table) {
-  for (const std::string_view column : kNeededColumns) {
+  for (const std::string_view column : Split(kNeededColumns, ' ')) {
     if (table.Column(column) < 0) {
       return Refuse("{}: has no column \"{}\"; docs/validation.md lists the columns", table.file,
                     column);

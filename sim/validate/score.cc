@@ -6,8 +6,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/checked.h"
-
 namespace foretrain {
 namespace {
 
@@ -42,14 +40,14 @@ std::vector<std::pair<std::string, Rows>> ByFamily(std::span<const PublishedRun>
     }
   }
   return out;
-  // Mean of at least one value.
 }
 
+// Mean of at least one value.
 double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  // Score of `values` by `figure`; no score without values.
 }
 
+// Score of `values` by `figure`; no score without values.
 template <class F>
 Score ScoreOf(const std::vector<double>& values, F&& figure) {
   if (values.empty()) return {};
@@ -58,11 +56,10 @@ Score ScoreOf(const std::vector<double>& values, F&& figure) {
 
 double Largest(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end());
-  // Ratios above and below 1 count alike in logarithms, so the median uses |ln|.
 }
 
 // Relative errors weigh forecasts that are too long more than those too short; logarithms weigh
-// both alike. So both are kept.
+// both alike. So both are kept, and the median uses |ln|.
 void ScoreTime(const Pairing& of, const Rows& rows, FamilyScore& out) {
   std::vector<double> held, relative, logs, absolute_logs;
   for (const std::size_t row : rows) {
@@ -158,7 +155,6 @@ std::string PlanText(const PublishedRun& run) {
         std::int64_t{run.vpp.value_or(0)}, std::int64_t{run.zero_stage.value_or(-1)},
         std::int64_t{run.sequence_parallel}, run.micro_batch, run.global_batch}) {
     text += '|' + std::to_string(count);
-    // Mean of the two middle values for an even count.
   }
   return text;
 }
@@ -317,7 +313,6 @@ FamilyScore ScoreAll(std::span<const FamilyScore> families) {
     }
     all.*figure = ScoreOf(values, combine);
   };
-  // Sorted by |ln ratio|: twice too long is as bad as twice too short.
   over(&FamilyScore::time_mape, Mean);
   over(&FamilyScore::time_max, Largest);
   over(&FamilyScore::time_median_abs_log, Median);

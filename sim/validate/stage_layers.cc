@@ -1,7 +1,5 @@
 #include "sim/validate/stage_layers.h"
 
-#include <numeric>
-
 namespace foretrain {
 
 std::vector<int> StageLayers(std::int64_t layers, int stages, bool end_blocks_count) {

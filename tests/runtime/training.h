@@ -12,6 +12,7 @@
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
 #include "tests/runtime/executor/recording_sink.h"
+#include "tests/runtime/gather_tensors.h"
 
 namespace foretrain {
 

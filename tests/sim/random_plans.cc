@@ -279,7 +279,8 @@ void DropNumbers(std::uint64_t index, PlannedModel& out) {
 void FuseEpilogues(std::uint64_t index, Plan& plan) {
   std::mt19937_64 random(index ^ 0xe911);
   if (std::uniform_int_distribution<int>(0, 1)(random) == 0) return;
-  plan.fuse = plan.FusesNorms() ? FusionKind::kAll : FusionKind::kEpilogues;
+  const bool norms = plan.fuse == FusionKind::kNorms || plan.fuse == FusionKind::kAll;
+  plan.fuse = norms ? FusionKind::kAll : FusionKind::kEpilogues;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/config/catalogue/catalogue_rows.h"
+#include "sim/config/model/model_json.h"
 #include "sim/config/rules/refuse.h"
 
 namespace foretrain {
@@ -25,35 +26,12 @@ constexpr std::array kMust = {
     CountColumn{"vocab", &ModelSpec::vocab},
     CountColumn{"max_seq", &ModelSpec::max_sequence},
 };
-// 0 if the cell is empty.
+// Further counts, beside OptionalModelMembers, with the default of ModelSpec if the cell is empty.
 constexpr std::array kMay = {
     CountColumn{"attention_window", &ModelSpec::attention_window},
     CountColumn{"global_attention_every", &ModelSpec::global_attention_every},
-    CountColumn{"rotary_dim", &ModelSpec::rotary_dim},
-    CountColumn{"rope_original", &ModelSpec::rope_original},
-    CountColumn{"unused_positions", &ModelSpec::unused_positions},
-    CountColumn{"query_rank", &ModelSpec::query_rank},
-    CountColumn{"key_value_rank", &ModelSpec::key_value_rank},
-    CountColumn{"rope_head_dim", &ModelSpec::rope_head_dim},
-    CountColumn{"value_head_dim", &ModelSpec::value_head_dim},
     CountColumn{"expert_groups", &ModelSpec::expert_groups},
     CountColumn{"groups_per_token", &ModelSpec::groups_per_token},
-};
-
-struct RealColumn {
-  std::string_view name;
-  double ModelSpec::*value;
-};
-constexpr std::array kReals = {
-    RealColumn{"local_rope_theta", &ModelSpec::local_rope_theta},
-    RealColumn{"rope_factor", &ModelSpec::rope_factor},
-    RealColumn{"rope_low", &ModelSpec::rope_low},
-    RealColumn{"rope_high", &ModelSpec::rope_high},
-    RealColumn{"rope_magnitude", &ModelSpec::rope_magnitude},
-    RealColumn{"attention_scale", &ModelSpec::attention_scale},
-    RealColumn{"attention_softcap", &ModelSpec::attention_softcap},
-    RealColumn{"logit_softcap", &ModelSpec::logit_softcap},
-    RealColumn{"embedding_scale", &ModelSpec::embedding_scale},
 };
 
 // Required cells must be positive; an empty optional cell keeps the default of ModelSpec.
@@ -65,8 +43,13 @@ Result<void> ReadCounts(const CsvReader& row, ModelSpec& model) {
     if (row.Text(column.name).empty()) continue;
     FT_ASSIGN(model.*column.value, row.Count(column.name, 0, kMaxModelCount));
   }
-  for (const RealColumn& column : kReals) {
-    FT_ASSIGN(model.*column.value, row.Number(column.name, model.*column.value));
+  for (const JsonMember<ModelSpec>& member : OptionalModelMembers()) {
+    if (row.Text(member.name).empty()) continue;
+    if (const auto* count = std::get_if<std::int64_t ModelSpec::*>(&member.at)) {
+      FT_ASSIGN(model.**count, row.Count(member.name, 0, kMaxModelCount));
+    } else if (const auto* real = std::get_if<double ModelSpec::*>(&member.at)) {
+      FT_ASSIGN(model.**real, row.Number(member.name, 0));
+    }
   }
   return {};
 }
@@ -200,9 +183,6 @@ Result<void> ReadExperts(const CsvReader& row, ModelSpec& model) {
     model.shared_ffn_hidden = shared * model.expert_ffn_hidden;
   }
   FT_TRY(ReadKind(row, "router", kRouterNames, model.router));
-  if (!row.Text("expert_scale").empty()) {
-    FT_ASSIGN(model.expert_scale, row.Number("expert_scale", 1));
-  }
   if (!row.Text("first_dense_layers").empty()) {
     FT_ASSIGN(model.first_dense_layers, row.Count("first_dense_layers", 0, kMaxModelCount));
   }

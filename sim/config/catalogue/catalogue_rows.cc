@@ -1,7 +1,5 @@
 #include "sim/config/catalogue/catalogue_rows.h"
 
-#include <algorithm>
-
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"
 

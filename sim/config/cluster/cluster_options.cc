@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/config/plan/plan.h"

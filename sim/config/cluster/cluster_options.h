@@ -1,7 +1,6 @@
 // Command-line refinements of a cluster: each option is a text as people write it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"

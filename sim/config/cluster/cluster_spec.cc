@@ -4,71 +4,44 @@
 #include <array>
 #include <string_view>
 
-#include "base/checked.h"
-#include "sim/config/plan/plan.h"
+#include "base/enum_names.h"
+#include "sim/config/cluster/cluster_members.h"
 #include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {
 
-// A rate or latency with its name for messages.
-struct Figure {
-  std::string_view field;
-  double value;
-};
-
-constexpr int kMaxTorusAxes = 3;
 constexpr std::array<std::string_view, kCollectiveAlgorithmCount> kAlgorithmNames = {
     "auto", "ring", "tree", "hierarchical", "in-network", "parameter-server"};
 
-// One upper limit for all rates keeps products of rates and sizes finite.
-Result<void> CheckRates(const ClusterSpec& cluster) {
-  const DeviceSpec& device = cluster.device;
-  const std::array<Figure, 16> figures = {{
-      {"device.fp32_flop_per_s", device.fp32_flop_per_s},
-      {"device.tf32_flop_per_s", device.tf32_flop_per_s},
-      {"device.bf16_flop_per_s", device.bf16_flop_per_s},
-      {"device.fp16_flop_per_s", device.fp16_flop_per_s},
-      {"device.fp8_flop_per_s", device.fp8_flop_per_s},
-      {"device.fp4_flop_per_s", device.fp4_flop_per_s},
-      {"device.memory_bytes_per_s", device.memory_bytes_per_s},
-      {"device.link_peer_bytes_per_s", device.link_peer_bytes_per_s},
-      {"device.link_bytes_per_s", device.link_bytes_per_s},
-      {"device.pcie_bytes_per_s", device.pcie_bytes_per_s},
-      {"network_bytes_per_s", cluster.network_bytes_per_s},
-      {"link_latency_s", cluster.link_latency_s},
-      {"network_latency_s", cluster.network_latency_s},
-      {"host_bytes_per_s", cluster.host_bytes_per_s},
-      {"nvme_read_bytes_per_s", cluster.nvme_read_bytes_per_s},
-      {"nvme_write_bytes_per_s", cluster.nvme_write_bytes_per_s},
-  }};
-  for (const Figure& figure : figures) {
-    const double highest = figure.field.ends_with("latency_s") ? 1e3 : 1e21;
-    if (figure.value >= 0 && figure.value <= highest) continue;  // false for NaN
-    return Refuse("{} {}: must be a number from 0 (unknown) to {}", figure.field, figure.value,
-                  highest);
+// Checks every number of a table against its limits.
+template <class T, std::size_t kCount>
+Result<void> CheckMembers(std::string_view place, const std::array<JsonMember<T>, kCount>& members,
+                          const T& of) {
+  for (const JsonMember<T>& member : members) {
+    const auto check = [&]<class V>(V T::*at) -> Result<void> {
+      const V value = of.*at;
+      const auto low = static_cast<V>(member.low), high = static_cast<V>(member.high);
+      if (std::is_same_v<V, bool> || (value >= low && value <= high)) return {};  // false for NaN
+      if (std::is_same_v<V, double>) {
+        return Refuse("{}{} {}: must be a number from 0 (unknown) to {}", place, member.name, value,
+                      high);
+      }
+      return Refuse("{}{} {}: must be from {} to {}", place, member.name, value, low, high);
+    };
+    FT_TRY(std::visit(check, member.at));
   }
   return {};
 }
 
-// Limits keep ids and products of counts within their integer types.
-Result<void> CheckSizes(const ClusterSpec& cluster) {
-  const auto in_range = [](std::string_view field, std::int64_t value, std::int64_t low,
-                           std::int64_t high) -> Result<void> {
-    if (value >= low && value <= high) return {};
-    return Refuse("{} {}: must be from {} to {}", field, value, low, high);
-  };
-  FT_TRY(in_range("nodes", cluster.nodes, 1, kMaxRanks));
-  FT_TRY(in_range("devices_per_node", cluster.devices_per_node, 1, kMaxRanks));
-  FT_TRY(in_range("cores", cluster.cores, 0, 1 << 20));
-  FT_TRY(in_range("host_memory_bytes", cluster.host_memory_bytes, 0, kMaxProduct));
-  FT_TRY(in_range("device.memory_bytes", cluster.device.memory_bytes, 1, kMaxProduct));
-  FT_TRY(in_range("device.link_devices", cluster.device.link_devices, 0, kMaxRanks));
-  FT_TRY(in_range("device.torus_axes", cluster.device.torus_axes, 0, kMaxTorusAxes));
-  FT_TRY(in_range("device.devices_per_pcie_switch", cluster.device.devices_per_pcie_switch, 1,
-                  kMaxRanks));
-  FT_TRY(in_range("adapters_per_node", cluster.adapters_per_node, 0, kMaxRanks));
-  FT_TRY(in_range("parameter_servers", cluster.parameter_servers, 0, kMaxRanks));
+// Limits keep ids and products of counts within their integer types, and products of rates and
+// sizes finite.
+Result<void> CheckNumbers(const ClusterSpec& cluster) {
+  FT_TRY(CheckMembers("", kNodeMembers, cluster));
+  FT_TRY(CheckMembers("", kHostMembers, cluster));
+  FT_TRY(CheckMembers("device.", kDeviceMembers, cluster.device));
+  FT_TRY(CheckMembers("", kAdapterMembers, cluster));
+  FT_TRY(CheckMembers("", kLatencyMembers, cluster));
   const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
   if (devices > kMaxRanks) {
     return Refuse("nodes {} x devices_per_node {}: {} devices, at most {} are possible",
@@ -132,22 +105,16 @@ int ClusterSpec::DevicesPerUnit() const {
   return beyond ? device.link_devices : devices_per_node;
 }
 
-std::string_view Name(CollectiveAlgorithm algorithm) {
-  return kAlgorithmNames[static_cast<std::size_t>(algorithm)];
-}
+std::string_view Name(CollectiveAlgorithm algorithm) { return NameIn(kAlgorithmNames, algorithm); }
 
 std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {
-  for (std::size_t i = 0; i < kAlgorithmNames.size(); ++i) {
-    if (kAlgorithmNames[i] == name) return static_cast<CollectiveAlgorithm>(i);
-  }
-  return std::nullopt;
+  return ParseIn<CollectiveAlgorithm>(kAlgorithmNames, name);
 }
 
 // A network rate is needed only if devices are in more than one unit and not joined as a torus. CPU
 // ranks need no rates, because those are measured.
 Result<void> ValidateCluster(const ClusterSpec& cluster) {
-  FT_TRY(CheckSizes(cluster));
-  FT_TRY(CheckRates(cluster));
+  FT_TRY(CheckNumbers(cluster));
   FT_TRY(CheckTiers(cluster));
   FT_TRY(CheckTorus(cluster));
   const bool networked = cluster.torus.empty() && cluster.Devices() > cluster.DevicesPerUnit();

@@ -2,7 +2,6 @@
 #include <array>
 
 #include "sim/config/model/model_spec.h"
-#include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {

@@ -2,60 +2,62 @@
 
 #include <array>
 
-#include "base/json/json.h"
 #include "sim/config/rules/refuse.h"
 
 namespace foretrain {
 namespace {
 
+using Member = JsonMember<ModelSpec>;
+
+// Fields of experts, before and after their router. Every one is optional; without experts all are
+// 0.
+constexpr std::array kExperts = {
+    Member{"experts", &ModelSpec::experts, 0, kMaxModelCount},
+    Member{"experts_per_token", &ModelSpec::experts_per_token, 0, kMaxModelCount},
+    Member{"expert_ffn_hidden", &ModelSpec::expert_ffn_hidden, 0, kMaxModelCount},
+    Member{"shared_ffn_hidden", &ModelSpec::shared_ffn_hidden, 0, kMaxModelCount},
+    Member{"first_dense_layers", &ModelSpec::first_dense_layers, 0, kMaxModelCount},
+};
+constexpr std::array kRouting = {
+    Member{"balance_weight", &ModelSpec::balance_weight, 0, 1e6},
+    Member{"router_bias_rate", &ModelSpec::router_bias_rate, 0, 1},
+    Member{"balance_tokens", &ModelSpec::balance_tokens, 0, kMaxModelCount},
+    Member{"expert_groups", &ModelSpec::expert_groups, 0, kMaxModelCount},
+    Member{"groups_per_token", &ModelSpec::groups_per_token, 0, kMaxModelCount},
+};
+
 // Optional fields. They are written only if they differ from their default.
-struct CountField {
-  std::string_view name;
-  std::int64_t ModelSpec::*value;
-};
-constexpr std::array kCounts = {
-    CountField{"rotary_dim", &ModelSpec::rotary_dim},
-    CountField{"unused_positions", &ModelSpec::unused_positions},
-    CountField{"query_rank", &ModelSpec::query_rank},
-    CountField{"key_value_rank", &ModelSpec::key_value_rank},
-    CountField{"rope_head_dim", &ModelSpec::rope_head_dim},
-    CountField{"value_head_dim", &ModelSpec::value_head_dim},
-    CountField{"predict_ahead", &ModelSpec::predict_ahead},
-    CountField{"rope_original", &ModelSpec::rope_original},
-};
-struct FlagField {
-  std::string_view name;
-  bool ModelSpec::*value;
-};
-constexpr std::array kFlags = {
-    FlagField{"norm_bias", &ModelSpec::norm_bias},
-    FlagField{"head_bias", &ModelSpec::head_bias},
-    FlagField{"embedding_norm", &ModelSpec::embedding_norm},
-    FlagField{"post_norms", &ModelSpec::post_norms},
-    FlagField{"qk_norm", &ModelSpec::qk_norm},
-    FlagField{"attention_sinks", &ModelSpec::attention_sinks},
-    FlagField{"router_bias", &ModelSpec::router_bias},
-    FlagField{"expert_bias", &ModelSpec::expert_bias},
-    FlagField{"shared_gate", &ModelSpec::shared_gate},
-    FlagField{"rope_whole_pairs", &ModelSpec::rope_whole_pairs},
-};
-struct RealField {
-  std::string_view name;
-  double ModelSpec::*value;
-};
-constexpr std::array kReals = {
-    RealField{"local_rope_theta", &ModelSpec::local_rope_theta},
-    RealField{"attention_scale", &ModelSpec::attention_scale},
-    RealField{"attention_softcap", &ModelSpec::attention_softcap},
-    RealField{"logit_softcap", &ModelSpec::logit_softcap},
-    RealField{"z_loss", &ModelSpec::z_loss},
-    RealField{"embedding_scale", &ModelSpec::embedding_scale},
-    RealField{"expert_scale", &ModelSpec::expert_scale},
-    RealField{"predict_weight", &ModelSpec::predict_weight},
-    RealField{"rope_factor", &ModelSpec::rope_factor},
-    RealField{"rope_low", &ModelSpec::rope_low},
-    RealField{"rope_high", &ModelSpec::rope_high},
-    RealField{"rope_magnitude", &ModelSpec::rope_magnitude},
+constexpr std::array kMore = {
+    Member{"rotary_dim", &ModelSpec::rotary_dim, 0, kMaxModelCount},
+    Member{"unused_positions", &ModelSpec::unused_positions, 0, kMaxModelCount},
+    Member{"query_rank", &ModelSpec::query_rank, 0, kMaxModelCount},
+    Member{"key_value_rank", &ModelSpec::key_value_rank, 0, kMaxModelCount},
+    Member{"rope_head_dim", &ModelSpec::rope_head_dim, 0, kMaxModelCount},
+    Member{"value_head_dim", &ModelSpec::value_head_dim, 0, kMaxModelCount},
+    Member{"predict_ahead", &ModelSpec::predict_ahead, 0, kMaxModelCount},
+    Member{"rope_original", &ModelSpec::rope_original, 0, kMaxModelCount},
+    Member{"norm_bias", &ModelSpec::norm_bias},
+    Member{"head_bias", &ModelSpec::head_bias},
+    Member{"embedding_norm", &ModelSpec::embedding_norm},
+    Member{"post_norms", &ModelSpec::post_norms},
+    Member{"qk_norm", &ModelSpec::qk_norm},
+    Member{"attention_sinks", &ModelSpec::attention_sinks},
+    Member{"router_bias", &ModelSpec::router_bias},
+    Member{"expert_bias", &ModelSpec::expert_bias},
+    Member{"shared_gate", &ModelSpec::shared_gate},
+    Member{"rope_whole_pairs", &ModelSpec::rope_whole_pairs},
+    Member{"local_rope_theta", &ModelSpec::local_rope_theta, 0, 1e18},
+    Member{"attention_scale", &ModelSpec::attention_scale, 0, 1e18},
+    Member{"attention_softcap", &ModelSpec::attention_softcap, 0, 1e18},
+    Member{"logit_softcap", &ModelSpec::logit_softcap, 0, 1e18},
+    Member{"z_loss", &ModelSpec::z_loss, 0, 1e18},
+    Member{"embedding_scale", &ModelSpec::embedding_scale, 0, 1e18},
+    Member{"expert_scale", &ModelSpec::expert_scale, 0, 1e18},
+    Member{"predict_weight", &ModelSpec::predict_weight, 0, 1e18},
+    Member{"rope_factor", &ModelSpec::rope_factor, 0, 1e18},
+    Member{"rope_low", &ModelSpec::rope_low, 0, 1e18},
+    Member{"rope_high", &ModelSpec::rope_high, 0, 1e18},
+    Member{"rope_magnitude", &ModelSpec::rope_magnitude, 0, 1e18},
 };
 
 template <class Kind, std::size_t kCount>
@@ -66,15 +68,7 @@ Kind KindOr(JsonFields& fields, std::string_view name,
 
 // Reads the optional fields; one that is missing keeps its default.
 void ReadMore(JsonFields& fields, ModelSpec& model) {
-  for (const CountField& field : kCounts) {
-    model.*field.value = fields.IntegerOr(field.name, model.*field.value, 0, kMaxModelCount);
-  }
-  for (const FlagField& field : kFlags) {
-    model.*field.value = fields.BoolOr(field.name, model.*field.value);
-  }
-  for (const RealField& field : kReals) {
-    model.*field.value = fields.NumberOr(field.name, model.*field.value, 0, 1e18);
-  }
+  ReadMembers(fields, kMore, model);
   model.order = KindOr(fields, "order", kOrderNames, model.order);
   model.attention = KindOr(fields, "attention", kAttentionNames, model.attention);
   model.rope_scaling = KindOr(fields, "rope_scaling", kRopeScalingNames, model.rope_scaling);
@@ -83,14 +77,9 @@ void ReadMore(JsonFields& fields, ModelSpec& model) {
 // Mirror of ReadMore over the same tables, so no field can be written and not read.
 void WriteMore(JsonWriter& writer, const ModelSpec& model) {
   const ModelSpec plain;
-  for (const CountField& field : kCounts) {
-    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
-  }
-  for (const FlagField& field : kFlags) {
-    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
-  }
-  for (const RealField& field : kReals) {
-    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  for (const Member& member : kMore) {
+    const bool plainly = std::visit([&](auto at) { return model.*at == plain.*at; }, member.at);
+    if (!plainly) WriteMember(writer, member.name, member, model);
   }
   if (model.order != plain.order) writer.Field("order", Name(model.order));
   if (model.attention != plain.attention) writer.Field("attention", Name(model.attention));
@@ -126,26 +115,16 @@ std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
   return model.hidden / model.heads;
 }
 
-// Every field of experts is optional; without experts all are 0.
 void ReadExperts(JsonFields& fields, ModelSpec& model) {
-  const auto count = [&](std::string_view name) {
-    return fields.IntegerOr(name, 0, 0, kMaxModelCount);
-  };
-  model.experts = count("experts");
-  model.experts_per_token = count("experts_per_token");
-  model.expert_ffn_hidden = count("expert_ffn_hidden");
-  model.shared_ffn_hidden = count("shared_ffn_hidden");
-  model.first_dense_layers = count("first_dense_layers");
+  ReadMembers(fields, kExperts, model);
   if (fields.Has("router"))
     model.router = static_cast<RouterKind>(fields.Choice("router", kRouterNames));
-  model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
-  model.router_bias_rate = fields.NumberOr("router_bias_rate", 0, 0, 1);
-  model.balance_tokens = count("balance_tokens");
-  model.expert_groups = count("expert_groups");
-  model.groups_per_token = count("groups_per_token");
+  ReadMembers(fields, kRouting, model);
 }
 
 }  // namespace
+
+std::span<const JsonMember<ModelSpec>> OptionalModelMembers() { return kMore; }
 
 // Reads required fields first, because defaults such as head_dim depend on them. A getter that
 // fails returns a value in range, so that reading can continue to Finish.
@@ -212,17 +191,9 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
     writer.Field("global_attention_every", model.global_attention_every);
   }
   if (model.experts > 0) {
-    writer.Field("experts", model.experts)
-        .Field("experts_per_token", model.experts_per_token)
-        .Field("expert_ffn_hidden", model.expert_ffn_hidden)
-        .Field("shared_ffn_hidden", model.shared_ffn_hidden)
-        .Field("first_dense_layers", model.first_dense_layers)
-        .Field("router", Name(model.router))
-        .Field("balance_weight", model.balance_weight)
-        .Field("router_bias_rate", model.router_bias_rate)
-        .Field("balance_tokens", model.balance_tokens)
-        .Field("expert_groups", model.expert_groups)
-        .Field("groups_per_token", model.groups_per_token);
+    WriteMembers(writer, kExperts, model);
+    writer.Field("router", Name(model.router));
+    WriteMembers(writer, kRouting, model);
   }
   WriteMore(writer, model);
   writer.EndObject();

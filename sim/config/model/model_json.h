@@ -1,16 +1,14 @@
 // ModelSpec as JSON. import/hugging_face.h reads other formats.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/json/members.h"
 #include "sim/config/model/model_spec.h"
 
 namespace foretrain {
-
-class JsonFields;
-class JsonWriter;
 
 // Parses a model: an object with the fields of ModelSpec, kinds by name ("layernorm", "swiglu",
 // "rope"). Optional fields with their defaults: name, kv_heads (heads), head_dim (hidden / heads),
@@ -29,5 +27,8 @@ Result<ModelSpec> ReadModel(JsonFields& fields);
 // Writes all fields of `model`, indented by two spaces. Reads back to an equal ModelSpec.
 std::string ToJson(const ModelSpec& model);
 void WriteJson(JsonWriter& writer, const ModelSpec& model);
+
+// The counts, flags and numbers of special features: each has a default.
+std::span<const JsonMember<ModelSpec>> OptionalModelMembers();
 
 }  // namespace foretrain

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/checked.h"
+#include "base/enum_names.h"
 #include "sim/config/model/parameter_count.h"
 #include "sim/config/rules/refuse.h"
 
@@ -11,21 +12,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 200;
-
-template <std::size_t kCount, class Kind>
-std::string_view NameIn(const std::array<std::string_view, kCount>& names, Kind kind) {
-  const auto index = static_cast<std::size_t>(kind);
-  FT_CHECK(index < kCount);
-  return names[index];
-}
-
-template <class Kind, std::size_t kCount>
-std::optional<Kind> ParseIn(const std::array<std::string_view, kCount>& names,
-                            std::string_view name) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Kind>(found - names.begin());
-}
 
 // Names are printed in reports and terminals, so control characters are refused.
 Result<void> CheckName(const std::string& name) {

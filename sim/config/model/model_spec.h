@@ -154,8 +154,6 @@ struct ModelSpec {
   std::int64_t QkvWidthOn(std::int64_t tp) const {
     return heads / tp * head_dim + KvHeadsOn(tp) * (head_dim + ValueDim());
   }
-  // Number of the `tp` ranks that hold the same key head.
-  std::int64_t KvCopies(std::int64_t tp) const { return kv_heads < tp ? tp / kv_heads : 1; }
   bool IsLatent() const { return attention == AttentionKind::kLatent; }
   // Latent attention: width of [k | v] of all heads without the rotary part.
   std::int64_t LatentKeyWidth() const {
@@ -173,9 +171,6 @@ struct ModelSpec {
   // True if layer `layer`, counted from 0, attends to all earlier tokens despite the window.
   bool IsGlobal(std::int64_t layer) const {
     return global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
-  }
-  std::int64_t WindowOf(std::int64_t layer, std::int64_t sequence) const {
-    return IsGlobal(layer) ? 0 : WindowOfMaxLayers(sequence);
   }
   bool operator==(const ModelSpec&) const = default;
 };

@@ -62,7 +62,6 @@ std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
 std::string_view Name(Precision precision);       // "fp32", "tf32", "fp16", ...
 // True if a micro-batch's backward has two slots, input gradients first.
 bool SplitsBackward(ScheduleKind schedule);
-std::optional<ScheduleKind> ParseSchedule(std::string_view name);
 std::optional<RecomputeKind> ParseRecompute(std::string_view name);
 
 // plan_fields.cc describes each field, with range and help. Files, the command line and checks read
@@ -145,8 +144,6 @@ struct Plan {
   // in 4 bits.
   bool HasAdapters() const { return method != TrainingMethod::kFull; }
   bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
-  bool FusesNorms() const { return fuse == FusionKind::kNorms || fuse == FusionKind::kAll; }
-  bool FusesEpilogues() const { return fuse == FusionKind::kEpilogues || fuse == FusionKind::kAll; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
   // Pipeline ranks that hold the same stage: under DualPipe, those at the same distance from either

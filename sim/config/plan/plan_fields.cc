@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/checked.h"
+#include "base/enum_names.h"
 
 namespace foretrain {
 namespace {
@@ -252,19 +253,6 @@ std::vector<PlanField> MakeFields() {
   };
 }
 
-template <std::size_t n>
-std::string_view NameAt(const std::array<std::string_view, n>& names, std::size_t index) {
-  return index < n ? names[index] : "?";
-}
-
-template <class Kind, std::size_t n>
-std::optional<Kind> Parse(const std::array<std::string_view, n>& names, std::string_view name) {
-  for (std::size_t i = 0; i < n; ++i) {
-    if (names[i] == name) return static_cast<Kind>(i);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::span<const PlanField> PlanFields() {
@@ -326,26 +314,13 @@ void CopyField(const PlanField& field, const Plan& from, Plan& to) {
   }
 }
 
-std::string_view Name(ScheduleKind schedule) {
-  return NameAt(kSchedules, static_cast<std::size_t>(schedule));
-}
-std::string_view Name(RecomputeKind recompute) {
-  return NameAt(kRecomputes, static_cast<std::size_t>(recompute));
-}
-std::string_view Name(ContextParallelKind kind) {
-  return NameAt(kContextParallelKinds, static_cast<std::size_t>(kind));
-}
-std::string_view Name(OffloadTarget target) {
-  return NameAt(kOffloadTargets, static_cast<std::size_t>(target));
-}
-std::string_view Name(Precision precision) {
-  return NameAt(kPrecisions, static_cast<std::size_t>(precision));
-}
-std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
-  return Parse<ScheduleKind>(kSchedules, name);
-}
+std::string_view Name(ScheduleKind schedule) { return NameIn(kSchedules, schedule); }
+std::string_view Name(RecomputeKind recompute) { return NameIn(kRecomputes, recompute); }
+std::string_view Name(ContextParallelKind kind) { return NameIn(kContextParallelKinds, kind); }
+std::string_view Name(OffloadTarget target) { return NameIn(kOffloadTargets, target); }
+std::string_view Name(Precision precision) { return NameIn(kPrecisions, precision); }
 std::optional<RecomputeKind> ParseRecompute(std::string_view name) {
-  return Parse<RecomputeKind>(kRecomputes, name);
+  return ParseIn<RecomputeKind>(kRecomputes, name);
 }
 
 }  // namespace foretrain

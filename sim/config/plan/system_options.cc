@@ -4,52 +4,54 @@
 
 #include <span>
 #include <type_traits>
-#include <utility>
+#include <vector>
+
+#include "base/json/members.h"
 
 namespace foretrain {
 namespace {
 
 constexpr double kMaxHostSeconds = 0.1;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // or bytes
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-// Each option is a row of one of these tables, by the type of its value. A new option needs a row
-// and its name in the error message below.
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 21> kFlags = {{
-    {"shared_gathers", &SystemOptions::shared_gathers},
-    {"caching_allocator", &SystemOptions::caching_allocator},
-    {"holds_gradients", &SystemOptions::holds_gradients},
-    {"keeps_gradients", &SystemOptions::keeps_gradients},
-    {"ddp_buckets", &SystemOptions::ddp_buckets},
-    {"flat_gather", &SystemOptions::flat_gather},
-    {"flat_update", &SystemOptions::flat_update},
-    {"wide_norm", &SystemOptions::wide_norm},
-    {"pinned_powers", &SystemOptions::pinned_powers},
-    {"profiled", &SystemOptions::profiled},
-    {"cuda_graphs", &SystemOptions::cuda_graphs},
-    {"fused_elementwise", &SystemOptions::fused_elementwise},
-    {"fused_norm", &SystemOptions::fused_norm},
-    {"fused_loss", &SystemOptions::fused_loss},
-    {"late_metrics", &SystemOptions::late_metrics},
-    {"whole_recompute", &SystemOptions::whole_recompute},
-    {"blocking_sends", &SystemOptions::blocking_sends},
-    {"scatter_gather", &SystemOptions::scatter_gather},
-    {"blocking_tp", &SystemOptions::blocking_tp},
-    {"fused_accumulation", &SystemOptions::fused_accumulation},
-    {"node_dispatch", &SystemOptions::node_dispatch},
-}};
-
-// An option that is a real number from `low` to `high`.
-struct ShareField {
-  std::string_view name;
-  double SystemOptions::*share;
-  double low = 0, high = 0;
+// Each option is a row here or in kChoices.
+using Member = JsonMember<SystemOptions>;
+constexpr std::array kMembers = {
+    Member{"shared_gathers", &SystemOptions::shared_gathers},
+    Member{"caching_allocator", &SystemOptions::caching_allocator},
+    Member{"holds_gradients", &SystemOptions::holds_gradients},
+    Member{"keeps_gradients", &SystemOptions::keeps_gradients},
+    Member{"ddp_buckets", &SystemOptions::ddp_buckets},
+    Member{"flat_gather", &SystemOptions::flat_gather},
+    Member{"flat_update", &SystemOptions::flat_update},
+    Member{"wide_norm", &SystemOptions::wide_norm},
+    Member{"pinned_powers", &SystemOptions::pinned_powers},
+    Member{"profiled", &SystemOptions::profiled},
+    Member{"cuda_graphs", &SystemOptions::cuda_graphs},
+    Member{"fused_elementwise", &SystemOptions::fused_elementwise},
+    Member{"fused_norm", &SystemOptions::fused_norm},
+    Member{"fused_loss", &SystemOptions::fused_loss},
+    Member{"late_metrics", &SystemOptions::late_metrics},
+    Member{"whole_recompute", &SystemOptions::whole_recompute},
+    Member{"blocking_sends", &SystemOptions::blocking_sends},
+    Member{"scatter_gather", &SystemOptions::scatter_gather},
+    Member{"blocking_tp", &SystemOptions::blocking_tp},
+    Member{"fused_accumulation", &SystemOptions::fused_accumulation},
+    Member{"node_dispatch", &SystemOptions::node_dispatch},
+    Member{"host_op_s", &SystemOptions::host_op_s, 0, kMaxHostSeconds},
+    Member{"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
+    Member{"late_free_ops", &SystemOptions::late_free_ops, 0, 1e6},
+    Member{"late_gathers", &SystemOptions::late_gathers, 0, 1000},
+    Member{"own_communicators", &SystemOptions::own_communicators, 0, 1000},
+    Member{"adapters_used", &SystemOptions::adapters_used, 0, 1024},
+    Member{"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, 0, kMaxElements},
+    Member{"flat_reduce_elements", &SystemOptions::flat_reduce_elements, 0, kMaxElements},
+    Member{"logit_bytes", &SystemOptions::logit_bytes, 0, 4},
+    Member{"context_bytes", &SystemOptions::context_bytes, 0, kMaxElements},
 };
-constexpr std::array<ShareField, 2> kShares = {{
-    {"host_op_s", &SystemOptions::host_op_s, 0, kMaxHostSeconds},
-    {"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
-}};
 
 // An option that is one of several names.
 struct ChoiceField {
@@ -75,55 +77,28 @@ constexpr std::array<ChoiceField, 6> kChoices = {{
     Choice<&SystemOptions::load>("load", kLoadOrderNames),
 }};
 
-// An integer option from 0 to `max`.
-struct CountField {
-  std::string_view name;
-  std::int64_t SystemOptions::*count;
-  std::int64_t max;
-};
-constexpr std::array<CountField, 8> kCounts = {{
-    {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
-    {"late_gathers", &SystemOptions::late_gathers, 1000},
-    {"own_communicators", &SystemOptions::own_communicators, 1000},
-    {"adapters_used", &SystemOptions::adapters_used, 1024},
-    {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
-    {"flat_reduce_elements", &SystemOptions::flat_reduce_elements, std::int64_t{1} << 40},
-    {"logit_bytes", &SystemOptions::logit_bytes, 4},
-    {"context_bytes", &SystemOptions::context_bytes, std::int64_t{1} << 40},
-}};
+template <class T>
+std::string TextOf(T value) {
+  if constexpr (std::is_same_v<T, bool>) return value ? "on" : "off";
+  return fmt::format(std::is_same_v<T, double> ? "{:g}" : "{}", value);
+}
 
-// Looks the name up in each table in turn. Returns the value as text, for display.
+// Returns the value as text, for display.
 std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
+  std::vector<std::string_view> known;
   for (const ChoiceField& field : kChoices) {
+    known.push_back(field.name);
     if (name != field.name) continue;
     field.set(options, option.Choice("value", field.names));
     return std::string(field.names[field.get(options)]);
   }
-  for (const auto& [flag, member] : kFlags) {
-    if (name != flag) continue;
-    options.*member = option.Bool("value");
-    return options.*member ? "on" : "off";
+  for (const Member& member : kMembers) {
+    known.push_back(member.name);
+    if (name != member.name) continue;
+    ReadMember(option, "value", member, options, /*required=*/true);
+    return std::visit([&](auto at) { return TextOf(options.*at); }, member.at);
   }
-  for (const ShareField& field : kShares) {
-    if (name != field.name) continue;
-    options.*field.share = option.Number("value", field.low, field.high);
-    return fmt::format("{:g}", options.*field.share);
-  }
-  for (const CountField& field : kCounts) {
-    if (name != field.name) continue;
-    options.*field.count = option.Integer("value", 0, field.max);
-    return std::to_string(options.*field.count);
-  }
-  option.Refuse(
-      "value",
-      "is of no option; use weights, gradients, attention, cuda_graphs, fused_elementwise, "
-      "fused_norm, "
-      "fused_loss, late_metrics, fused_accumulation, host_op_s, whole_recompute, "
-      "blocking_sends, blocking_tp, scatter_gather, tp_overlap, node_dispatch, adapters_used, "
-      "memory_figure, memory_rank, caching_allocator, holds_gradients, keeps_gradients, "
-      "ddp_buckets, flat_gather, flat_update, wide_norm, shared_gathers, own_communicators, "
-      "late_free_ops, late_gathers, reduce_bucket_bytes, flat_reduce_elements, logit_bytes, "
-      "context_bytes, profiled, pinned_powers or load");
+  option.Refuse("value", fmt::format("is of no option; use {}", fmt::join(known, ", ")));
   return {};
 }
 
@@ -147,9 +122,9 @@ void WriteSystemOptions(const SystemOptions& options, JsonWriter& json) {
     json.Name(name).BeginObject().Field("value", value).Field("source", "profile").EndObject();
   };
   for (const ChoiceField& field : kChoices) write(field.name, field.names[field.get(options)]);
-  for (const auto& [flag, member] : kFlags) write(flag, options.*member);
-  for (const ShareField& field : kShares) write(field.name, options.*field.share);
-  for (const CountField& field : kCounts) write(field.name, options.*field.count);
+  for (const Member& member : kMembers) {
+    std::visit([&](auto at) { write(member.name, options.*at); }, member.at);
+  }
 }
 
 }  // namespace foretrain

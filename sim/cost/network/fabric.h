@@ -2,7 +2,6 @@
 // communication_cost.h computes collectives on them.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "sim/config/cluster/cluster_spec.h"

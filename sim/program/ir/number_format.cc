@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "base/result.h"
+#include "base/enum_names.h"
 
 namespace foretrain {
 namespace {
@@ -16,10 +16,6 @@ static_assert(static_cast<int>(NumberFormat::kFp8Tile) + 1 == kNumberFormatCount
 
 }  // namespace
 
-std::string_view Name(NumberFormat format) {
-  const auto index = static_cast<std::size_t>(format);
-  FT_CHECK(index < kFormatNames.size());
-  return kFormatNames[index];
-}
+std::string_view Name(NumberFormat format) { return NameIn(kFormatNames, format); }
 
 }  // namespace foretrain

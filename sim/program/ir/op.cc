@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/result.h"
+#include "base/enum_names.h"
 
 namespace foretrain {
 namespace {
@@ -36,10 +36,6 @@ OperandFormats FormatsOf(const Block& block, const Op& op) {
   return formats;
 }
 
-std::string_view Name(GroupKind group) {
-  const auto index = static_cast<std::size_t>(group);
-  FT_CHECK(index < kGroupNames.size());
-  return kGroupNames[index];
-}
+std::string_view Name(GroupKind group) { return NameIn(kGroupNames, group); }
 
 }  // namespace foretrain

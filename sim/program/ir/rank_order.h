@@ -2,8 +2,6 @@
 // Leaves out which devices are near each other (sim/cost/network/group_place.h).
 #pragma once
 
-#include <array>
-#include <string_view>
 #include <vector>
 
 #include "sim/config/plan/plan.h"

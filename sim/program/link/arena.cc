@@ -1,7 +1,6 @@
 #include "sim/program/link/arena.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <utility>
 

@@ -16,7 +16,7 @@ namespace foretrain {
 using LaneOps = std::array<std::int32_t, kQueueCount>;
 inline constexpr LaneOps kNoOps = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
-// Begins the ops of `steps` consecutive steps in order of their numbers. Join, Covers and
+// Begins the ops of `steps` consecutive steps in order of their numbers. Join and
 // LatestUncovered refer to the op begun last. Memory: 4 bytes per op and lane.
 class VectorClocks {
  public:
@@ -28,10 +28,8 @@ class VectorClocks {
   // Records that the op begun last waits for the end of `from`, an earlier op.
   void Join(std::int32_t from);
 
-  // Whether `from` has surely ended when the op begun last starts.
-  bool Covers(std::int32_t from) const { return clocks_[At(now_) + LaneOf(from)] >= from; }
-
-  // The latest of `ops` on another queue that Covers denies; -1 if none.
+  // The latest of `ops` on another queue that may not have ended when the op begun last starts; -1
+  // if none.
   std::int32_t LatestUncovered(const LaneOps& ops) const;
 
  private:

@@ -1,7 +1,6 @@
 #include "sim/program/link/couplings.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
 #include <string>

@@ -2,7 +2,6 @@
 // whose events are slots. Leaves out the ops within a slot (sim/simulate).
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // The parts of Verify, in their order. Each relies on what the ones before it have shown.
 #pragma once
 
-#include <span>
-
 #include "sim/program/link/step.h"
 
 namespace foretrain {

@@ -1,12 +1,9 @@
 #include "sim/search/evaluate/block_table.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "sim/program/blocks/backward_passes.h"
 #include "sim/program/ir/precision.h"
@@ -184,48 +181,20 @@ namespace {
 // Fields that no block reads. They decide how often, when and where a block runs, but not its ops.
 // global_batch enters the scale of gradients alone. Memoization is sound because every other field
 // is part of the key; the rest of what blocks read is added in KeysOf.
-constexpr std::array<std::string_view, 25> kNotOfBlocks = {"dp",
-                                                           "pp",
-                                                           "global_batch",
-                                                           "schedule",
-                                                           "vpp",
-                                                           "stage_layers",
-                                                           "post_validation",
-                                                           "zero_stage",
-                                                           "replicas",
-                                                           "prefetch_depth",
-                                                           "gather_bytes",
-                                                           "unsharded_bytes",
-                                                           "gather_format",
-                                                           "reduction_time",
-                                                           "bucket_bytes",
-                                                           "recompute",
-                                                           "recompute_layers",
-                                                           "offload_optimizer",
-                                                           "offload_gradients",
-                                                           "offload_parameters",
-                                                           "offload_activations",
-                                                           "offload_fraction",
-                                                           "stream_optimizer",
-                                                           "delayed_update",
-                                                           "clip_norm"};
-
-VaryingFields Without(const VaryingFields& varying) {
-  VaryingFields fields;
-  for (const PlanField* field : varying) {
-    const auto found = std::find(kNotOfBlocks.begin(), kNotOfBlocks.end(), field->name);
-    if (found == kNotOfBlocks.end()) fields.push_back(field);
-  }
-  return fields;
-}
+constexpr std::string_view kNotOfBlocks =
+    "dp pp global_batch schedule vpp stage_layers post_validation zero_stage replicas "
+    "prefetch_depth gather_bytes unsharded_bytes gather_format reduction_time bucket_bytes "
+    "recompute recompute_layers offload_optimizer offload_gradients offload_parameters "
+    "offload_activations offload_fraction stream_optimizer delayed_update clip_norm";
 
 // Key of embedding and head. With multi-token prediction the head contains layers, so it reads all
 // fields of layers.
 PlanKey EndKey(const ModelSpec& model, const VaryingFields& varying) {
-  if (model.predict_ahead > 0) return PlanKey(Without(varying), {});
-  return PlanKey(Without(varying),
-                 {"ep", "expert_tp", "cp_kind", "mlp_tiles", "tp_tiles", "moe_pieces",
-                  "capacity_factor", "expert_headroom", "attention", "attention_dropout"});
+  const VaryingFields read = Without(varying, kNotOfBlocks);
+  if (model.predict_ahead > 0) return PlanKey(read);
+  return PlanKey(Without(read,
+                         "ep expert_tp cp_kind mlp_tiles tp_tiles moe_pieces capacity_factor "
+                         "expert_headroom attention attention_dropout"));
 }
 
 }  // namespace
@@ -233,9 +202,10 @@ PlanKey EndKey(const ModelSpec& model, const VaryingFields& varying) {
 BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
-      expert_key_(Without(varying), {"vocab_parallel", "loss_chunks"}),
-      dense_key_(Without(varying), {"vocab_parallel", "loss_chunks", "ep", "expert_tp",
-                                    "moe_pieces", "capacity_factor", "expert_headroom"}),
+      expert_key_(Without(Without(varying, kNotOfBlocks), "vocab_parallel loss_chunks")),
+      dense_key_(Without(Without(varying, kNotOfBlocks),
+                         "vocab_parallel loss_chunks ep expert_tp moe_pieces capacity_factor "
+                         "expert_headroom")),
       end_key_(EndKey(model, varying)) {}
 
 BlockTable::~BlockTable() = default;

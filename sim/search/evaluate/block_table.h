@@ -57,7 +57,6 @@ class BlockTable {
   // they take as long to compute as everything else. The reference is valid until Clear.
   const BlockCosts& Find(const Plan& plan, const BlockChoice& choice, const BlockKeys& keys,
                          bool bytes = true);
-  std::size_t size() const { return figures_.size(); }
   void Clear() { figures_ = {}; }
 
  private:

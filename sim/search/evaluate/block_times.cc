@@ -41,36 +41,17 @@ void AddPlace(const GroupPlace& place, StableHash& key) {
   }
 }
 
+// Fields that cannot move a rank to another device.
+constexpr std::string_view kNotOfPlaces =
+    "micro_batch sequence global_batch recompute recompute_layers sequence_parallel "
+    "vocab_parallel cp_kind loss_chunks mlp_tiles tp_tiles moe_pieces fuse attention dropout "
+    "attention_dropout reduction_time prefetch_depth offload_optimizer offload_gradients "
+    "offload_parameters offload_activations bucket_bytes gather_bytes unsharded_bytes";
+
 }  // namespace
 
-// The listed fields cannot move a rank to another device, so they stay out of the key of places.
 BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
-    : costs_(costs),
-      place_key_(varying, {"micro_batch",
-                           "sequence",
-                           "global_batch",
-                           "recompute",
-                           "recompute_layers",
-                           "sequence_parallel",
-                           "vocab_parallel",
-                           "cp_kind",
-                           "loss_chunks",
-                           "mlp_tiles",
-                           "tp_tiles",
-                           "moe_pieces",
-                           "fuse",
-                           "attention",
-                           "dropout",
-                           "attention_dropout",
-                           "reduction_time",
-                           "prefetch_depth",
-                           "offload_optimizer",
-                           "offload_gradients",
-                           "offload_parameters",
-                           "offload_activations",
-                           "bucket_bytes",
-                           "gather_bytes",
-                           "unsharded_bytes"}) {
+    : costs_(costs), place_key_(Without(varying, kNotOfPlaces)) {
   const bool is_cpu = costs.cluster().is_cpu;
   if (!is_cpu && costs.levels().size() > 1)
     slowdown_ = costs.profile().rates.overlap_slowdown.value;

@@ -1,7 +1,6 @@
 #include "sim/search/evaluate/chunk_costs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/rank/step_description.h"
@@ -25,8 +24,9 @@ ChunkCosts::ChunkCosts(const ModelSpec& model, BlockTimes& times, BlockTable& bl
     : model_(model),
       times_(times),
       blocks_(blocks),
-      send_key_(varying, {"vpp", "recompute", "zero_stage", "offload_optimizer",
-                          "offload_activations", "offload_gradients", "offload_parameters"}) {}
+      send_key_(Without(varying,
+                        "vpp recompute zero_stage offload_optimizer "
+                        "offload_activations offload_gradients offload_parameters")) {}
 
 // Blocking sends are part of every pass, so only then the key holds what a send reads.
 std::uint64_t ChunkCosts::KeyOf(const Plan& plan) const {

@@ -8,7 +8,6 @@
 #include "sim/memory/device_use.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/transfers/boundaries.h"
 #include "sim/search/space/balance.h"

@@ -4,7 +4,6 @@
 // fragmentation.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
@@ -98,9 +97,6 @@ class Evaluator {
 
   // Layers per stage that minimize the time of the slowest stage; empty if the even split does.
   std::vector<int> BalancedLayers(const Plan& plan);
-
-  std::size_t blocks() const { return blocks_.size(); }
-  std::size_t states() const { return states_.size(); }
 
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);

@@ -249,15 +249,15 @@ PipelineForm::Way PipelineForm::Play(int m, const std::vector<PassSeconds>& time
 // The form reads few fields, and dp and batch sizes only through the number of micro-batches, which
 // Find adds. So plans that differ in anything else share a form.
 PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varying)
-    : model_(model), key_(varying, {}) {
+    : model_(model), key_(varying) {
   VaryingFields read;
   for (const PlanField* field : varying) {
-    for (const char* name : {"pp", "dp", "micro_batch", "global_batch", "schedule", "vpp",
-                             "stage_layers", "recompute_layers", "sequence"}) {
+    for (const char* name :
+         {"pp", "schedule", "vpp", "stage_layers", "recompute_layers", "sequence"}) {
       if (field->name == name) read.push_back(field);
     }
   }
-  key_ = PlanKey(read, {"dp", "micro_batch", "global_batch"});
+  key_ = PlanKey(read);
 }
 
 PipelineForm& PipelineTable::Find(const Plan& plan) {

@@ -1,6 +1,6 @@
 #include "sim/search/evaluate/plan_key.h"
 
-#include <algorithm>
+#include "base/text.h"
 
 namespace foretrain {
 
@@ -10,11 +10,15 @@ VaryingFields AllPlanFields() {
   return fields;
 }
 
+VaryingFields Without(VaryingFields fields, std::string_view names) {
+  for (const std::string_view name : Split(names, ' ')) std::erase(fields, &PlanFieldOf(name));
+  return fields;
+}
+
 // Sorts fields by how they are read, once, so that Of needs no test per field. A search calls it
 // several times for every plan.
-PlanKey::PlanKey(const VaryingFields& varying, std::initializer_list<std::string_view> left_out) {
-  for (const PlanField* field : varying) {
-    if (std::find(left_out.begin(), left_out.end(), field->name) != left_out.end()) continue;
+PlanKey::PlanKey(const VaryingFields& fields) {
+  for (const PlanField* field : fields) {
     (field->get != nullptr      ? integers_
      : field->number != nullptr ? numbers_
                                 : lists_)

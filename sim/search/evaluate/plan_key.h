@@ -2,8 +2,6 @@
 // until a table leaves it out.
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -16,11 +14,13 @@ namespace foretrain {
 // plan, so keys may skip them.
 using VaryingFields = std::vector<const PlanField*>;
 VaryingFields AllPlanFields();
+// The fields that are not among `names`, as in plan files, separated by blanks. A name that no plan
+// field has is a bug.
+VaryingFields Without(VaryingFields fields, std::string_view names);
 
 class PlanKey {
  public:
-  // Keys cover `varying` except the fields named in `left_out` (names as in plan files).
-  PlanKey(const VaryingFields& varying, std::initializer_list<std::string_view> left_out);
+  explicit PlanKey(const VaryingFields& fields);
 
   // Hash of the plan's values; the caller adds anything else that distinguishes entries. O(fields).
   StableHash Of(const Plan& plan) const {

@@ -1,7 +1,6 @@
 #include "sim/search/evaluate/state_table.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -41,63 +40,25 @@ bool LayersAreApart(const Stage& stage, const BucketLayout& layout) {
 }
 
 // Fields that no state depends on, but for what KeyBy adds of them.
-const std::initializer_list<std::string_view> kNotOfState = {"dp",
-                                                             "cp",
-                                                             "pp",
-                                                             "micro_batch",
-                                                             "sequence",
-                                                             "global_batch",
-                                                             "cp_kind",
-                                                             "schedule",
-                                                             "vpp",
-                                                             "stage_layers",
-                                                             "prefetch_depth",
-                                                             "recompute",
-                                                             "recompute_layers",
-                                                             "loss_chunks",
-                                                             "mlp_tiles",
-                                                             "tp_tiles",
-                                                             "moe_pieces",
-                                                             "capacity_factor",
-                                                             "expert_headroom",
-                                                             "fuse",
-                                                             "attention",
-                                                             "dropout",
-                                                             "attention_dropout",
-                                                             "offload_activations"};
+constexpr std::string_view kNotOfState =
+    "dp cp pp micro_batch sequence global_batch cp_kind schedule vpp stage_layers prefetch_depth "
+    "recompute recompute_layers loss_chunks mlp_tiles tp_tiles moe_pieces capacity_factor "
+    "expert_headroom fuse attention dropout attention_dropout offload_activations";
 
-VaryingFields Without(VaryingFields fields, std::string_view name) {
-  std::erase_if(fields, [name](const PlanField* field) { return field->name == name; });
-  return fields;
-}
+// Fields that the sizes of parameters do not depend on, but for what SizesFor adds of them.
+constexpr std::string_view kNotOfSizes =
+    "dp cp pp micro_batch sequence global_batch cp_kind schedule vpp stage_layers prefetch_depth "
+    "recompute recompute_layers loss_chunks mlp_tiles tp_tiles moe_pieces zero_stage "
+    "offload_activations offload_optimizer";
 
 }  // namespace
 
 StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
-      key_(varying, kNotOfState),
-      layers_key_(Without(varying, "vocab_parallel"), kNotOfState),
-      sizes_key_(varying, {"dp",
-                           "cp",
-                           "pp",
-                           "micro_batch",
-                           "sequence",
-                           "global_batch",
-                           "cp_kind",
-                           "schedule",
-                           "vpp",
-                           "stage_layers",
-                           "prefetch_depth",
-                           "recompute",
-                           "recompute_layers",
-                           "loss_chunks",
-                           "mlp_tiles",
-                           "tp_tiles",
-                           "moe_pieces",
-                           "zero_stage",
-                           "offload_activations",
-                           "offload_optimizer"}) {}
+      key_(Without(varying, kNotOfState)),
+      layers_key_(Without(Without(varying, kNotOfState), "vocab_parallel")),
+      sizes_key_(Without(varying, kNotOfSizes)) {}
 
 const ParameterSizes& StateTable::SizesFor(const Plan& plan) {
   StableHash key = sizes_key_.Of(plan);

@@ -67,7 +67,6 @@ class StateTable {
     double sums_s = 0, update_s = 0;
   };
   OverStages SecondsOverStages(const Plan& plan, const UpdateCosts& costs);
-  std::size_t size() const { return states_.whole.size(); }
   void Clear() { sizes_ = {}, states_ = {}, updates_ = {}, apart_ = {}, over_stages_ = {}; }
 
  private:

@@ -2,7 +2,6 @@
 // different times. The passes on it explain the length of a step.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "sim/program/schedules/schedule.h"

@@ -2,10 +2,8 @@
 // form.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/result.h"

@@ -129,7 +129,7 @@ std::int64_t Rejections::count() const {
 // Separates the split of the ranks from the other choices, which become the levels of the walk.
 // below_ counts combinations under each level, so a cut subtree is counted without being visited.
 SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks)
-    : model_(model), space_(space), all_fields_(AllPlanFields(), {}) {
+    : model_(model), space_(space), all_fields_(AllPlanFields()) {
   std::array<SearchChoice, 4> split;
   for (std::size_t i = 0; i < kSplit.size(); ++i) {
     const PlanField& field = PlanFieldOf(kSplit[i]);

@@ -1,10 +1,8 @@
 #include "sim/search/space/tune_gathers.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "sim/memory/peak_memory.h"
-#include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/layout/stage.h"
 

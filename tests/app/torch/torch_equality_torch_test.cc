@@ -22,6 +22,7 @@
 #include "sim/program/ir/program.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/torch/torch_peer.h"
+#include "tests/runtime/gather_tensors.h"
 
 namespace foretrain {
 namespace {

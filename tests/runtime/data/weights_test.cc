@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/parameters/safetensors.h"
 #include "runtime/parameters/tensors.h"
+#include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
 
 namespace foretrain {

@@ -9,6 +9,7 @@
 #include "tests/runtime/equality/feature_models.h"
 #include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/executor/recording_sink.h"
+#include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
 
 namespace foretrain {

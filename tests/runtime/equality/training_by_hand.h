@@ -9,6 +9,7 @@
 #include "runtime/data/batch_source.h"
 #include "runtime/parameters/tensors.h"
 #include "sim/program/ir/program.h"
+#include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
 
 namespace foretrain {

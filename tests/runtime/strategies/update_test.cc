@@ -10,6 +10,7 @@
 #include "runtime/parameters/tensors.h"
 #include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/executor/recording_sink.h"
+#include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
 
 namespace foretrain {

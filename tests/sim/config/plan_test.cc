@@ -168,16 +168,11 @@ TEST(Plan, DescribesItselfShortly) {
   EXPECT_EQ(Describe(Plan{}), "dp1 tp1 pp1 1f1b mb0");
 }
 
-TEST(Plan, NamesOfKindsReadBack) {
-  for (int i = 0; i <= static_cast<int>(ScheduleKind::kPipeDream2bw); ++i) {
-    const auto schedule = static_cast<ScheduleKind>(i);
-    EXPECT_EQ(ParseSchedule(Name(schedule)), schedule);
-  }
+TEST(Plan, NamesOfRecomputeKindsReadBack) {
   for (const auto recompute :
        {RecomputeKind::kNone, RecomputeKind::kFull, RecomputeKind::kSelective}) {
     EXPECT_EQ(ParseRecompute(Name(recompute)), recompute);
   }
-  EXPECT_EQ(ParseSchedule("dualpipes"), std::nullopt);
   EXPECT_EQ(ParseRecompute("some"), std::nullopt);
 }
 

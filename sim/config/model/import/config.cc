@@ -2,128 +2,24 @@
 
 #include <algorithm>
 
+#include "base/embedded.h"
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"
+#include "sim/embedded_data.h"
 
 namespace foretrain {
 namespace {
 
 // Fields of transformers' configuration classes (versions 4.44 and 5.23) that change neither the
 // shape nor the work of a training step. They concern tokens, generation, other heads, initial
-// values, inference and data types. Dropout is among them, because imports apply none. One line
-// each, as there are many.
-// clang-format off
-constexpr std::string_view kWithoutEffect[] = {
-    "_attn_implementation_autoset",
-    "activation_dropout",
-    "architectures",
-    "attention_dropout",
-    "attention_softmax_in_fp32",
-    "attn_pdrop",
-    "auto_map",
-    "aux_loss_alpha",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "bias_dropout_fusion",
-    "bos_token_id",
-    "cache_implementation",
-    "chunk_size_feed_forward",
-    "classifier_dropout",
-    "cross_attention_hidden_size",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "dropout",
-    "dtype",
-    "early_stopping",
-    "emb_pdrop",
-    "embd_pdrop",
-    "embedding_dropout",
-    "encoder_no_repeat_ngram_size",
-    "eos_token_id",
-    "ep_size",
-    "experts_per_token",
-    "exponential_decay_length_penalty",
-    "finetuning_task",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "hidden_dropout",
-    "id2label",
-    "init_config",
-    "init_device",
-    "init_std",
-    "initial_context_length",
-    "initializer_range",
-    "is_decoder",
-    "label2id",
-    "layerdrop",
-    "length_penalty",
-    "masked_softmax_fusion",
-    "max_length",
-    "max_window_layers",
-    "min_length",
-    "n_ctx",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "offset_alibi",
-    "original_max_position_embeddings",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "output_router_logits",
-    "output_scores",
-    "pad_token_id",
-    "prefix",
-    "pretraining_tp",
-    "problem_type",
-    "quantization_config",
-    "remove_invalid_values",
-    "reorder_and_upcast_attn",
-    "repetition_penalty",
-    "resid_pdrop",
-    "residual_dropout",
-    "return_dict",
-    "return_dict_in_generate",
-    "rope_interleave",
-    "scale_attention_softmax_in_fp32",
-    "sep_token_id",
-    "seq_aux",
-    "skip_bias_add",
-    "skip_bias_add_qkv",
-    "slow_but_exact",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
-    "suppress_tokens",
-    "task_specific_params",
-    "temperature",
-    "tf_legacy_loss",
-    "tie_encoder_decoder",
-    "tokenizer",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "torch_dtype",
-    "torchscript",
-    "transformers_version",
-    "typical_p",
-    "unk_token_id",
-    "unsloth_version",
-    "use_bfloat16",
-    "use_cache",
-    "use_return_dict",
-    "verbose",
-    "vocab_file",
-};
-// clang-format on
+// values, inference and data types. Dropout is among them, because imports apply none.
+constexpr std::string_view kFile = "sim/config/model/import/fields_without_effect.csv";
 
 bool HasNoEffect(std::string_view name) {
-  return std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), name) !=
-         std::end(kWithoutEffect);
+  static const EmbeddedFile* const file = FindEmbedded(sim_data::Files(), kFile);
+  FT_CHECK(file != nullptr);
+  static const std::vector<std::string_view> fields = Split(Trim(file->text), '\n');
+  return std::find(fields.begin() + 1, fields.end(), name) != fields.end();  // after the header
 }
 
 }  // namespace

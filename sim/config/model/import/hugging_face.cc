@@ -1,7 +1,5 @@
 #include "sim/config/model/import/hugging_face.h"
 
-#include <algorithm>
-
 #include "base/json/json.h"
 #include "base/text.h"
 #include "sim/config/model/import/config.h"

@@ -2,7 +2,6 @@
 // experts. families.cc says which family has which. For the sources of this folder.
 #pragma once
 
-#include <initializer_list>
 #include <string_view>
 
 #include "sim/config/model/import/config.h"

@@ -80,7 +80,6 @@ struct Backward {
   std::int16_t d_up_inner = kNoSlot, d_down_inner = kNoSlot;  // of one tile
   std::int16_t d_qkv_inner = kNoSlot;
   std::int16_t whole_dy = kNoSlot;
-  std::int16_t d_qk_normed = kNoSlot;  // gradient of the norms' outputs
 };
 
 std::int16_t Backward::Norm1Again() {

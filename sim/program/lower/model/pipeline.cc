@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/layout/sharding.h"

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/bucket_state.h"

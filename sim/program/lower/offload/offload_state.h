@@ -2,7 +2,6 @@
 // updated.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "sim/program/lower/rank/skeleton.h"

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
 
 #include "sim/program/ir/program.h"
 #include "sim/program/lower/rank/block_registry.h"

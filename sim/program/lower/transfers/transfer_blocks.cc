@@ -1,5 +1,6 @@
 #include "sim/program/lower/transfers/transfer_blocks.h"
 
+#include <initializer_list>
 #include <utility>
 
 #include "base/checked.h"
@@ -23,6 +24,17 @@ Op& AddCopy(BlockBuilder& b, const std::string& name, std::int16_t from, std::in
   op.from = route.first;
   op.to = route.second;
   op.state = state;
+  op.shape = {.elements = elements};
+  return op;
+}
+
+// An op that moves `elements` between the ranks of a group.
+Op& AddTransfer(BlockBuilder& b, OpKind kind, OpClass op_class, const std::string& name,
+                std::initializer_list<Operand> operands, Queue queue, GroupKind group,
+                std::int64_t elements) {
+  Op& op = b.Add(kind, op_class, name, operands);
+  op.queue = queue;
+  op.group = group;
   op.shape = {.elements = elements};
   return op;
 }
@@ -103,20 +115,18 @@ Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets) {
 Block SendBlock(std::int64_t elements, bool to_next, NumberFormat format) {
   BlockBuilder b(to_next ? "send.next" : "send.previous");
   const std::int16_t tensor = Other(b, "tensor", elements, Category::kActivations, 0, format);
-  Op& op = b.Add(OpKind::kSend, OpClass::kPpComm, "send", {In(tensor)});
-  op.queue = to_next ? Queue::kSendNext : Queue::kSendPrev;
-  op.group = to_next ? GroupKind::kNext : GroupKind::kPrev;
-  op.shape = {.elements = elements};
+  AddTransfer(b, OpKind::kSend, OpClass::kPpComm, "send", {In(tensor)},
+              to_next ? Queue::kSendNext : Queue::kSendPrev,
+              to_next ? GroupKind::kNext : GroupKind::kPrev, elements);
   return b.Take();
 }
 
 Block RecvBlock(std::int64_t elements, bool from_previous, Category category, NumberFormat format) {
   BlockBuilder b(from_previous ? "recv.previous" : "recv.next");
   const std::int16_t tensor = Other(b, "tensor", elements, category, 0, format);
-  Op& op = b.Add(OpKind::kRecv, OpClass::kPpComm, "recv", {Out(tensor)});
-  op.queue = from_previous ? Queue::kRecvPrev : Queue::kRecvNext;
-  op.group = from_previous ? GroupKind::kPrev : GroupKind::kNext;
-  op.shape = {.elements = elements};
+  AddTransfer(b, OpKind::kRecv, OpClass::kPpComm, "recv", {Out(tensor)},
+              from_previous ? Queue::kRecvPrev : Queue::kRecvNext,
+              from_previous ? GroupKind::kPrev : GroupKind::kNext, elements);
   return b.Take();
 }
 
@@ -133,11 +143,9 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
                                : Other(b, "out", scatters ? shard : spec.elements,
                                        Category::kCommunication, 1, spec.format);
   const Operand to = spec.accumulate || in == out ? InOut(out) : Out(out);
-  Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(in), to});
-  op.queue = spec.queue;
-  op.group = spec.group;
-  op.accumulate = spec.accumulate;
-  op.shape = {.elements = spec.elements};
+  AddTransfer(b, spec.kind, spec.op_class, spec.name, {In(in), to}, spec.queue, spec.group,
+              spec.elements)
+      .accumulate = spec.accumulate;
   return b.Take();
 }
 
@@ -176,10 +184,8 @@ Block SumOffloadedBlock(const CollectiveSpec& spec) {
       Other(b, "here", spec.elements, Category::kCommunication, 1, spec.format);
   const std::pair in{Space::kPinned, Space::kDevice}, out{Space::kDevice, Space::kPinned};
   AddCopy(b, spec.name + ".in", offloaded, here, in, spec.elements, /*state=*/true);
-  Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(here), InOut(here)});
-  op.queue = spec.queue;
-  op.group = spec.group;
-  op.shape = {.elements = spec.elements};
+  AddTransfer(b, spec.kind, spec.op_class, spec.name, {In(here), InOut(here)}, spec.queue,
+              spec.group, spec.elements);
   AddCopy(b, spec.name + ".out", here, offloaded, out, spec.elements, /*state=*/true);
   return b.Take();
 }
@@ -198,10 +204,8 @@ Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat
       here = Other(b, name + ".here", elements, Category::kCommunication, index++, format);
       AddCopy(b, name + ".in", range, here, {Space::kPinned, Space::kDevice}, elements, true);
     }
-    Op& op = b.Add(OpKind::kAllReduce, OpClass::kTpComm, name, {In(here), InOut(here)});
-    op.queue = Queue::kTp;
-    op.group = GroupKind::kKvCopies;
-    op.shape = {.elements = elements};
+    AddTransfer(b, OpKind::kAllReduce, OpClass::kTpComm, name, {In(here), InOut(here)}, Queue::kTp,
+                GroupKind::kKvCopies, elements);
     if (offloaded) {
       AddCopy(b, name + ".out", here, range, {Space::kDevice, Space::kPinned}, elements, true);
     }
@@ -281,11 +285,9 @@ Block QuantizedGatherBlock(const QuantizedGatherSpec& spec) {
     op.shape = {.rows = pieces, .elements = count};
   };
   convert(OpKind::kQuantize, "quantize", in, own, shard, 1);
-  Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)});
-  gather.queue = Queue::kGather;
-  gather.group = spec.group;
-  gather.format = spec.format;
-  gather.shape = {.elements = words};
+  AddTransfer(b, OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)},
+              Queue::kGather, spec.group, words)
+      .format = spec.format;
   convert(OpKind::kDequantize, "dequantize", sent, whole, spec.elements, spec.shards);
   return b.Take();
 }
@@ -301,10 +303,8 @@ Block CastGatherBlock(GroupKind group, std::int64_t elements, int shards, Number
   cast.queue = Queue::kGather;
   cast.format = format;
   cast.shape = {.rows = 1, .elements = shard};
-  Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(whole)});
-  gather.queue = Queue::kGather;
-  gather.group = group;
-  gather.shape = {.elements = elements};
+  AddTransfer(b, OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(whole)},
+              Queue::kGather, group, elements);
   return b.Take();
 }
 

@@ -1,12 +1,8 @@
 #include "sim/program/lower/update/overlap.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 #include <string>
-#include <utility>
 
-#include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/layout/bucket_state.h"

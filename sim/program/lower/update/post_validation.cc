@@ -11,7 +11,6 @@
 #include "sim/program/lower/update/post_validation.h"
 
 #include "sim/program/blocks/block_builder.h"
-#include "sim/program/lower/layout/bucket_state.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/rank/scalars.h"
 #include "sim/program/lower/transfers/transfer_steps.h"
