@@ -1,6 +1,7 @@
 #include "app/bench/search_bench.h"
 
 #include <algorithm>
+#include <ctime>
 #include <vector>
 
 #include "sim/search/evaluate/evaluator.h"

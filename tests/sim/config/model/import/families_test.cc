@@ -11,6 +11,7 @@
 #include "sim/config/model/import/hugging_face.h"
 #include "sim/config/model/model_json.h"
 #include "tests/paths.h"
+#include "tests/support/json_text.h"
 
 namespace foretrain {
 namespace {
@@ -35,9 +36,7 @@ std::vector<Published> ReadPublished() {
     published.parameters = row->Find("parameters")->AsInteger();
     const JsonValue& config = *row->Find("config");
     published.type = config.Find("model_type")->AsString();
-    JsonWriter text;
-    text.Value(config);
-    const auto imported = ModelFromHuggingFace(text.Take(), published.name);
+    const auto imported = ModelFromHuggingFace(TextOf(config), published.name);
     EXPECT_TRUE(imported.has_value()) << imported.error().message;
     if (imported) published.imported = *imported;
   }
