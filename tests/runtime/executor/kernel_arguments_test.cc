@@ -37,10 +37,15 @@ Op OpOf(const OpKindRow& row, bool inverse) {
               .experts = 2,
               .per_token = 1,
               .pieces = 1};
-  if (row.shape.find("cp") != std::string_view::npos) op.shape.cp = 2;
+  const auto has = [](std::string_view text, std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  };
+  if (has(row.shape, "cp")) op.shape.cp = 2;
+  // Counts are read only where the number of rows is known at run time.
+  if (has(row.shape, "members")) op.shape.members = 2, op.shape.all_experts = 4;
   if (row.attributes.Has(Attribute::kClipNorm)) op.Set(Attribute::kClipNorm, 1);
-  // Scales of operands are read with formats whose scales lie apart only.
-  if (row.operands.find("a_scales") != std::string_view::npos) op.format = NumberFormat::kFp8Block;
+  // Scales are operands of formats whose scales lie apart.
+  if (has(row.operands, "scales")) op.format = NumberFormat::kFp8Block;
   return op;
 }
 
