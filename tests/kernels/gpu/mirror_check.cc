@@ -25,15 +25,6 @@ FtStatus AddTooMany(FtQueue* /*queue*/, const FtAdd* add) {
   return FT_OK;
 }
 
-// Puts the padding after the last member into `padding`.
-std::uint32_t padding = 0;
-FtStatus ReadPadding(FtQueue* /*queue*/, const FtHeadNormBackwardWeight* arguments) {
-  constexpr std::size_t kEnd = offsetof(FtHeadNormBackwardWeight, dtype) + sizeof(FtDtype);
-  static_assert(kEnd + sizeof padding == sizeof *arguments);
-  std::memcpy(&padding, reinterpret_cast<const std::byte*>(arguments) + kEnd, sizeof padding);
-  return FT_OK;
-}
-
 class Mirror : public testing::Test {
  protected:
   void TearDown() override {
@@ -91,6 +82,15 @@ TEST_F(Mirror, RefusesMemoryWhoseSizeIsNotKnown) {
 }
 
 #if __has_builtin(__builtin_clear_padding)
+// Puts the padding after the last member into `padding`.
+std::uint32_t padding = 0;
+FtStatus ReadPadding(FtQueue* /*queue*/, const FtHeadNormBackwardWeight* arguments) {
+  constexpr std::size_t kEnd = offsetof(FtHeadNormBackwardWeight, dtype) + sizeof(FtDtype);
+  static_assert(kEnd + sizeof padding == sizeof *arguments);
+  std::memcpy(&padding, reinterpret_cast<const std::byte*>(arguments) + kEnd, sizeof padding);
+  return FT_OK;
+}
+
 TEST_F(Mirror, ClearsPaddingWhichCanLookLikeAnAddress) {
   FtHeadNormBackwardWeight arguments;
   std::memset(&arguments, 0xFF, sizeof arguments);
