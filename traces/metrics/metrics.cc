@@ -325,7 +325,7 @@ std::vector<MetricValue> MetricsInParts::Add(const Timeline& part) {
   if (metrics.steps.empty()) return values;
   // Spans of neighbouring steps also appear in the neighbouring part, so only this part's are
   // counted.
-  const auto [first, last] = std::pair(metrics.steps.front().step, metrics.steps.back().step);
+  const auto first = metrics.steps.front().step, last = metrics.steps.back().step;
   const Covered covered =
       CoveredBy(part, [&](const Span& span) { return span.step >= first && span.step <= last; });
   device_ns_ += covered.all_ns;

@@ -8,7 +8,7 @@ namespace foretrain {
 // the group, and so on; backwards take the chunks in reverse. Otherwise as 1F1B, with a warm-up
 // that reaches the last chunk of the last rank.
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank) {
-  const auto [p, m, v] = shape;
+  const int p = shape.p, m = shape.m, v = shape.vpp;
   const int rounds = std::max(1, m / p);
   const int group = m / rounds;
   const int all = m * v;

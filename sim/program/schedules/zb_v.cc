@@ -7,7 +7,7 @@ namespace foretrain {
 // V shape: the first rank holds the first and the last stage. The pattern is that of max(2p - 1, m)
 // micro-batches; slots of micro-batches that do not exist are left out.
 std::vector<Slot> ZbVSlots(const PipelineShape& shape, int rank) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   const int n = std::max(2 * p - 1, m);
   std::vector<Slot> slots;
   std::array<int, 2> forward{}, input{}, weight{};

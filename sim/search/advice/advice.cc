@@ -66,12 +66,12 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
                    FieldChange("moments", static_cast<std::int64_t>(MomentFormat::kInt8))});
   kinds.push_back({FieldChange("offload_activations", host)});
   kinds.push_back({FieldChange("offload_optimizer", host)});
-  kinds.push_back({{"--offload-optimizer host --offload-gradients host", [host](SearchSpace& of) {
+  kinds.push_back({{"--offload-optimizer host --offload-gradients host", [](SearchSpace& of) {
                       Set(of, "offload_optimizer", host);
                       Set(of, "offload_gradients", host);
                     }}});
   // The last resorts combine everything that saves memory.
-  const auto save_all = [host](SearchSpace& of) {
+  const auto save_all = [](SearchSpace& of) {
     Set(of, "zero_stage", 3);
     Set(of, "offload_optimizer", host);
     Set(of, "offload_activations", host);
@@ -81,7 +81,7 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
       {{"--zero 3 --offload-optimizer host --offload-activations host --recompute full", save_all},
        {"--zero 3 --offload-optimizer host --offload-gradients host --offload-parameters host "
         "--weights fp32 --offload-activations host --recompute full",
-        [host, save_all](SearchSpace& of) {
+        [save_all](SearchSpace& of) {
           save_all(of);
           Set(of, "offload_gradients", host);
           Set(of, "offload_parameters", host);
