@@ -48,7 +48,8 @@ std::pair<std::int64_t, std::int64_t> TimesOf(const Timeline& timeline) {
 // Repetition `i` of a step, shifted in time, with each span longer by a random factor up to 1 +
 // `max`.
 Timeline Repeated(const Timeline& step, int i, double max, bool one_step, std::mt19937_64& random) {
-  const auto [begin, end] = TimesOf(step);
+  const auto times = TimesOf(step);
+  const std::int64_t begin = times.first, end = times.second;
   const std::int64_t length = static_cast<std::int64_t>(1.35 * static_cast<double>(end - begin));
   const std::int64_t shift = i * length - begin;
   std::uniform_real_distribution<double> more(0.0, max);
