@@ -323,8 +323,9 @@ TEST_P(AttentionPartTest, KeepsOutputsOfQueriesThatSeeNoKey) {
 
 // The merged parts of all ranks equal attention over the whole sequence.
 TEST_P(AttentionPartTest, PartsMergeIntoTheWhole) {
-  for (const auto& [n, window] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+  for (const auto& lengths : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {1, 0}, {5, 0}, {33, 0}, {70, 0}, {1, 2}, {5, 7}, {33, 20}, {70, 100}}) {
+    const std::int64_t n = lengths.first, window = lengths.second;
     SCOPED_TRACE(testing::Message() << n << " window " << window);
     const int cp = 3;
     const Heads h{.heads = 4, .kv_heads = 2, .window = window};

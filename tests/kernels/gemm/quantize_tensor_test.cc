@@ -129,8 +129,9 @@ TEST_P(QuantizeTensorTest, OfNothingWritesTheScaleAlone) {
 // codes whose rows have scales.
 TEST_P(QuantizeTensorTest, SharesScalesByRowsColumnsAndSquaresOf128) {
   for (const FtScaling scaling : {FT_SCALE_ROWS, FT_SCALE_COLUMNS, FT_SCALE_TILES}) {
-    for (const auto& [rows, cols] :
+    for (const auto& size :
          {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {128, 256}, {130, 200}, {300, 64}}) {
+      const std::int64_t rows = size.first, cols = size.second;
       SCOPED_TRACE(testing::Message() << scaling << " " << rows << "x" << cols);
       Floats x = Random(rows * cols, 1, 3.0F);
       for (std::size_t i = 0; i < x.size(); i += 3) x[i] *= 1e-3F;
