@@ -15,8 +15,9 @@ double Square(double x) { return x * x; }
 
 double Overlap(double a, double b) { return std::sqrt(std::sqrt(Square(a * a) + Square(b * b))); }
 
-// Values narrower than keys have kernels of their own, as fast as equal heads of the values' width.
-std::int64_t KernelWidth(const AttentionShape& shape) {
+// Width that chooses the forward kernel. Values narrower than keys have kernels of their own, as
+// fast as equal heads of the values' width.
+std::int64_t ForwardWidth(const AttentionShape& shape) {
   return std::min(shape.head_dim, shape.value_dim);
 }
 
@@ -34,14 +35,13 @@ double WidthShare(const AttentionTerms& terms, std::int64_t width) {
 }
 
 double Seconds(const AttentionTerms& terms, const KernelMachine& machine,
-               const AttentionShape& shape, double products, double passes) {
+               const AttentionShape& shape, std::int64_t width, double products, double passes) {
   const double units = static_cast<double>(machine.multiprocessors);
   const double batch = static_cast<double>(shape.batch), heads = static_cast<double>(shape.heads);
   const double sequence = static_cast<double>(shape.sequence);
   const double blocks = std::ceil(sequence / kTile);
   const double widths = static_cast<double>(shape.head_dim + shape.value_dim);
-  const double rate =
-      terms.rate_share * WidthShare(terms, KernelWidth(shape)) * machine.half_flop_per_s / units;
+  const double rate = terms.rate_share * WidthShare(terms, width) * machine.half_flop_per_s / units;
   // One product of a block of queries with a block of keys, averaged over both head widths.
   const double block_s = products * kTile * kTile * widths / rate;
   const double total = batch * heads * blocks * ((blocks + 1) / 2 * block_s + terms.tile_s) / units;
@@ -56,12 +56,12 @@ double Seconds(const AttentionTerms& terms, const KernelMachine& machine,
 
 double AttentionForwardModelSeconds(const AttentionTerms& terms, const KernelMachine& machine,
                                     const AttentionShape& shape) {
-  return Seconds(terms, machine, shape, kForwardProducts, kForwardPasses);
+  return Seconds(terms, machine, shape, ForwardWidth(shape), kForwardProducts, kForwardPasses);
 }
 
 double AttentionBackwardModelSeconds(const AttentionTerms& terms, const KernelMachine& machine,
                                      const AttentionShape& shape) {
-  return Seconds(terms, machine, shape, kBackwardProducts, kBackwardPasses);
+  return Seconds(terms, machine, shape, shape.head_dim, kBackwardProducts, kBackwardPasses);
 }
 
 FieldPoint PointOf(const AttentionShape& shape) {
@@ -69,7 +69,7 @@ FieldPoint PointOf(const AttentionShape& shape) {
   return {std::log2(static_cast<double>(shape.batch)),
           std::log2(static_cast<double>(shape.sequence)), heads,
           (heads - std::log2(static_cast<double>(shape.kv_heads))) / 2,
-          2 * std::log2(static_cast<double>(KernelWidth(shape)))};
+          2 * std::log2(static_cast<double>(ForwardWidth(shape)))};
 }
 
 }  // namespace foretrain

@@ -45,7 +45,8 @@ double AttentionForwardModelSeconds(const AttentionTerms& terms, const KernelMac
                                     const AttentionShape& shape);
 
 // Seconds of the backward kernel: as forward, with 5 products instead of 2 (scores again, gradients
-// of scores, queries, keys and values) [1] and twice the bytes.
+// of scores, queries, keys and values) [1] and twice the bytes. The rate is that of the keys'
+// width.
 //
 // [1] Dao 2023, arXiv 2307.08691, s. 4.1: backward counts 2.5 times the forward's FLOPs
 double AttentionBackwardModelSeconds(const AttentionTerms& terms, const KernelMachine& machine,

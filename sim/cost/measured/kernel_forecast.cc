@@ -175,7 +175,7 @@ std::optional<double> KernelForecast::TrainingAttentionForwardSeconds(
     const AttentionShape& shape) const {
   const std::optional<double> hot = AttentionForwardSeconds(shape);
   if (!hot.has_value() || training_.part == nullptr) return hot;
-  return training_.part->terms.forward_launch_s + training_.part->terms.forward_time * *hot;
+  return TrainingAttentionModelSeconds(training_.part->terms, *hot);
 }
 
 std::optional<double> KernelForecast::AttentionBackwardSeconds(const AttentionShape& shape) const {

@@ -1,5 +1,7 @@
 #include "sim/cost/measured/training_model.h"
 
+#include <cmath>
+
 namespace foretrain {
 namespace {
 
@@ -29,6 +31,12 @@ double TrainingProductModelSeconds(const TrainingTerms& terms, const KernelMachi
   const double grouped = shape.groups > 1 ? terms.grouped_time : 1;
   return terms.launch_s +
          grouped * terms.layout_time[static_cast<std::size_t>(product.layout)] * hot_s + sum_s;
+}
+
+// The two overlap: the device waits only while the host is slower.
+double TrainingAttentionModelSeconds(const TrainingTerms& terms, double hot_s) {
+  return std::pow(std::pow(terms.forward_floor_s, 4) + std::pow(terms.forward_time * hot_s, 4),
+                  0.25);
 }
 
 }  // namespace foretrain

@@ -33,7 +33,7 @@ struct TrainingTerms {
   double sum_passes = 1;    // traffic of the result's sum, in passes over its reads and writes
   double launch_s = 2e-6;   // added to each product
   double forward_time = 1;  // of attention forward, relative to the hot kernel
-  double forward_launch_s = 10e-6;
+  double forward_floor_s = 50e-6;  // least time of attention forward, while the host issues it
 
   bool operator==(const TrainingTerms&) const = default;
 };
@@ -41,5 +41,8 @@ struct TrainingTerms {
 // Seconds of a product in 16 bits whose hot kernel takes `hot_s`.
 double TrainingProductModelSeconds(const TrainingTerms& terms, const KernelMachine& machine,
                                    const TrainingProduct& product, double hot_s);
+
+// Seconds of attention forward whose hot kernel takes `hot_s`.
+double TrainingAttentionModelSeconds(const TrainingTerms& terms, double hot_s);
 
 }  // namespace foretrain

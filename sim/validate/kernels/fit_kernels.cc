@@ -253,10 +253,9 @@ void FitTraining(const DeviceRows& rows, std::span<const KernelProfile> profiles
   if (log_s.empty()) return;
   profile.training = FitPlain<TrainingTerms>(log_s, [&](const TrainingTerms& terms, std::size_t i) {
     const Row& row = samples[i];
-    return std::log(
-        row.product.has_value()
-            ? TrainingProductModelSeconds(terms, profile.machine, *row.product, row.hot_s)
-            : terms.forward_launch_s + terms.forward_time * row.hot_s);
+    return std::log(row.product.has_value() ? TrainingProductModelSeconds(terms, profile.machine,
+                                                                          *row.product, row.hot_s)
+                                            : TrainingAttentionModelSeconds(terms, row.hot_s));
   });
 }
 
@@ -299,8 +298,9 @@ Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> table
   std::map<std::string, DeviceRows> devices;
   for (const KernelTable& table : tables) {
     for (const KernelRow& row : table.rows) {
-      const bool known = !std::holds_alternative<std::monostate>(row.kernel);
-      if (known && row.measured_s > 0) Add(row, devices[row.device]);
+      const bool fitted = !std::holds_alternative<std::monostate>(row.kernel) &&
+                          !std::holds_alternative<CollectiveRow>(row.kernel);
+      if (fitted && row.measured_s > 0) Add(row, devices[row.device]);
     }
   }
   if (devices.empty()) {

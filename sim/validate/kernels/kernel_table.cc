@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
 constexpr double kMsPerS = 1e3;
+constexpr double kHalfBytes = 2;
 constexpr CsvLimits kLimits{.text_bytes = std::size_t{64} << 20, .rows = 1'000'000};
 
 // Reads cells of one row and keeps the first error, so that callers check once.
@@ -211,6 +212,33 @@ Result<void> ReadShare(Cells& cells, KernelRow& row) {
   return {};
 }
 
+struct CollectiveName {
+  std::string_view name;
+  OpKind kind;
+};
+constexpr std::array<CollectiveName, 4> kCollectives = {
+    {{"all_gather", OpKind::kAllGather},
+     {"all_reduce", OpKind::kAllReduce},
+     {"alltoall", OpKind::kAllToAll},
+     {"reduce_scatter", OpKind::kReduceScatter}}};
+
+void ReadCollective(Cells& cells, KernelRow& row) {
+  row.kind = cells.Text("collective");
+  row.format = cells.Text("format");
+  CollectiveRow collective;
+  collective.members = static_cast<int>(cells.Count("gpus"));
+  collective.bytes = kHalfBytes * static_cast<double>(cells.Count("message_size"));
+  row.measured_s = cells.Positive("ms") / kMsPerS;
+  for (const CollectiveName& known : kCollectives) {
+    if (known.name != row.kind) continue;
+    collective.kind = known.kind;
+    if (row.format == "half") row.kernel = collective;
+  }
+  if (std::holds_alternative<std::monostate>(row.kernel)) {
+    row.refusal = fmt::format("no model of {} in {}", Printable(row.kind), Printable(row.format));
+  }
+}
+
 // A kind and the columns that tell its tables; the measured ones may be missing.
 struct KindColumns {
   KernelTableKind kind;
@@ -223,7 +251,7 @@ const std::array<KindColumns, 6>& Kinds() {
       {KernelTableKind::kProducts, {"format", "m", "n", "k"}},
       {KernelTableKind::kAttention, {"batch", "sequence", "heads", "kv_heads", "head_dim"}},
       {KernelTableKind::kShares, {"kind", "shape", "peak_tflops"}},
-      {KernelTableKind::kCollectives, {"collective", "gpus", "message_size"}},
+      {KernelTableKind::kCollectives, {"collective", "format", "gpus", "message_size"}},
       {KernelTableKind::kExchange, {"nodes", "tokens", "topk", "dispatch_sms"}},
   }};
   return kinds;
@@ -254,10 +282,11 @@ Result<void> ReadRow(KernelTableKind kind, Cells& cells, KernelRow& row) {
       FT_TRY(ReadShare(cells, row));
       break;
     case KernelTableKind::kCollectives:
+      ReadCollective(cells, row);
+      break;
     case KernelTableKind::kExchange:
-      row.kind = kind == KernelTableKind::kCollectives ? "collective" : "exchange";
-      row.format = cells.Text("format");
-      row.refusal = "no model of single collectives";
+      row.kind = "exchange";
+      row.refusal = "no model of the exchange of experts' tokens";
       break;
   }
   return cells.Finish();

@@ -13,6 +13,7 @@
 #include "sim/cost/measured/experts_model.h"
 #include "sim/cost/measured/gemm_model.h"
 #include "sim/cost/measured/training_model.h"
+#include "sim/program/ir/op.h"
 
 namespace foretrain {
 
@@ -32,13 +33,20 @@ struct TrainingAttentionRow {
   bool forward = true;
 };
 
+// Bytes of the whole tensor, among all devices of one node or link domain.
+struct CollectiveRow {
+  OpKind kind = OpKind::kAllReduce;
+  double bytes = 0;
+  int members = 2;
+};
+
 struct KernelRow {
   std::string device;
   std::string kind;    // "gemm", "attention_forward", "experts_forward", "matmul", "sdp_bwd", ...
   std::string format;  // as the table writes it; "bfloat16" where it has no such column
   // Empty with the reason in `refusal`.
   std::variant<std::monostate, ProductRow, AttentionShape, ExpertsRow, TrainingProduct,
-               TrainingAttentionRow>
+               TrainingAttentionRow, CollectiveRow>
       kernel;
   std::string refusal;    // why no model can forecast the row
   double measured_s = 0;  // 0: not measured

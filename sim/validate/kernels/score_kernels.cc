@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "sim/cost/measured/kernel_forecast.h"
+#include "sim/cost/network/communication_cost.h"
+#include "sim/cost/profile/derive_profile.h"
 
 namespace foretrain {
 namespace {
@@ -18,6 +21,7 @@ constexpr double kMsPerS = 1e3;
 
 // One device of a table: its forecast, or why there is none.
 struct DeviceForecast {
+  std::optional<GpuEntry> gpu;  // `nullopt`: the catalogue lacks it
   std::optional<KernelForecast> forecast;
   std::string reason;
 };
@@ -26,14 +30,24 @@ DeviceForecast ForecastOf(const std::string& name, std::span<const KernelProfile
                           const Catalogue& catalogue,
                           const std::vector<Architecture>& architectures, bool leave_out) {
   const Result<GpuEntry> gpu = FindGpu(catalogue, name);
-  if (!gpu.has_value()) return {std::nullopt, gpu.error().message};
+  if (!gpu.has_value()) return {std::nullopt, std::nullopt, gpu.error().message};
   const auto device = KernelDeviceOf(gpu->device, gpu->measured_bf16_flop_per_s, architectures);
   if (!device.has_value()) {
-    return {std::nullopt,
+    return {*gpu, std::nullopt,
             fmt::format("the catalogue lacks peak, bandwidth or multiprocessors of {}",
                         gpu->device.name)};
   }
-  return {KernelForecast(*device, profiles, leave_out ? std::string_view(device->name) : ""), ""};
+  return {*gpu, KernelForecast(*device, profiles, leave_out ? std::string_view(device->name) : ""),
+          ""};
+}
+
+// A collective among all devices of one node, with the links that the catalogue states.
+Result<double> CollectiveSeconds(const GpuEntry& gpu, const CollectiveRow& row) {
+  FT_ASSIGN(const ClusterSpec cluster, MakeCluster(gpu, 1, row.members));
+  std::vector<int> devices(static_cast<std::size_t>(row.members));
+  std::iota(devices.begin(), devices.end(), 0);
+  const Fabric fabric = MakeFabric(cluster, DeriveProfile(cluster).rates);
+  return TimeOfCommunication(fabric, row.kind, row.bytes, PlaceOf(cluster, devices)).seconds;
 }
 
 std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& row) {
@@ -52,6 +66,20 @@ std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& r
   const auto& causal = std::get<TrainingAttentionRow>(row.kernel);
   return causal.forward ? forecast.TrainingAttentionForwardSeconds(causal.shape)
                         : forecast.AttentionBackwardSeconds(causal.shape);
+}
+
+KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
+  if (!row.refusal.empty()) return {std::nullopt, row.refusal};
+  if (!device.gpu.has_value()) return {std::nullopt, device.reason};
+  if (const auto* collective = std::get_if<CollectiveRow>(&row.kernel)) {
+    const Result<double> seconds = CollectiveSeconds(*device.gpu, *collective);
+    if (!seconds.has_value()) return {std::nullopt, seconds.error().message};
+    return {*seconds, ""};
+  }
+  if (!device.forecast.has_value()) return {std::nullopt, device.reason};
+  const std::optional<double> seconds = Seconds(*device.forecast, row);
+  if (!seconds) return {std::nullopt, "no profile measured " + row.kind + " " + row.format};
+  return {seconds, ""};
 }
 
 // A cell of CSV (RFC 4180).
@@ -115,18 +143,7 @@ std::vector<KernelPrediction> PredictKernels(const KernelTable& table,
                                                leave_device_out))
                .first;
     }
-    const DeviceForecast& device = at->second;
-    KernelPrediction prediction;
-    if (!row.refusal.empty()) {
-      prediction.reason = row.refusal;
-    } else if (!device.forecast.has_value()) {
-      prediction.reason = device.reason;
-    } else {
-      prediction.seconds = Seconds(*device.forecast, row);
-      if (!prediction.seconds)
-        prediction.reason = "no profile measured " + row.kind + " " + row.format;
-    }
-    out.push_back(std::move(prediction));
+    out.push_back(Predict(at->second, row));
   }
   return out;
 }
