@@ -38,9 +38,10 @@ void WriteScores(JsonWriter& json, std::string_view name, const std::vector<Kern
     json.BeginObject().Field("device", score.device.empty() ? "all" : score.device);
     json.Field("kind", score.kind).Field("format", score.format);
     json.Field("rows", score.rows).Field("forecast", score.forecast).Field("scored", score.scored);
-    for (const auto& [field, value] : {std::pair<std::string_view, double>{"median", score.median},
-                                       {"p90", score.p90},
-                                       {"bias", score.bias}}) {
+    for (const auto& [field, value] :
+         {std::pair<std::string_view, double>{"median_error", score.median},
+          {"p90_error", score.p90},
+          {"bias", score.bias}}) {
       json.Name(field);
       score.scored > 0 ? json.Number(value) : json.Null();
     }

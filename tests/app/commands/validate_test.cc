@@ -64,7 +64,7 @@ TEST(Validate, ForecastsTablesOfKernels) {
   ASSERT_TRUE(json.has_value()) << json.error().message;
   const JsonValue& score = json->Find("scores")->items()[0];
   EXPECT_EQ(score.Find("forecast")->AsInteger(), 2);
-  EXPECT_LT(score.Find("median")->AsNumber(), 0.3);
+  EXPECT_LT(score.Find("median_error")->AsNumber(), 0.3);
   EXPECT_EQ(json->Find("not_forecast")->items().size(), 1U);
 }
 
