@@ -43,7 +43,7 @@ double Seconds(const AttentionTerms& terms, const KernelMachine& machine,
   const double widths = static_cast<double>(shape.head_dim + shape.value_dim);
   const double rate = terms.rate_share * WidthShare(terms, width) * machine.half_flop_per_s / units;
   // One product of a block of queries with a block of keys, averaged over both head widths.
-  const double block_s = products * kTile * kTile * widths / rate;
+  const double block_s = kTile * kTile * (products * widths / rate + terms.softmax_s);
   const double total = batch * heads * blocks * ((blocks + 1) / 2 * block_s + terms.tile_s) / units;
   const double longest = terms.longest_tile * (blocks * block_s + terms.tile_s);
   const double bytes = passes * kHalfBytes * batch * sequence * widths *

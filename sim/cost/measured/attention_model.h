@@ -25,6 +25,7 @@ struct AttentionTerms {
   double rate_share = 0.6;    // rate of all multiprocessors / dense 16-bit peak, head width 128
   double launch_s = 10e-6;    // fixed cost of the kernels of one call
   double tile_s = 3e-6;       // start, first loads and epilogue of 128 queries of one head
+  double softmax_s = 20e-12;  // of one score on one multiprocessor, not hidden by products
   double longest_tile = 0.7;  // time of the longest tile relative to its share of the rate
   double memory_share = 0.8;  // of the published bandwidth
   double kv_passes = 2;       // reads of keys and values from memory
@@ -36,7 +37,8 @@ struct AttentionTerms {
 // Seconds of the forward kernel:
 //
 //   launch + (total^4 + longest^4)^(1/4) + bytes / bandwidth
-//   total    work of all tiles of 128 queries, spread evenly over the multiprocessors
+//   total    work of all tiles of 128 queries, spread evenly over the multiprocessors: products at
+//            the rate, and softmax_s a score, which does not grow with the tensor cores' peak
 //   longest  the last tile of a head, which reads the whole sequence
 //
 // A tile on the diagonal is computed in full. Bytes: queries and result once, keys and values

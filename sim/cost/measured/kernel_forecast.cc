@@ -167,14 +167,14 @@ std::optional<double> KernelForecast::ExpertsForwardSeconds(ProductFormat format
 
 std::optional<double> KernelForecast::TrainingProductSeconds(const TrainingProduct& product) const {
   const std::optional<double> hot = ProductSeconds(ProductFormat::kBf16, product.shape, false);
-  if (!hot.has_value() || training_.part == nullptr) return hot;
+  if (!hot.has_value() || !training_.same_architecture) return hot;
   return TrainingProductModelSeconds(training_.part->terms, training_.machine, product, *hot);
 }
 
 std::optional<double> KernelForecast::TrainingAttentionForwardSeconds(
     const AttentionShape& shape) const {
   const std::optional<double> hot = AttentionForwardSeconds(shape);
-  if (!hot.has_value() || training_.part == nullptr) return hot;
+  if (!hot.has_value() || !training_.same_architecture) return hot;
   return TrainingAttentionModelSeconds(training_.part->terms, *hot);
 }
 

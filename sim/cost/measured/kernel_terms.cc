@@ -22,10 +22,11 @@ std::vector<NamedTerm> TermsOf(AttentionTerms& terms) {
   return {{"rate_share", &terms.rate_share, 0.7},
           {"launch_s", &terms.launch_s, 0.7},
           {"tile_s", &terms.tile_s, 1.0},
+          {"softmax_s", &terms.softmax_s, 0.7},
           {"longest_tile", &terms.longest_tile, 0.5},
-          {"memory_share", &terms.memory_share, 0.5},
+          {"memory_share", &terms.memory_share, 0.5, 1},
           {"kv_passes", &terms.kv_passes, 0.7},
-          {"width_64", &terms.width_share[0], 0.5},
+          {"width_64", &terms.width_share[0], 0.2},
           {"width_192", &terms.width_share[2], 0.7},
           {"width_256", &terms.width_share[3], 0.5},
           {"width_512", &terms.width_share[4], 0.7}};
