@@ -10,8 +10,9 @@ constexpr std::array<std::string_view, kExpertLoadCount> kNames = {"balanced", "
                                                                    "power_law_1.2"};
 constexpr double kHalfBytes = 2;
 constexpr double kMatrices = 3;  // gate, up, down
-// Distances in the residual field: one doubling of a degree, and one step of the load.
-constexpr double kDegreeStep = 0.7, kLoadStep = 0.5;
+// Distances in the residual field: one doubling of a size of the model, of a degree, and one step
+// of the load. Libraries are tuned for single models, so another model is far.
+constexpr double kModelStep = 3, kDegreeStep = 0.7, kLoadStep = 0.5;
 
 double Square(double x) { return x * x; }
 
@@ -54,10 +55,14 @@ double ExpertsForwardModelSeconds(const ExpertsTerms& terms, const KernelMachine
 }
 
 FieldPoint PointOf(const ExpertsShape& shape) {
-  return {Log2(shape.tokens),           Log2(shape.hidden),
-          Log2(shape.ffn_hidden),       Log2(shape.topk),
-          Log2(shape.experts),          kDegreeStep * Log2(shape.tp),
-          kDegreeStep * Log2(shape.ep), kLoadStep * static_cast<double>(shape.load)};
+  return {Log2(shape.tokens),
+          kModelStep * Log2(shape.hidden),
+          kModelStep * Log2(shape.ffn_hidden),
+          Log2(shape.topk),
+          kModelStep * Log2(shape.experts),
+          kDegreeStep * Log2(shape.tp),
+          kDegreeStep * Log2(shape.ep),
+          kLoadStep * static_cast<double>(shape.load)};
 }
 
 }  // namespace foretrain

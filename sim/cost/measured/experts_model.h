@@ -52,7 +52,8 @@ struct ExpertsTerms {
 double ExpertsForwardModelSeconds(const ExpertsTerms& terms, const KernelMachine& machine,
                                   ProductFormat format, const ExpertsShape& shape);
 
-// Position in a residual field: log2 of the sizes; degrees and load count less.
+// Position in a residual field: log2 of the sizes. The model's count three times, degrees and load
+// less.
 FieldPoint PointOf(const ExpertsShape& shape);
 
 }  // namespace foretrain
