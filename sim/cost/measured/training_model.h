@@ -33,7 +33,7 @@ struct TrainingTerms {
   double sum_passes = 1;    // traffic of the result's sum, in passes over its reads and writes
   double launch_s = 2e-6;   // added to each product
   double forward_time = 1;  // of attention forward, relative to the hot kernel
-  double forward_floor_s = 50e-6;  // least time of attention forward, while the host issues it
+  double forward_floor_s = 50e-6;  // minimum of attention forward, while the host issues it
 
   bool operator==(const TrainingTerms&) const = default;
 };
