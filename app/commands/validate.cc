@@ -7,6 +7,7 @@
 #include "app/cli/output_file.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
+#include "app/forecast/kernel_validation.h"
 #include "app/report/validation_report.h"
 #include "base/io/file_system.h"
 #include "base/parallel.h"
@@ -42,14 +43,26 @@ class Validate final : public Command {
     arguments.Option("--profile", profile_, "FILE",
                      "With --learn: write the fitted profile of the table's largest machine");
     arguments.Option("--threads", threads_, "N", "Rows to forecast at once; 0: one for each core");
+    arguments.Option("--kernels", kernels_, "FILE,...",
+                     "Forecast tables of measured kernels (.csv or .csv.gz) instead of runs; with "
+                     "--learn all, --profile names a folder for one profile a device");
     DeclareJson(arguments);
     arguments.Footer(
-        "  foretrain validate tests/data/validation/published-runs.csv --out predictions.csv");
+        "  foretrain validate tests/data/validation/published-runs.csv --out predictions.csv\n"
+        "  foretrain validate --kernels gemm.csv.gz --out forecasts.csv");
   }
 
   // Output files are checked first. A signal ends the work without a report: scores of a part of
   // the rows would mislead.
   Result<Exit> Run() override {
+    if (!kernels_.empty()) {
+      if (!files_.empty() || !families_.empty()) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "--kernels takes neither FILE.csv nor --families: leave them out");
+      }
+      return ValidateKernels(
+          {.files = kernels_, .out = out_, .learn = learn_, .profile = profile_, .json = json_});
+    }
     FT_TRY(CheckOutputFile("--out", out_));
     FT_TRY(CheckOutputFile("--profile", profile_));
     const StopSignals signals;
@@ -170,7 +183,7 @@ class Validate final : public Command {
   }
 
   std::vector<std::string> files_;
-  std::string out_, families_, learn_, profile_;
+  std::string out_, families_, learn_, profile_, kernels_;
   std::optional<ProfileFit> fit_;
   std::int64_t worst_ = 10;
   std::int64_t threads_ = 0;

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
 #include "base/json/json.h"
 #include "tests/app/run_binary.h"
 #include "tests/paths.h"
@@ -40,6 +43,46 @@ TEST(Validate, NamesTheColumnThatATableLacks) {
   const ProgramEnd end = RunForetrain(folder.path(), "validate runs.csv");
   EXPECT_EQ(end.code, 2);
   EXPECT_THAT(end.errors, AllOf(HasSubstr("runs.csv"), HasSubstr("hidden")));
+}
+
+// Two rows of H100 and a format without a model.
+constexpr std::string_view kProducts =
+    "device,format,m,n,k,ms\n"
+    "H100-80GB-SXM,bfloat16,4096,4096,4096,0.2\n"
+    "H100-80GB-SXM,bfloat16,8192,8192,8192,1.5\n"
+    "H100-80GB-SXM,int8,8192,8192,8192,1\n";
+
+TEST(Validate, ForecastsTablesOfKernels) {
+  const TemporaryFolder folder;
+  folder.Write("gemm.csv", std::string(kProducts));
+  const ProgramEnd end =
+      RunForetrain(folder.path(), "validate --kernels gemm.csv --out f.csv --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  EXPECT_THAT(folder.Read("f.csv"), StartsWith("device,format,m,n,k,ms,forecast_ms\n"));
+  EXPECT_THAT(folder.Read("f.csv"), HasSubstr("int8,8192,8192,8192,1,\n"));
+  const auto json = ParseJson(end.output, "stdout");
+  ASSERT_TRUE(json.has_value()) << json.error().message;
+  const JsonValue& score = json->Find("scores")->items()[0];
+  EXPECT_EQ(score.Find("forecast")->AsInteger(), 2);
+  EXPECT_LT(score.Find("median_error")->AsNumber(), 0.3);
+  EXPECT_EQ(json->Find("not_forecast")->items().size(), 1U);
+}
+
+TEST(Validate, RefusesOptionsThatDoNotGoWithKernels) {
+  const TemporaryFolder folder;
+  folder.Write("gemm.csv", std::string(kProducts));
+  folder.Write("runs.csv", "id\n");
+  const auto refusal = [&](const std::string& options) {
+    const ProgramEnd end = RunForetrain(folder.path(), "validate --kernels " + options);
+    EXPECT_EQ(end.code, 2) << options;
+    return end.errors;
+  };
+  EXPECT_THAT(refusal("gemm.csv runs.csv"), HasSubstr("--kernels takes neither FILE.csv"));
+  EXPECT_THAT(refusal("gemm.csv --learn even"), HasSubstr("--learn even: give all"));
+  EXPECT_THAT(refusal("gemm.csv --profile p"), HasSubstr("add --learn all"));
+  EXPECT_THAT(refusal("gemm.csv,gemm.csv --out f.csv"), HasSubstr("give one"));
+  EXPECT_THAT(refusal("none.csv"), HasSubstr("none.csv"));
+  EXPECT_THAT(refusal("runs.csv"), HasSubstr("its columns are of no known table of kernels"));
 }
 
 TEST(Validate, SaysThatAFileIsMissing) {

@@ -57,7 +57,7 @@ std::string ClusterRefusal(std::string_view text, ErrorCode code = ErrorCode::kI
 }
 
 TEST(Catalogue, EveryRowOfTheBuiltInTablesReads) {
-  EXPECT_EQ(BuiltIn().gpus.size(), 36U);
+  EXPECT_EQ(BuiltIn().gpus.size(), 37U);
   EXPECT_EQ(BuiltIn().models.size(), 142U);
   EXPECT_EQ(BuiltIn().models.front().name, kDefaultModel);
 }

@@ -1,0 +1,101 @@
+#include "sim/cost/measured/gemm_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<std::string_view, kProductFormatCount> kNames = {"bfloat16", "fp8",
+                                                                      "fp8_block", "nvfp4"};
+constexpr double kHalfBytes = 2;
+constexpr double kSumBytes = 4;  // fp32
+// Distance of two shapes that differ in one mark of alignment only.
+constexpr double kAlignmentStep = 0.55;
+
+// A tile of the result that one multiprocessor computes, and the share of the rate it reaches.
+struct Tile {
+  double rows, cols, efficiency;
+};
+constexpr std::array<Tile, 7> kTiles = {{
+    {256, 256, 1.0},
+    {256, 128, 1.0},
+    {128, 256, 1.0},
+    {128, 128, 0.92},
+    {128, 64, 0.75},
+    {64, 128, 0.75},
+    {64, 64, 0.55},
+}};
+
+double Square(double x) { return x * x; }
+
+// Compute and memory overlap; close to balance each slows the other.
+double Overlap(double a, double b) { return std::sqrt(std::sqrt(Square(a * a) + Square(b * b))); }
+
+}  // namespace
+
+std::string_view Name(ProductFormat format) { return kNames[static_cast<std::size_t>(format)]; }
+
+std::optional<ProductFormat> ParseProductFormat(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<ProductFormat>(i);
+  }
+  return std::nullopt;
+}
+
+double ElementBytes(ProductFormat format) {
+  switch (format) {
+    case ProductFormat::kBf16:
+      return kHalfBytes;
+    case ProductFormat::kFp8:
+    case ProductFormat::kFp8Block:
+      return 1;
+    case ProductFormat::kNvfp4:
+      break;
+  }
+  return 0.5 + 1.0 / 16;
+}
+
+// Libraries choose tile and split by a heuristic; the minimum stands for it.
+double GemmModelSeconds(const GemmTerms& terms, const KernelMachine& machine, ProductFormat format,
+                        const ProductShape& shape) {
+  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k), groups = static_cast<double>(shape.groups);
+  const auto units = static_cast<double>(machine.multiprocessors);
+  const double rate = terms.rate_share * machine.half_flop_per_s / units;
+  const double bandwidth = terms.memory_share * machine.memory_bytes_per_s;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double tiles = groups * std::ceil(m / tile.rows) * std::ceil(n / tile.cols);
+    for (double split = 1; split <= 8; split *= 2) {
+      const double waves = tiles * split / units;
+      const double counted =
+          terms.whole_waves * std::ceil(waves) + (1 - terms.whole_waves) * std::max(1.0, waves);
+      const double tile_s = 2 * tile.rows * tile.cols * (std::ceil(k / split) + terms.fill_depth) /
+                            (rate * tile.efficiency);
+      const double sums_s = split > 1 ? kSumBytes * groups * m * n * split / bandwidth : 0;
+      best = std::min(best, counted * tile_s + sums_s);
+    }
+  }
+  const double bytes = groups * (ElementBytes(format) * k * (m + n) + kHalfBytes * m * n);
+  return terms.launch_s + Overlap(best, bytes / bandwidth);
+}
+
+double CastSeconds(const GemmTerms& terms, const KernelMachine& machine, ProductFormat format,
+                   const ProductShape& shape) {
+  if (format == ProductFormat::kBf16) return 0;
+  const double elements =
+      static_cast<double>(shape.groups * shape.m) * static_cast<double>(shape.k);
+  return terms.cast_passes * elements * (kHalfBytes + ElementBytes(format)) /
+         machine.memory_bytes_per_s;
+}
+
+FieldPoint PointOf(const ProductShape& shape) {
+  return {std::log2(static_cast<double>(shape.m)), std::log2(static_cast<double>(shape.n)),
+          std::log2(static_cast<double>(shape.k)), shape.m % 2 != 0 ? kAlignmentStep : 0,
+          shape.m % 128 != 0 ? kAlignmentStep : 0};
+}
+
+}  // namespace foretrain

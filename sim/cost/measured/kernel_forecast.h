@@ -1,0 +1,79 @@
+// Forecasts the hot time of single kernels on a device: from its own measured kernels, or from
+// those of the nearest architecture with the device's own peak, bandwidth and multiprocessors.
+// Leaves out the sustained clock under a power limit and all that a framework adds.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/cost/measured/kernel_profile.h"
+#include "sim/cost/profile/architecture.h"
+
+namespace foretrain {
+
+// What the choice of a profile and the models need to know of a device.
+struct KernelDevice {
+  std::string name;
+  std::string architecture;  // of architectures.json; empty: unknown
+  KernelMachine machine;
+  double memory_bytes = 0;
+  double best_flop_per_s = 0;  // best product in 16 bits that was published; 0: unknown
+};
+
+// `nullopt` if peak, bandwidth or multiprocessors are unknown.
+std::optional<KernelDevice> KernelDeviceOf(const DeviceSpec& device, double best_flop_per_s,
+                                           const std::vector<Architecture>& architectures);
+KernelDevice DeviceOf(const KernelProfile& profile);
+
+// A part of a profile that is used for a device.
+template <class Part>
+struct ChosenPart {
+  const Part* part = nullptr;  // NULL: no profile has it
+  KernelMachine machine;       // the device's, with its peak in the units of the part's rate_share
+  bool same_architecture = false;  // the residual field applies
+};
+
+// One device. Every call is a pure function and safe from any thread. Times are `nullopt` if no
+// profile has the kernel in that format.
+//
+// A part (products of one format, attention forward, ...) comes from the device's own profile, else
+// from the nearest profile that has it: the same architecture first, then related ones. Among
+// several of one architecture, the smallest sum of |ln ratio| of peak, bandwidth and capacity is
+// nearest. Terms are shares of the device's own peak and bandwidth. If both devices have a
+// published best product, their ratio replaces that of the peaks, because it includes the clock
+// that the power limit allows. The residual field of another device is used only within an
+// architecture.
+class KernelForecast {
+ public:
+  // `profiles` must outlive the forecast. `leave_out` names a device whose profile is not used.
+  KernelForecast(const KernelDevice& device, std::span<const KernelProfile> profiles,
+                 std::string_view leave_out = {});
+
+  // One product. `with_cast`: includes the cast of its activations from 16 bits, as the published
+  // tables do.
+  std::optional<double> ProductSeconds(ProductFormat format, const ProductShape& shape,
+                                       bool with_cast) const;
+  std::optional<double> AttentionForwardSeconds(const AttentionShape& shape) const;
+  std::optional<double> ExpertsForwardSeconds(ProductFormat format,
+                                              const ExpertsShape& shape) const;
+  // Kernels of training's libraries, in bf16.
+  std::optional<double> TrainingProductSeconds(const TrainingProduct& product) const;
+  std::optional<double> TrainingAttentionForwardSeconds(const AttentionShape& shape) const;
+  std::optional<double> AttentionBackwardSeconds(const AttentionShape& shape) const;
+
+ private:
+  template <class Part, class Get>
+  ChosenPart<Part> Choose(const Get& get) const;
+
+  KernelDevice device_;
+  std::vector<const KernelProfile*> nearest_;  // nearest first
+  std::array<ChosenPart<MeasuredKernel<GemmTerms>>, kProductFormatCount> products_;
+  std::array<ChosenPart<MeasuredKernel<ExpertsTerms>>, kProductFormatCount> experts_;
+  ChosenPart<MeasuredKernel<AttentionTerms>> attention_forward_, attention_backward_;
+  ChosenPart<MeasuredKernel<TrainingTerms>> training_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,70 @@
+// Reads tables of measured kernels: products, attention, experts, collectives, exchange of experts'
+// tokens, and shares of the peak. The columns tell a table's kind.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/config/csv.h"
+#include "sim/cost/measured/attention_model.h"
+#include "sim/cost/measured/experts_model.h"
+#include "sim/cost/measured/gemm_model.h"
+#include "sim/cost/measured/training_model.h"
+#include "sim/program/ir/op.h"
+
+namespace foretrain {
+
+enum class KernelTableKind { kProducts, kAttention, kExperts, kShares, kCollectives, kExchange };
+
+struct ProductRow {
+  ProductFormat format = ProductFormat::kBf16;
+  ProductShape shape;
+};
+struct ExpertsRow {
+  ProductFormat format = ProductFormat::kBf16;
+  ExpertsShape shape;
+};
+// Attention in training, counted in full: twice the causal half.
+struct TrainingAttentionRow {
+  AttentionShape shape;
+  bool forward = true;
+};
+
+// Bytes of the whole tensor, among all devices of one node or link domain.
+struct CollectiveRow {
+  OpKind kind = OpKind::kAllReduce;
+  double bytes = 0;
+  int members = 2;
+};
+
+struct KernelRow {
+  std::string device;
+  std::string kind;    // "gemm", "attention_forward", "experts_forward", "matmul", "sdp_bwd", ...
+  std::string format;  // as the table writes it; "bfloat16" where it has no such column
+  // Empty with the reason in `refusal`.
+  std::variant<std::monostate, ProductRow, AttentionShape, ExpertsRow, TrainingProduct,
+               TrainingAttentionRow, CollectiveRow>
+      kernel;
+  std::string refusal;    // why no model can forecast the row
+  double measured_s = 0;  // 0: not measured
+  double flop = 0;        // of rows that state a share of the peak; as their source counts them
+  double peak_flop_per_s = 0;
+};
+
+struct KernelTable {
+  KernelTableKind kind = KernelTableKind::kProducts;
+  CsvTable csv;
+  std::vector<KernelRow> rows;  // parallel to csv.rows
+};
+
+// Parses a table; `file` is its origin for messages.
+//
+// Errors: kCorruptInput or kInvalidArgument, naming file, line and column: bad CSV, columns of no
+// known table, or a number that is missing or out of range. Unknown formats, layouts and loads are
+// rows with a `refusal`. O(bytes); safe from any thread.
+Result<KernelTable> ParseKernelTable(std::string_view text, std::string_view file);
+
+}  // namespace foretrain

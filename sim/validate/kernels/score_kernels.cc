@@ -1,0 +1,199 @@
+#include "sim/validate/kernels/score_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "sim/cost/measured/kernel_forecast.h"
+#include "sim/cost/network/communication_cost.h"
+#include "sim/cost/profile/derive_profile.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kMsPerS = 1e3;
+
+// One device of a table: its forecast, or why there is none.
+struct DeviceForecast {
+  std::optional<GpuEntry> gpu;  // `nullopt`: the catalogue lacks it
+  std::optional<KernelForecast> forecast;
+  std::string reason;
+};
+
+DeviceForecast ForecastOf(const std::string& name, std::span<const KernelProfile> profiles,
+                          const Catalogue& catalogue,
+                          const std::vector<Architecture>& architectures, bool leave_out) {
+  const Result<GpuEntry> gpu = FindGpu(catalogue, name);
+  if (!gpu.has_value()) return {std::nullopt, std::nullopt, gpu.error().message};
+  const auto device = KernelDeviceOf(gpu->device, gpu->measured_bf16_flop_per_s, architectures);
+  if (!device.has_value()) {
+    return {*gpu, std::nullopt,
+            fmt::format("the catalogue lacks peak, bandwidth or multiprocessors of {}",
+                        gpu->device.name)};
+  }
+  return {*gpu, KernelForecast(*device, profiles, leave_out ? std::string_view(device->name) : ""),
+          ""};
+}
+
+// A collective among all devices of one node, with the links that the catalogue states.
+Result<double> CollectiveSeconds(const GpuEntry& gpu, const CollectiveRow& row) {
+  FT_ASSIGN(const ClusterSpec cluster, MakeCluster(gpu, 1, row.members));
+  std::vector<int> devices(static_cast<std::size_t>(row.members));
+  std::iota(devices.begin(), devices.end(), 0);
+  const Fabric fabric = MakeFabric(cluster, DeriveProfile(cluster).rates);
+  return TimeOfCommunication(fabric, row.kind, row.bytes, PlaceOf(cluster, devices)).seconds;
+}
+
+std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& row) {
+  if (const auto* product = std::get_if<ProductRow>(&row.kernel)) {
+    return forecast.ProductSeconds(product->format, product->shape, true);
+  }
+  if (const auto* attention = std::get_if<AttentionShape>(&row.kernel)) {
+    return forecast.AttentionForwardSeconds(*attention);
+  }
+  if (const auto* experts = std::get_if<ExpertsRow>(&row.kernel)) {
+    return forecast.ExpertsForwardSeconds(experts->format, experts->shape);
+  }
+  if (const auto* training = std::get_if<TrainingProduct>(&row.kernel)) {
+    return forecast.TrainingProductSeconds(*training);
+  }
+  const auto& causal = std::get<TrainingAttentionRow>(row.kernel);
+  return causal.forward ? forecast.TrainingAttentionForwardSeconds(causal.shape)
+                        : forecast.AttentionBackwardSeconds(causal.shape);
+}
+
+KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
+  if (!row.refusal.empty()) return {std::nullopt, row.refusal};
+  if (!device.gpu.has_value()) return {std::nullopt, device.reason};
+  if (const auto* collective = std::get_if<CollectiveRow>(&row.kernel)) {
+    const Result<double> seconds = CollectiveSeconds(*device.gpu, *collective);
+    if (!seconds.has_value()) return {std::nullopt, seconds.error().message};
+    return {*seconds, ""};
+  }
+  if (!device.forecast.has_value()) return {std::nullopt, device.reason};
+  const std::optional<double> seconds = Seconds(*device.forecast, row);
+  if (!seconds) return {std::nullopt, "no profile measured " + row.kind + " " + row.format};
+  return {seconds, ""};
+}
+
+// A cell of CSV (RFC 4180).
+std::string Cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string ForecastCells(const KernelTable& table, const KernelRow& row,
+                          const KernelPrediction& prediction) {
+  if (table.kind == KernelTableKind::kExchange) return ",";  // two cells, no model yet
+  if (!prediction.seconds.has_value()) return "";
+  if (table.kind == KernelTableKind::kShares) {
+    return fmt::format("{:.6g}", row.flop / (*prediction.seconds * row.peak_flop_per_s));
+  }
+  return fmt::format("{:.6g}", *prediction.seconds * kMsPerS);
+}
+
+struct Errors {
+  int rows = 0, forecast = 0;
+  std::vector<double> logs;
+};
+
+KernelScore ScoreOf(std::string device, std::string kind, std::string format, Errors errors) {
+  KernelScore out;
+  out.device = std::move(device);
+  out.kind = std::move(kind);
+  out.format = std::move(format);
+  out.rows = errors.rows;
+  out.forecast = errors.forecast;
+  out.scored = static_cast<int>(errors.logs.size());
+  if (errors.logs.empty()) return out;
+  std::sort(errors.logs.begin(), errors.logs.end());
+  out.bias = errors.logs[errors.logs.size() / 2];
+  for (double& log : errors.logs) log = std::abs(log);
+  std::sort(errors.logs.begin(), errors.logs.end());
+  out.median = errors.logs[errors.logs.size() / 2];
+  out.p90 = errors.logs[errors.logs.size() * 9 / 10];
+  return out;
+}
+
+}  // namespace
+
+std::vector<KernelPrediction> PredictKernels(const KernelTable& table,
+                                             std::span<const KernelProfile> profiles,
+                                             const Catalogue& catalogue,
+                                             const std::vector<Architecture>& architectures,
+                                             bool leave_device_out) {
+  std::map<std::string, DeviceForecast> devices;
+  std::vector<KernelPrediction> out;
+  for (const KernelRow& row : table.rows) {
+    auto at = devices.find(row.device);
+    if (at == devices.end()) {
+      at = devices
+               .emplace(row.device, ForecastOf(row.device, profiles, catalogue, architectures,
+                                               leave_device_out))
+               .first;
+    }
+    out.push_back(Predict(at->second, row));
+  }
+  return out;
+}
+
+std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
+                                      std::span<const std::vector<KernelPrediction>> predictions) {
+  using Name = std::tuple<std::string, std::string, std::string>;  // device, kind, format
+  std::map<Name, Errors> devices, all;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    for (std::size_t i = 0; i < tables[t].rows.size(); ++i) {
+      const KernelRow& row = tables[t].rows[i];
+      const std::optional<double>& seconds = predictions[t][i].seconds;
+      for (Errors* errors :
+           {&devices[{row.device, row.kind, row.format}], &all[{"", row.kind, row.format}]}) {
+        ++errors->rows;
+        if (!seconds.has_value()) continue;
+        ++errors->forecast;
+        if (row.measured_s > 0) errors->logs.push_back(std::log(*seconds / row.measured_s));
+      }
+    }
+  }
+  std::vector<KernelScore> out;
+  for (auto* part : {&devices, &all}) {
+    for (auto& [name, errors] : *part) {
+      out.push_back(
+          ScoreOf(std::get<0>(name), std::get<1>(name), std::get<2>(name), std::move(errors)));
+    }
+  }
+  return out;
+}
+
+std::string PredictedTable(const KernelTable& table,
+                           std::span<const KernelPrediction> predictions) {
+  std::string out;
+  for (const std::string& column : table.csv.columns) out += Cell(column) + ",";
+  switch (table.kind) {
+    case KernelTableKind::kShares:
+      out += "forecast_share\n";
+      break;
+    case KernelTableKind::kExchange:
+      out += "forecast_dispatch_us,forecast_combine_us\n";
+      break;
+    default:
+      out += "forecast_ms\n";
+  }
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    for (const std::string& cell : table.csv.rows[i].cells) out += Cell(cell) + ",";
+    out += ForecastCells(table, table.rows[i], predictions[i]) + "\n";
+  }
+  return out;
+}
+
+}  // namespace foretrain

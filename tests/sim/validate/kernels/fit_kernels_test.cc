@@ -1,0 +1,146 @@
+#include "sim/validate/kernels/fit_kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "sim/cost/measured/kernel_profile_json.h"
+#include "sim/validate/kernels/score_kernels.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr KernelMachine kH100 = {
+    .multiprocessors = 132, .half_flop_per_s = 989e12, .memory_bytes_per_s = 3.35e12};
+constexpr GemmTerms kTruth = {.rate_share = 0.6,
+                              .memory_share = 0.7,
+                              .launch_s = 4e-6,
+                              .fill_depth = 100,
+                              .whole_waves = 0.3};
+
+// Products of a device that follows the model with kTruth, 5 % slower where n is 512.
+KernelTable Products() {
+  std::string text = "device,format,m,n,k,ms\n";
+  for (const int m : {256, 512, 1024, 2048, 4096, 8192}) {
+    for (const int n : {256, 512, 1024, 4096}) {
+      for (const int k : {256, 1024, 4096, 16384}) {
+        const double s = GemmModelSeconds(kTruth, kH100, ProductFormat::kBf16, {m, n, k}) *
+                         (n == 512 ? 1.05 : 1);
+        text += "H100-80GB-SXM,bfloat16," + std::to_string(m) + "," + std::to_string(n) + "," +
+                std::to_string(k) + "," + std::to_string(s * 1e3) + "\n";
+      }
+    }
+  }
+  auto table = ParseKernelTable(text, "gemm.csv");
+  EXPECT_TRUE(table.has_value()) << table.error().message;
+  return *std::move(table);
+}
+
+struct Sources {
+  Catalogue catalogue = BuiltInCatalogue().value();
+  std::vector<Architecture> architectures = BuiltInArchitectures().value();
+};
+
+TEST(FitKernels, FindsTheConstantsOfADevice) {
+  const Sources sources;
+  const std::vector<KernelTable> tables = {Products()};
+  const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(profiles.has_value()) << profiles.error().message;
+  ASSERT_EQ(profiles->size(), 1U);
+  const KernelProfile& profile = profiles->front();
+  EXPECT_EQ(profile.architecture, "hopper");
+  ASSERT_TRUE(profile.products.formats[0].has_value());
+  const auto& product = *profile.products.formats[0];
+  EXPECT_NEAR(product.terms.rate_share, kTruth.rate_share, 0.03);
+  EXPECT_EQ(product.error.rows, 96);
+  EXPECT_LT(product.error.median, 0.02);
+  EXPECT_LT(product.error.p90, 0.05);
+}
+
+// The rows' order must not matter, and the written profile is the one that was fitted.
+TEST(FitKernels, IsTheSameForAnyOrderOfRowsAndReadsBack) {
+  const Sources sources;
+  std::vector<KernelTable> tables = {Products()};
+  const auto first = FitKernels(tables, sources.catalogue, sources.architectures);
+  std::reverse(tables[0].rows.begin(), tables[0].rows.end());
+  const auto second = FitKernels(tables, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(*first, *second);
+  const auto read = KernelProfileFromJson(KernelProfileToJson(first->front(), ""), "h.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, first->front());
+}
+
+TEST(FitKernels, NamesADeviceThatTheCatalogueLacks) {
+  const Sources sources;
+  const auto table = ParseKernelTable("device,format,m,n,k,ms\nH900,bfloat16,1,1,1,1\n", "t.csv");
+  const std::vector<KernelTable> tables = {*table};
+  const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
+  ASSERT_FALSE(profiles.has_value());
+  EXPECT_THAT(profiles.error().message, HasSubstr("H900"));
+}
+
+TEST(FitKernels, NeedsAMeasuredRow) {
+  const Sources sources;
+  const auto profiles = FitKernels({}, sources.catalogue, sources.architectures);
+  ASSERT_FALSE(profiles.has_value());
+  EXPECT_THAT(profiles.error().message, HasSubstr("no measured row"));
+}
+
+// H100's profile forecasts H200, whose multiprocessors and peak are the same; left out, H100 has
+// no other profile.
+TEST(ScoreKernels, ForecastsWithAndWithoutTheDevice) {
+  const Sources sources;
+  const std::vector<KernelTable> fitted = {Products()};
+  const auto profiles = FitKernels(fitted, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(profiles.has_value());
+  const auto table = ParseKernelTable(
+      "device,format,m,n,k,ms\n"
+      "H100-80GB-SXM,bfloat16,4096,4096,4096,0.5\n"
+      "H200-141GB-SXM,bfloat16,4096,4096,4096,\n"
+      "H900,bfloat16,4096,4096,4096,1\n"
+      "H100-80GB-SXM,int8,4096,4096,4096,1\n",
+      "t.csv");
+  ASSERT_TRUE(table.has_value());
+  const auto rows =
+      PredictKernels(*table, *profiles, sources.catalogue, sources.architectures, false);
+  ASSERT_TRUE(rows[0].seconds.has_value() && rows[1].seconds.has_value());
+  EXPECT_NEAR(*rows[1].seconds / *rows[0].seconds, 1, 0.02);
+  EXPECT_THAT(rows[2].reason, HasSubstr("H900"));
+  EXPECT_EQ(rows[3].reason, "no model of the format int8");
+  const auto without =
+      PredictKernels(*table, *profiles, sources.catalogue, sources.architectures, true);
+  EXPECT_FALSE(without[0].seconds.has_value());
+  EXPECT_EQ(without[0].reason, "no profile measured gemm bfloat16");
+  const std::string text = PredictedTable(*table, rows);
+  EXPECT_THAT(text, HasSubstr("device,format,m,n,k,ms,forecast_ms\n"));
+  EXPECT_THAT(text, HasSubstr("H900,bfloat16,4096,4096,4096,1,\n"));
+}
+
+// ln(2), ln(1), ln(1/2): median of |ln| 0.693, bias 0.
+TEST(ScoreKernels, TakesMediansByDevice) {
+  const auto table = ParseKernelTable(
+      "device,format,m,n,k,ms\na,fp8,1,1,1,1\na,fp8,1,1,1,1\na,fp8,1,1,1,1\nb,fp8,1,1,1,\n",
+      "t.csv");
+  ASSERT_TRUE(table.has_value());
+  const std::vector<KernelTable> tables = {*table};
+  const std::vector<std::vector<KernelPrediction>> predictions = {
+      {{2e-3, ""}, {1e-3, ""}, {0.5e-3, ""}, {1e-3, ""}}};
+  const std::vector<KernelScore> scores = ScoreKernels(tables, predictions);
+  ASSERT_EQ(scores.size(), 3U);  // a, b, all
+  EXPECT_EQ(scores[0].scored, 3);
+  EXPECT_NEAR(scores[0].median, std::log(2.0), 1e-9);
+  EXPECT_NEAR(scores[0].bias, 0, 1e-9);
+  EXPECT_EQ(scores[1].forecast, 1);
+  EXPECT_EQ(scores[1].scored, 0);
+  EXPECT_EQ(scores[2].device, "");
+  EXPECT_EQ(scores[2].rows, 4);
+}
+
+}  // namespace
+}  // namespace foretrain
