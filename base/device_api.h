@@ -697,8 +697,8 @@ typedef struct FtCrossEntropyBackward {
   const float* loss_scale;  // scale is multiplied by 2^loss_scale[0]; NULL: by 1
 } FtCrossEntropyBackward;
 
-// loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, vocabulary): a penalty
-// that keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
+// loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, vocabulary): a
+// penalty that keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
 typedef struct FtZLoss {
   const float* lse;
   const int32_t* targets;
@@ -707,8 +707,8 @@ typedef struct FtZLoss {
   float scale, weight;
 } FtZLoss;
 
-// Adds the gradient of FtZLoss to that of the cross-entropy, which `logits` holds: scale * (softmax -
-// onehot). Softmax follows from it, so that the logits are not needed. Arguments are those of
+// Adds the gradient of FtZLoss to that of the cross-entropy, which `logits` holds: scale * (softmax
+// - onehot). Softmax follows from it, so that the logits are not needed. Arguments are those of
 // FtCrossEntropyBackward, without a cap of logits.
 typedef struct FtZLossBackward {
   void* logits;
