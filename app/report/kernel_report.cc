@@ -69,17 +69,11 @@ KernelReport ReportOf(std::span<const KernelTable> tables,
 }
 
 std::string KernelReportText(const KernelReport& report) {
-  std::vector<TableColumn> columns = {{"device"},
-                                      {"kind"},
-                                      {"format"},
-                                      {"rows", Align::kRight},
-                                      {"forecast", Align::kRight},
-                                      {"median |ln|", Align::kRight},
-                                      {"p90", Align::kRight},
-                                      {"bias", Align::kRight}};
+  std::vector<std::string> columns = {"device",    "kind",         "format", ">rows",
+                                      ">forecast", ">median |ln|", ">p90",   ">bias"};
   if (!report.left_out.empty()) {
-    columns.push_back({"device left out: median", Align::kRight});
-    columns.push_back({"p90", Align::kRight});
+    columns.push_back(">device left out: median");
+    columns.push_back(">p90");
   }
   Table table(columns);
   for (std::size_t i = 0; i < report.scores.size(); ++i) {
@@ -120,12 +114,7 @@ std::string KernelReportJson(const KernelReport& report) {
 }
 
 std::string KernelFitText(std::span<const KernelProfile> profiles) {
-  Table table({{"device"},
-               {"kind"},
-               {"format"},
-               {"rows", Align::kRight},
-               {"row left out: median", Align::kRight},
-               {"p90", Align::kRight}});
+  Table table({"device", "kind", "format", ">rows", ">row left out: median", ">p90"});
   for (const KernelProfile& profile : profiles) {
     AddFormats(table, profile.device, "gemm", profile.products.formats);
     if (profile.attention_forward) {

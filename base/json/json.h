@@ -112,6 +112,7 @@ class JsonFields {
   std::vector<std::int64_t> IntegersOr(std::string_view name, std::int64_t lo, std::int64_t hi) {
     return ReadIntegers(name, false, lo, hi);
   }
+  std::vector<double> Numbers(std::string_view name, double lo, double hi);
   std::vector<std::string> Strings(std::string_view name, std::size_t max_bytes = 4096) {
     return ReadStrings(name, true, max_bytes);
   }

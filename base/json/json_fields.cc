@@ -254,6 +254,18 @@ std::vector<std::int64_t> JsonFields::ReadIntegers(std::string_view name, bool r
   return values;
 }
 
+std::vector<double> JsonFields::Numbers(std::string_view name, double lo, double hi) {
+  std::vector<double> values;
+  for (const JsonValue* item : TakeArray(name, true, "an array, each " + NumberRange(lo, hi))) {
+    if (!IsNumber(*item, lo, hi)) {
+      Wrong(Element(PathOf(name), values.size()), *item, NumberRange(lo, hi));
+      return {};
+    }
+    values.push_back(item->AsNumber());
+  }
+  return values;
+}
+
 std::vector<std::string> JsonFields::ReadStrings(std::string_view name, bool required,
                                                  std::size_t max_bytes) {
   std::vector<std::string> values;
