@@ -69,7 +69,7 @@ double GemmModelSeconds(const GemmTerms& terms, const KernelMachine& machine, Pr
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = groups * std::ceil(m / tile.rows) * std::ceil(n / tile.cols);
-    for (double split = 1; split <= 8; split *= 2) {
+    for (const double split : {1.0, 2.0, 4.0, 8.0}) {
       const double waves = tiles * split / units;
       const double counted =
           terms.whole_waves * std::ceil(waves) + (1 - terms.whole_waves) * std::max(1.0, waves);
