@@ -55,8 +55,9 @@ Estimate CostModel::FromRates(const Op& op) const {
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, profile_.error};
-  if (profile_.kernels.has_value()) {
-    if (const auto seconds = KernelSeconds(*profile_.kernels, profile_.system, op, bytes)) {
+  if (hot_.has_value()) {
+    if (const auto seconds =
+            KernelSeconds(*profile_.kernels, *hot_, profile_.system, op, bytes)) {
       estimate.seconds = *seconds;
       return estimate;
     }
@@ -175,7 +176,10 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace
   // A gradient that a separate kernel accumulates costs the host a second launch.
   if (op.accumulate && !profile_.system.fused_accumulation) cost.launch_s *= 2;
   const bool communicates = IsCommunication(op.kind);
-  if (communicates) cost.launch_s += Communication().SkewOf(place);
+  if (communicates) {
+    cost.launch_s +=
+        Communication().SkewOf(place) + (place.members - 1) * cluster_.member_launch_s;
+  }
   cost.measured_threads = levels().back();
   if (communicates) cost.measured_threads = std::max(levels().back(), 1.0 * place.members);
   bool borrowed = false;

@@ -38,6 +38,13 @@ RunFamily ReadFamily(JsonFields& fields) {
       static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMaxAdapters));
   family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMaxHeadroom);
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
+  family.network_hop_s = fields.NumberOr("network_hop_s", 0, 0, 1);
+  family.slow_launch_s = fields.NumberOr("slow_launch_s", 0, 0, 1);
+  for (JsonFields& usual : fields.ObjectsOr("gathers")) {
+    const auto nodes = static_cast<int>(usual.Integer("nodes", 2, kMaxRows));
+    family.gather_bytes_per_s[nodes] = usual.Number("gb_per_s", 0, 1e6) * 1e9;
+    (void)usual.Finish();
+  }
   if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
     for (const std::string& hidden : heads->names()) {
       const auto width = ParseInt("heads_of_hidden", hidden, 1, std::int64_t{1} << 31);
@@ -50,6 +57,20 @@ RunFamily ReadFamily(JsonFields& fields) {
     (void)heads->Finish();
   }
   return family;
+}
+
+DefaultPreset ReadDefault(JsonFields& fields) {
+  DefaultPreset out;
+  out.preset = fields.String("preset", 64);
+  out.because = fields.String("because", 200);
+  out.zero_stage = static_cast<int>(fields.IntegerOr("zero_stage", 0, 0, 3));
+  out.pp = static_cast<int>(fields.IntegerOr("pp", 1, 1, kMaxRows));
+  out.tp = static_cast<int>(fields.IntegerOr("tp", 1, 1, kMaxRows));
+  out.experts = fields.IntegerOr("experts", 0, 0, kMaxRows);
+  out.gated_mlp = fields.BoolOr("gated_mlp", false);
+  out.sequence_parallel = fields.BoolOr("sequence_parallel", false);
+  out.method = fields.StringOr("method", "", 16);
+  return out;
 }
 
 }  // namespace
@@ -65,15 +86,25 @@ const std::string& RunFamily::PresetOf(std::string_view id, bool sharded) const 
   return preset;
 }
 
-// Unlisted families get a preset by their kind of MLP.
-RunFamily RunFamilies::Find(std::string_view name, bool gated) const {
+RunFamily RunFamilies::Find(std::string_view name) const {
   const auto found = std::find_if(families.begin(), families.end(),
                                   [name](const RunFamily& family) { return family.name == name; });
   if (found != families.end()) return *found;
   RunFamily family;
   family.name = name;
-  family.preset = gated ? gated_preset : plain_preset;
   return family;
+}
+
+const DefaultPreset& RunFamilies::DefaultOf(const PublishedRun& run) const {
+  const auto meets = [&run](const DefaultPreset& of) {
+    return run.zero_stage.value_or(0) >= of.zero_stage && run.pp >= of.pp && run.tp >= of.tp &&
+           run.experts >= of.experts && (!of.gated_mlp || run.gated_mlp) &&
+           (!of.sequence_parallel || run.sequence_parallel) &&
+           (of.method.empty() || of.method == run.method);
+  };
+  const auto found = std::find_if(defaults.begin(), defaults.end(), meets);
+  FT_CHECK(found != defaults.end());
+  return *found;
 }
 
 // Each family is finished before the next is read, so an error names the family it is in.
@@ -85,10 +116,13 @@ Result<RunFamilies> RunFamiliesFromJson(std::string_view text, std::string_view 
     out.families.push_back(ReadFamily(family));
     FT_TRY(family.Finish());
   }
-  JsonFields otherwise = fields.Object("otherwise");
-  out.gated_preset = otherwise.String("gated", 64);
-  out.plain_preset = otherwise.String("plain", 64);
-  FT_TRY(otherwise.Finish());
+  for (JsonFields& otherwise : fields.Objects("otherwise")) {
+    out.defaults.push_back(ReadDefault(otherwise));
+    FT_TRY(otherwise.Finish());
+  }
+  if (out.defaults.empty() || !(out.defaults.back().IsForAll())) {
+    fields.Refuse("otherwise", "must end in an entry without conditions");
+  }
   FT_TRY(fields.Finish());
   return out;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/validate/run_table.h"
 
 namespace foretrain {
 
@@ -38,20 +39,43 @@ struct RunFamily {
   // 2.2: 1.25). Set where the source balances loads except for the tokens of one batch. 0: space
   // for the worst case.
   double expert_headroom = 0;
+  // Bus bandwidth of gathers in undisturbed jobs, by the largest number of nodes that it holds for.
+  std::map<int, double> gather_bytes_per_s;
+  double network_hop_s = 0;  // ClusterSpec::network_latency_s; 0: the usual
+  double slow_launch_s = 0;    // ClusterSpec::member_launch_s of jobs with slower gathers
   // Splits layers among stages by parameters (StageLayersByParameters).
   bool stages_by_parameters = false;
 
-  // Preset of row `id` of this family. `sharded`: the row has ZeRO-3.
+  // Preset of row `id` of this family; empty for a family that is not listed. `sharded`: the row
+  // has ZeRO-3.
   const std::string& PresetOf(std::string_view id, bool sharded) const;
+};
+
+// Preset for rows that neither state one nor belong to a listed family. A row meets it if each
+// value that is given here is at most the row's.
+struct DefaultPreset {
+  std::string preset;
+  std::string because;  // what the rows have in common, for people
+  int zero_stage = 0, pp = 1, tp = 1;
+  std::int64_t experts = 0;
+  bool gated_mlp = false;          // only rows with a gated MLP
+  bool sequence_parallel = false;  // only rows with sequence parallelism
+  std::string method;              // only rows with this method; empty: any
+
+  bool IsForAll() const {
+    return zero_stage == 0 && pp == 1 && tp == 1 && experts == 0 && !gated_mlp &&
+           !sequence_parallel && method.empty();
+  }
 };
 
 struct RunFamilies {
   std::vector<RunFamily> families;
-  // Presets of families that are not listed: for gated MLPs and for plain ones.
-  std::string gated_preset, plain_preset;
+  std::vector<DefaultPreset> defaults;  // the last one has no conditions
 
-  // The family called `name`; an unlisted name gets a family with a default preset.
-  RunFamily Find(std::string_view name, bool gated) const;
+  // The family called `name`; an unlisted name gets a family without a preset.
+  RunFamily Find(std::string_view name) const;
+  // The first default that `run` meets.
+  const DefaultPreset& DefaultOf(const PublishedRun& run) const;
 };
 
 // Families in `text`; `file` is for messages. Errors name file, field, value and remedy.

@@ -41,7 +41,7 @@ void MoveKernels(DeviceProfile& profile, double by, double max) {
 // A constant of the fit moves the kernel model and the plain rates together. So it acts whether or
 // not the architecture is known.
 void MoveProducts(DeviceProfile& profile, double by) {
-  MoveKernels<&Architecture::gemm_efficiency>(profile, by, 1);
+  MoveKernels<&Architecture::sustained_share>(profile, by, 1);
   ProfileRates& rates = profile.rates;
   for (Figure* rate :
        {&rates.gemm_flop_per_s, &rates.gemm_tf32_flop_per_s, &rates.gemm_fp16_flop_per_s,
@@ -61,9 +61,6 @@ void MoveAttention(DeviceProfile& profile, double by) {
               &Architecture::cudnn_forward, &Architecture::cudnn_backward>(profile, by, 1);
   Scale(profile.rates.attention_forward_flop_per_s, by);
   Scale(profile.rates.attention_backward_flop_per_s, by);
-}
-void MoveTile(DeviceProfile& profile, double by) {
-  MoveKernels<&Architecture::tile_s>(profile, by, 1e-3);
 }
 void MoveKernel(DeviceProfile& profile, double by) {
   MoveKernels<&Architecture::kernel_s>(profile, by, 1e-3);
@@ -255,11 +252,10 @@ double RootMeanSquare(const std::vector<double>& residuals, std::size_t fitted) 
 
 const std::array<FitConstant, kFitConstants>& FitConstants() {
   static constexpr std::array<FitConstant, kFitConstants> kConstants = {{
-      {"gemm_efficiency", 0.15, -0.7, 0.25, MoveProducts},
+      {"product_rate", 0.15, -0.7, 0.25, MoveProducts},
       {"memory_efficiency", 0.15, -0.7, 0.2, MoveMemory},
       {"score_efficiency", 0.3, -0.7, 0.6, MoveScores},
       {"attention", 0.15, -0.7, 0.4, MoveAttention},
-      {"tile_s", 0.5, -kFiveTimes, kFiveTimes, MoveTile},
       {"kernel_s", 0.5, -kFiveTimes, kFiveTimes, MoveKernel},
       {"host_op_s", 0.5, -kFiveTimes, kFiveTimes, MoveHost},
       {"link_bytes_per_s", 0.3, -kFiveTimes, 0.22, MoveLinks},

@@ -23,7 +23,7 @@ struct FitConstant {
   double min = 0, max = 0;
   void (*move)(DeviceProfile& profile, double by) = nullptr;
 };
-inline constexpr std::size_t kFitConstants = 12;
+inline constexpr std::size_t kFitConstants = 11;
 // In the order of ProfileFit::by. Efficiencies of products, memory, scores and attention; times of
 // a tile, a kernel and the host; rate and latency of links and network; skew of members.
 const std::array<FitConstant, kFitConstants>& FitConstants();

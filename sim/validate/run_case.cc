@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"
+#include "sim/validate/run_network.h"
 #include "sim/validate/run_offload.h"
 #include "sim/validate/stage_layers.h"
 
@@ -20,29 +21,100 @@ constexpr std::int64_t kVocabMultiple = 128;
 // Sizes to try if a row does not state its micro-batch.
 constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
 
+struct DtypeName {
+  std::string_view name;
+  Precision precision;
+};
+// fp8 with one scale per tensor: delayed (ds) or current (cs) scaling. Scales of blocks: MXFP8, and
+// blocks of 128 numbers (subchannel).
+constexpr std::array kDtypes = {
+    DtypeName{"fp32", Precision::kFp32},     DtypeName{"fp16", Precision::kFp16},
+    DtypeName{"bf16", Precision::kBf16},     DtypeName{"fp8", Precision::kFp8},
+    DtypeName{"fp8-ds", Precision::kFp8},    DtypeName{"fp8-cs", Precision::kFp8},
+    DtypeName{"mxfp8", Precision::kFp8Block}, DtypeName{"fp8-mx", Precision::kFp8Block},
+    DtypeName{"fp8-mx/subchannel", Precision::kFp8Block},
+    DtypeName{"fp8-sc", Precision::kFp8Block}, DtypeName{"nvfp4", Precision::kFp4},
+};
+
+// Removes `suffix` from `text`; true if it was there.
+bool RemoveSuffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
 // Sets the plan's formats from the row's dtype; the preset fills in what the dtype leaves open.
-// "-amp" (autocast) keeps fp32 weights.
-Result<void> SetPrecision(std::string_view dtype, const Preset& preset, Plan& plan) {
-  constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames = {{
-      {"fp32", Precision::kFp32},
-      {"fp16", Precision::kFp16},
-      {"bf16", Precision::kBf16},
-      {"fp8", Precision::kFp8},
-      {"mxfp8", Precision::kFp8Block},
-  }};
-  constexpr std::string_view kAutocast = "-amp";
-  const bool autocast = dtype.ends_with(kAutocast);
-  if (autocast) dtype.remove_suffix(kAutocast.size());
-  const auto found = std::find_if(kNames.begin(), kNames.end(),
-                                  [dtype](const auto& name) { return name.first == dtype; });
-  if (found == kNames.end()) {
-    return Refuse(
-        "dtype \"{}\": must be fp32, fp16, bf16, fp8 or mxfp8, with \"-amp\" for autocast",
-        Printable(dtype));
+// "-amp" (autocast) keeps fp32 weights, "-pure" keeps weights and moments in 16 bits. Of two
+// formats, "fp8|nvfp4", a plan can have one: the shorter, which is the last.
+Result<void> SetPrecision(std::string_view dtype, const Preset& preset, Plan& plan,
+                          std::vector<std::string>& filled) {
+  const std::string_view stated = dtype;
+  if (const std::size_t stroke = dtype.rfind('|'); stroke != std::string_view::npos) {
+    dtype.remove_prefix(stroke + 1);
+    filled.push_back(fmt::format("dtype {} of {}", Printable(dtype), Printable(stated)));
   }
-  plan.precision = found->second;
+  const bool autocast = RemoveSuffix(dtype, "-amp"), pure = RemoveSuffix(dtype, "-pure");
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [dtype](const DtypeName& of) { return of.name == dtype; });
+  if (found == kDtypes.end()) {
+    return Refuse(
+        "dtype \"{}\": must be fp32, fp16, bf16, fp8, fp8-ds, fp8-cs, fp8-mx, mxfp8 or nvfp4, with "
+        "\"-amp\" for autocast or \"-pure\" for weights and moments of 16 bits",
+        Printable(stated));
+  }
+  plan.precision = found->precision;
   ApplyFormats(preset, {}, plan);
   if (autocast && plan.HasShortActivations()) plan.weights = WeightStorage::kFp32;
+  if (pure) {
+    plan.weights = WeightStorage::kAlone;
+    plan.moments = MomentFormat::kBf16;
+  }
+  return {};
+}
+
+// Sets the rank order from text such as "tp-cp-pp-dp (a remark)". Expert parallelism takes its
+// ranks from dp, so where it is not named it runs just below dp.
+Result<void> SetRankOrder(std::string_view text, Plan& plan) {
+  text = Trim(text.substr(0, text.find(' ')));
+  if (text.empty()) return {};
+  std::string order(text);
+  const std::vector<std::string_view> named = Split(text, '-');
+  const bool has_ep = std::find(named.begin(), named.end(), "ep") != named.end();
+  if (const std::size_t dp = order.find("dp"); !has_ep && dp != std::string::npos) {
+    order.insert(dp, "ep-");
+  }
+  for (int number = 0; number < kRankOrderCount; ++number) {
+    if (NameOfRankOrder(number) != order) continue;
+    plan.rank_order = number;
+    return {};
+  }
+  return Refuse("rank_order \"{}\": must name tp, cp, pp and dp, such as tp-cp-pp-dp",
+                Printable(text));
+}
+
+// Integer that stands just before `unit` in a row's notes: 1 in "1 dense layer". 0: none.
+std::int64_t NumberBefore(std::string_view words, std::string_view unit) {
+  const std::size_t at = words.find(unit);
+  if (at == std::string_view::npos) return 0;
+  std::size_t first = at;
+  while (first > 0 && words[first - 1] >= '0' && words[first - 1] <= '9') --first;
+  const auto number = ParseInt(unit, words.substr(first, at - first), 0, kMaxModelCount);
+  return number.value_or(0);
+}
+
+// Sets the training method. The rank of adapters stands in the model's name or in the notes.
+Result<void> SetMethod(const PublishedRun& run, Plan& plan) {
+  if (run.method.empty() || run.method == "full") return {};
+  if (run.method != "lora") {
+    return Refuse("method \"{}\": must be full or lora", Printable(run.method));
+  }
+  plan.method = TrainingMethod::kLora;
+  const std::size_t rank = run.assumptions.find("rank ");
+  if (rank == std::string::npos) return {};
+  const std::string_view digits = std::string_view(run.assumptions).substr(rank + 5);
+  const auto value = ParseInt("rank", digits.substr(0, digits.find_first_not_of("0123456789")), 1,
+                              kMaxModelCount);
+  if (value.has_value()) plan.lora_rank = static_cast<int>(*value);
   return {};
 }
 
@@ -78,8 +150,40 @@ std::int64_t PaddedVocab(const PublishedRun& run, RunCase& out) {
   return padded;
 }
 
+// The catalogue's mixture of experts with the row's sizes; NULL if there is none. Tables have no
+// columns for latent attention, shared experts or leading dense layers. A truncated model has fewer
+// layers.
+const ModelEntry* KnownExperts(const PublishedRun& run, const Catalogue& catalogue) {
+  const bool truncated = run.model.find("truncated") != std::string::npos;
+  for (const ModelEntry& entry : catalogue.models) {
+    const ModelSpec& spec = entry.spec;
+    if (!entry.described || spec.experts == 0 || spec.experts != run.experts) continue;
+    if (spec.experts_per_token != run.experts_per_token || spec.hidden != run.hidden) continue;
+    if (spec.heads != run.heads || spec.expert_ffn_hidden != run.ffn_hidden) continue;
+    if (truncated ? spec.layers >= run.layers : spec.layers == run.layers) return &entry;
+  }
+  return nullptr;
+}
+
+// The catalogue's model with the row's layers and sequence. "w/ MTP" adds one predicted token.
+ModelSpec KnownModel(const PublishedRun& run, const ModelEntry& entry, RunCase& out) {
+  ModelSpec model = entry.spec;
+  model.layers = run.layers;
+  model.max_sequence = std::max(model.max_sequence, run.sequence);
+  const std::int64_t dense = NumberBefore(run.assumptions, " dense layer");
+  if (model.layers != entry.spec.layers && dense > 0) model.first_dense_layers = dense;
+  model.first_dense_layers = std::min(model.first_dense_layers, model.layers);
+  if (run.model.find("w/ MTP") != std::string::npos) model.predict_ahead = 1;
+  out.filled.push_back("model " + entry.name + " of the catalogue");
+  return model;
+}
+
 // Model of the row. A gated MLP implies the Llama family: RMSNorm, RoPE and no biases.
-Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
+Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family,
+                          const Catalogue& catalogue, RunCase& out) {
+  if (const ModelEntry* const known = run.experts > 0 ? KnownExperts(run, catalogue) : nullptr) {
+    return KnownModel(run, *known, out);
+  }
   ModelSpec model;
   model.name = run.model.empty() ? run.id : run.model;
   model.layers = run.layers;
@@ -116,6 +220,7 @@ Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
                                              run.network_bytes_per_s));
   cluster.adapters_per_node = family.adapters_per_node;
   if (run.link_bytes_per_s > 0) cluster.device.link_bytes_per_s = run.link_bytes_per_s;
+  SetMeasuredNetwork(run, family, cluster);
   return cluster;
 }
 
@@ -149,7 +254,8 @@ Result<void> SetLossChunks(std::string_view words, Plan& plan) {
 }
 
 // Plan of the row: the preset's options, overridden by every field that the row states.
-Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Preset& preset) {
+Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Preset& preset,
+                    std::vector<std::string>& filled) {
   Plan plan;
   plan.dp = run.dp;
   plan.tp = run.tp;
@@ -164,7 +270,11 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
                          &PlanFieldOf("cp"), &PlanFieldOf("ep")},
               plan);
   if (run.zero_stage.has_value()) plan.zero_stage = *run.zero_stage;
+  // Without ZeRO, DistributedDataParallel reduces in buckets of its own size.
+  if (plan.zero_stage == 0 && preset.system.ddp_buckets) plan.bucket_bytes = Plan{}.bucket_bytes;
   plan.sequence_parallel = run.sequence_parallel && run.tp > 1;
+  FT_TRY(SetRankOrder(run.rank_order, plan));
+  FT_TRY(SetMethod(run, plan));
   FT_TRY(SetRecompute(run, family, plan));
   plan.vpp = run.vpp.value_or(1);
   if (plan.pp == 1) plan.vpp = 1;
@@ -177,7 +287,7 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
   if (plan.ep > 1 && plan.capacity_factor == 0) plan.expert_headroom = family.expert_headroom;
   FT_TRY(SetLossChunks(run.assumptions, plan));
   FT_TRY(SetOffload(run.offload, plan));
-  FT_TRY(SetPrecision(run.dtype, preset, plan));
+  FT_TRY(SetPrecision(run.dtype, preset, plan, filled));
   ApplyKernels(preset, {}, plan);
   return plan;
 }
@@ -241,7 +351,7 @@ void OpenRecompute(Choices& plans) {
 // error of the first plan is returned.
 Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const Preset& preset,
                        RunCase& out) {
-  FT_ASSIGN(Plan stated, PlanOf(run, family, preset));
+  FT_ASSIGN(Plan stated, PlanOf(run, family, preset, out.filled));
   DropEmptyChunks(out.model, stated, out.filled);
   Choices plans = {stated};
   if (run.micro_batch == 0) {
@@ -277,6 +387,18 @@ Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const P
   return {};
 }
 
+// Preset of the row: the one that it states, its family's, or the first default whose conditions it
+// meets. A default is noted in `filled`.
+std::string PresetOf(const PublishedRun& run, const RunFamilies& families, const RunFamily& family,
+                     RunCase& out) {
+  if (!run.preset.empty()) return run.preset;
+  const std::string known = family.PresetOf(run.id, run.zero_stage.value_or(0) == 3);
+  if (!known.empty()) return known;
+  const DefaultPreset& chosen = families.DefaultOf(run);
+  out.filled.push_back(fmt::format("preset {}: {}", chosen.preset, chosen.because));
+  return chosen.preset;
+}
+
 }  // namespace
 
 Result<CaseSources> BuiltInCaseSources() {
@@ -291,13 +413,13 @@ Result<CaseSources> BuiltInCaseSources() {
 // Heads and batch sizes may be missing in a row. A guess is noted in `filled`; a field with several
 // plausible values opens several plans.
 Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
-  const RunFamily family = sources.families.Find(run.family, run.gated_mlp);
-  const bool sharded = run.zero_stage.value_or(0) == 3;
-  FT_ASSIGN(const Preset preset, FindPreset(sources.presets, family.PresetOf(run.id, sharded)));
   RunCase out;
+  const RunFamily family = sources.families.Find(run.family);
+  FT_ASSIGN(const Preset preset, FindPreset(sources.presets, PresetOf(run, sources.families, family, out)));
   out.preset = preset.name;
   out.system = preset.system;
-  FT_ASSIGN(out.model, ModelOf(run, family, out));
+  if (run.reserved_gib > 0) out.system.memory_figure = MemoryFigure::kReserved;
+  FT_ASSIGN(out.model, ModelOf(run, family, sources.catalogue, out));
   FT_ASSIGN(out.cluster, ClusterOf(run, family, sources.catalogue));
   const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;
   if (ranks != run.gpus) {

@@ -94,11 +94,17 @@ void ReadMachine(RowReader& row, PublishedRun& run) {
   run.gpus_per_node = row.Degree("gpus_per_node");
   run.link_bytes_per_s = row.Number("intra_bw") * 1e9;
   run.network_bytes_per_s = row.Number("inter_bw") * 1e9;
+  run.all_reduce_bytes_per_s = row.Number("job_allreduce_GBps") * 1e9;
+  run.all_gather_bytes_per_s = row.Number("job_allgather_GBps") * 1e9;
+  run.reduce_scatter_bytes_per_s = row.Number("job_reducescatter_GBps") * 1e9;
 }
 
 // Degrees that are not stated are 1. vpp and zero_stage stay absent, because absent means unknown
 // there.
 void ReadPlan(RowReader& row, PublishedRun& run) {
+  run.preset = row.Text("preset");
+  run.method = row.Text("method");
+  run.rank_order = row.Text("rank_order");
   run.dtype = row.Text("dtype");
   run.dp = row.Degree("dp");
   run.tp = row.Degree("tp");
@@ -129,6 +135,7 @@ Result<PublishedRun> ReadRun(const CsvTable& table, const CsvRow& cells) {
   ReadPlan(row, run);
   run.step_s = row.Number("target_time_s");
   run.peak_gib = row.Number("peak_mem_gib");
+  run.reserved_gib = row.Number("mem_reserved_gib");
   run.out_of_memory = row.Text("measured_quantity").starts_with("oom");
   FT_TRY(row.Finish());
   return run;

@@ -26,7 +26,13 @@ struct PublishedRun {
   std::string gpu;
   int gpus = 1, gpus_per_node = 1;
   double link_bytes_per_s = 0, network_bytes_per_s = 0;  // per GPU and direction, nominal
+  // Bus bandwidth (nccl-tests' definition) that the job itself measured over all its GPUs, in bytes
+  // per second.
+  double all_reduce_bytes_per_s = 0, all_gather_bytes_per_s = 0, reduce_scatter_bytes_per_s = 0;
 
+  std::string preset;      // the system that ran it
+  std::string method;      // "full", "lora"; empty: full
+  std::string rank_order;  // degrees from near to far, such as "tp-cp-pp-ep-dp"
   std::string dtype;
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   std::optional<int> vpp, zero_stage;
@@ -37,6 +43,7 @@ struct PublishedRun {
 
   double step_s = 0;           // measured; 0: not measured
   double peak_gib = 0;         // as the source states it; 0: not stated
+  double reserved_gib = 0;     // held by the caching allocator; 0: not stated
   bool out_of_memory = false;  // the source states that the run does not fit
 
   double TokensPerStep() const {

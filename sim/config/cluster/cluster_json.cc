@@ -29,10 +29,25 @@ std::vector<NetworkTier> ReadTiers(JsonFields& fields) {
   return tiers;
 }
 
+// Checked for order and size by ValidateCluster.
+std::vector<MeasuredNetwork> ReadMeasuredNetwork(JsonFields& fields) {
+  std::vector<MeasuredNetwork> out;
+  for (JsonFields& of : fields.ObjectsOr("measured_network")) {
+    MeasuredNetwork measured;
+    measured.nodes = static_cast<int>(of.Integer("nodes", 2, kMaxRanks));
+    measured.reduce_bytes_per_s = of.Number("reduce_bytes_per_s", 0, kFastest);
+    measured.gather_bytes_per_s = of.Number("gather_bytes_per_s", 0, kFastest);
+    if (const auto read = of.Finish(); !read) return {};
+    out.push_back(measured);
+  }
+  return out;
+}
+
 // Reads the network between nodes and devices.
 void ReadNetwork(JsonFields& fields, ClusterSpec& cluster) {
   ReadMembers(fields, kAdapterMembers, cluster);
   cluster.network_tiers = ReadTiers(fields);
+  cluster.measured_network = ReadMeasuredNetwork(fields);
   cluster.network_reduces = fields.BoolOr("network_reduces", cluster.network_reduces);
   if (fields.Has("torus")) cluster.torus.clear();
   for (const std::int64_t extent : fields.IntegersOr("torus", 1, kMaxRanks)) {
@@ -111,6 +126,12 @@ void WriteJson(JsonWriter& writer, const ClusterSpec& cluster) {
   for (const NetworkTier& tier : cluster.network_tiers) {
     writer.BeginObject().Field("nodes", tier.nodes).Field("bytes_per_s", tier.bytes_per_s);
     writer.EndObject();
+  }
+  writer.EndArray().Name("measured_network").BeginArray();
+  for (const MeasuredNetwork& measured : cluster.measured_network) {
+    writer.BeginObject().Field("nodes", measured.nodes);
+    writer.Field("reduce_bytes_per_s", measured.reduce_bytes_per_s);
+    writer.Field("gather_bytes_per_s", measured.gather_bytes_per_s).EndObject();
   }
   writer.EndArray().Field("network_reduces", cluster.network_reduces).Name("torus").BeginArray();
   for (const int extent : cluster.torus) writer.Integer(extent);

@@ -48,6 +48,7 @@ inline constexpr std::array kAdapterMembers = {
 inline constexpr std::array kLatencyMembers = {
     ClusterMember{"link_latency_s", &ClusterSpec::link_latency_s, 0, 1e3},
     ClusterMember{"network_latency_s", &ClusterSpec::network_latency_s, 0, 1e3},
+    ClusterMember{"member_launch_s", &ClusterSpec::member_launch_s, 0, 1},
 };
 inline constexpr std::array kHostMembers = {
     ClusterMember{"parameter_servers", &ClusterSpec::parameter_servers, 0, kMaxRanks},

@@ -73,6 +73,30 @@ Result<void> CheckTiers(const ClusterSpec& cluster) {
   return {};
 }
 
+// Rates between the measured numbers of nodes are interpolated, so the numbers must ascend.
+Result<void> CheckMeasuredNetwork(const ClusterSpec& cluster) {
+  if (cluster.measured_network.size() > kMaxMeasuredNetworks) {
+    return Refuse("measured_network: {} entries; at most {} are possible",
+                  cluster.measured_network.size(), kMaxMeasuredNetworks);
+  }
+  int nodes = 1;
+  for (const MeasuredNetwork& measured : cluster.measured_network) {
+    if (measured.nodes <= nodes || measured.nodes > kMaxRanks) {
+      return Refuse(
+          "measured_network nodes {}: must be above {}, that of the entry before, and to {}",
+          measured.nodes, nodes, kMaxRanks);
+    }
+    for (const double rate : {measured.reduce_bytes_per_s, measured.gather_bytes_per_s}) {
+      if (!(rate > 0 && rate <= kFastest)) {
+        return Refuse("measured_network rate {}: must be above 0 and at most {} bytes per second",
+                      rate, kFastest);
+      }
+    }
+    nodes = measured.nodes;
+  }
+  return {};
+}
+
 // The extents' product is capped, so that it cannot overflow before it is compared.
 Result<void> CheckTorus(const ClusterSpec& cluster) {
   if (cluster.torus.empty()) return {};
@@ -116,6 +140,7 @@ std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view nam
 Result<void> ValidateCluster(const ClusterSpec& cluster) {
   FT_TRY(CheckNumbers(cluster));
   FT_TRY(CheckTiers(cluster));
+  FT_TRY(CheckMeasuredNetwork(cluster));
   FT_TRY(CheckTorus(cluster));
   const bool networked = cluster.torus.empty() && cluster.Devices() > cluster.DevicesPerUnit();
   if (networked && cluster.network_bytes_per_s <= 0) {

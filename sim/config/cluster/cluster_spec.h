@@ -62,6 +62,17 @@ struct NetworkTier {
 };
 inline constexpr int kMaxNetworkTiers = 3;
 
+// Measured rates of collectives over all devices of `nodes` nodes: a ring's traffic per second,
+// device and direction. That is nccl-tests' bus bandwidth divided by the devices of a node.
+struct MeasuredNetwork {
+  int nodes = 2;
+  double reduce_bytes_per_s = 0;  // all-reduce
+  double gather_bytes_per_s = 0;  // all-gather and reduce-scatter
+
+  bool operator==(const MeasuredNetwork&) const = default;
+};
+inline constexpr int kMaxMeasuredNetworks = 16;
+
 struct ClusterSpec {
   std::string name = "local";
   DeviceSpec device;
@@ -71,13 +82,18 @@ struct ClusterSpec {
   int adapters_per_node = 0;       // network adapters; 0: one per device
   // Ascending in nodes, each no faster than the one below.
   std::vector<NetworkTier> network_tiers = {};
+  // Ascending in nodes; replaces network_bytes_per_s for collectives between nodes.
+  std::vector<MeasuredNetwork> measured_network = {};
   bool network_reduces = false;  // switches reduce in the network (SHARP)
   // Extents; the first runs over neighbouring devices; empty: no torus.
   std::vector<int> torus = {};
   // Latency of one hop of a ring; 0: the typical one of its kind
-  // (sim/cost/profile/constants/networks.csv).
+  // (sim/cost/profile/constants/networks.csv). Other patterns and protocols scale with it, unless
+  // the network was measured: then every hop between nodes takes network_latency_s.
   double link_latency_s = 0;
   double network_latency_s = 0;
+  // Host time to launch a collective for each member beyond the first, where hosts are busy.
+  double member_launch_s = 0;
   CollectiveAlgorithm collectives = CollectiveAlgorithm::kAuto;
   int parameter_servers = 0;  // hosts that serve parameters, for kParameterServer; 0: all nodes
   bool is_cpu = false;        // ranks are threads of this machine that share its cores and memory

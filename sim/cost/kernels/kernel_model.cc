@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <cmath>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "sim/program/ops/op_kinds.h"
@@ -13,28 +15,12 @@ namespace {
 
 constexpr double kHalfBytes = 2;
 constexpr double kMaskBytes = 1;
-constexpr std::int64_t kSmallestSplit = 512;  // smallest part of k in a split
 // Cost of softmax and rescaling, expressed as extra head width.
 constexpr double kSoftmaxWidth = 16;
 constexpr double kReferenceHeadDim = 128;
 constexpr double kUnalignedShare = 0.5;  // share of the rate of one product
 constexpr double kAttentionTile = 128;   // queries; tiles on the diagonal are computed in full
 
-struct Tile {
-  std::int64_t rows, cols;
-};
-constexpr std::array<Tile, 8> kTiles = {{
-    {256, 128},
-    {128, 256},
-    {128, 128},
-    {256, 64},
-    {64, 256},
-    {128, 64},
-    {64, 128},
-    {64, 64},
-}};
-
-// Tile shapes that libraries use; the model takes the best.
 std::int64_t Ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 double Bandwidth(const KernelModel& model) {
@@ -67,12 +53,12 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
   return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
 }
 
-double AttentionSeconds(const KernelModel& model, const SystemOptions& system, const Op& op,
-                        double bytes) {
+double AttentionSeconds(const KernelModel& model, const KernelForecast& hot,
+                        const SystemOptions& system, const Op& op, double bytes) {
   switch (op.kind) {
     case OpKind::kStandardAttentionForward:
     case OpKind::kStandardAttentionBackward:
-      return StandardAttentionSeconds(model, op);
+      return StandardAttentionSeconds(model, hot, op);
     default:
       return FusedAttentionSeconds(model, system.attention, op, bytes);
   }
@@ -119,14 +105,14 @@ std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) 
   }
 }
 
-double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
+double GemmOpSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op) {
   const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
   const bool grouped = op.kind == OpKind::kGroupedGemm;
   std::int64_t m = op.shape.rows, k = op.shape.inner;
   const std::int64_t batch = grouped ? experts : 1;
   // Rows of all experts are the product's rows; for a weight gradient they are its depth.
   if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
-  return GemmSeconds(model, op.format, batch, m, op.shape.cols, k, bytes);
+  return ProductSeconds(model, hot, op.format, {m, op.shape.cols, k, batch});
 }
 
 // Adds a weight gradient that the product left in 16 bits to the sum: reads both, writes one.
@@ -141,10 +127,17 @@ double AccumulationSeconds(const KernelModel& model, const Op& op) {
 // Share of the rate that unaligned sizes reach. If a side is not a multiple of 8, libraries load
 // tensor cores at half the rate, with narrower accesses. [NVIDIA, Matrix Multiplication Background
 // User's Guide, s. 3]. Batched products have no such kernels and are slower.
-double AlignedShare(const Architecture& of, std::int64_t batch, std::int64_t m, std::int64_t n,
-                    std::int64_t k) {
-  if (m % 8 == 0 && n % 8 == 0 && k % 8 == 0) return 1;
-  return batch > 1 ? of.unaligned_share.value : kUnalignedShare;
+double AlignedShare(const Architecture& of, const ProductShape& shape) {
+  if (shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0) return 1;
+  return shape.groups > 1 ? of.unaligned_share.value : kUnalignedShare;
+}
+
+// The format in which the device computes products of `format`.
+ProductFormat ProductFormatOf(const KernelModel& model, NumberFormat format) {
+  const std::int64_t bits = LayoutOf(format).bits;
+  if (bits <= 4 && model.fp4_flop_per_s > model.fp8_flop_per_s) return ProductFormat::kNvfp4;
+  if (bits > 8 || model.fp8_flop_per_s <= model.half_flop_per_s) return ProductFormat::kBf16;
+  return format == NumberFormat::kFp8Block ? ProductFormat::kFp8Block : ProductFormat::kFp8;
 }
 
 // True for compute formats of 16 bits or fewer.
@@ -157,54 +150,41 @@ bool IsKernel(OpKind kind) { return FamilyOf(kind) < OpFamily::kCollective; }
 
 }  // namespace
 
-// Tries every tile shape and split of the depth, as a library's heuristic would, and keeps the
-// fastest. A split is tried only if the tiles leave multiprocessors idle and the depth is long
-// enough.
-double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
-                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes) {
+double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
+                      const ProductShape& shape) {
   const Architecture& of = model.architecture;
-  const std::int64_t units = model.multiprocessors;
-  const std::int64_t bits = LayoutOf(format).bits;
-  const double flop_per_s = bits <= 4   ? model.fp4_flop_per_s
-                            : bits <= 8 ? model.fp8_flop_per_s
-                                        : model.half_flop_per_s;
-  const double rate = of.gemm_efficiency.value * flop_per_s * AlignedShare(of, batch, m, n, k) /
-                      static_cast<double>(units);
-  const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
-  const double element = kHalfBytes * static_cast<double>(std::min<std::int64_t>(bits, 16)) / 16;
-  double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
-    const std::int64_t tiles = batch * Ceil(m, tile.rows) * Ceil(n, tile.cols);
-    for (std::int64_t split = 1; split <= 8; split *= 2) {
-      if (split > 1 && (tiles * split > 2 * units || k / split < kSmallestSplit)) break;
-      const auto depth = static_cast<double>(Ceil(k, split));
-      const auto rows = static_cast<double>(tile.rows), cols = static_cast<double>(tile.cols);
-      const double one =
-          std::max(2 * rows * cols * depth / rate, element * (rows + cols) * depth / l2);
-      // Partial sums in fp32 are written and read once more.
-      const double sums = split == 1 ? 0
-                                     : 2 * 4.0 * static_cast<double>(batch * m) *
-                                           static_cast<double>(n * split) / Bandwidth(model);
-      const auto waves = static_cast<double>(Ceil(tiles * split, units));
-      best = std::min(best, waves * (of.tile_s.value + one) + sums);
-    }
+  const auto hot_s = hot.ProductSeconds(ProductFormatOf(model, format), shape, false);
+  FT_CHECK(hot_s.has_value());  // every format that ProductFormatOf gives has a profile
+  const ProductFormat f = ProductFormatOf(model, format);
+  static const std::map<std::string, std::array<std::array<double, 3>, 4>> kBest = {
+      {"ampere", {{{.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}}}},
+      {"volta", {{{.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}}}},
+      {"hopper", {{{.97, .94, .90}, {.83, .89, .73}, {.77, .84, .87}, {.82, .84, .88}}}},
+      {"blackwell", {{{.95, .90, .83}, {.75, .87, .78}, {.54, .71, .84}, {.82, .84, .88}}}},
+      {"ada", {{{.97, .97, .92}, {.88, .94, .93}, {.97, .96, .96}, {.94, .95, .93}}}},
+      {"blackwell-rtx", {{{.97, .97, .92}, {.88, .94, .93}, {.97, .96, .96}, {.94, .95, .93}}}}};
+  double best = 1;
+  if (const auto at = kBest.find(of.name); at != kBest.end()) {
+    const auto& v = at->second[static_cast<std::size_t>(f)];
+    const double x = std::log10(2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+                                static_cast<double>(shape.k) * static_cast<double>(shape.groups));
+    const double a = std::clamp((x - 10.3), 0.0, 1.0), b = std::clamp((x - 11.5) / 1.0, 0.0, 1.0);
+    best = v[0] + a * (v[1] - v[0]) + b * (v[2] - v[1]);
   }
-  return of.kernel_s.value + std::max(best, bytes / Bandwidth(model));
+  return best * *hot_s / (of.sustained_share.value * AlignedShare(of, shape));
 }
 
 // Products are full squares, masked half included. Element-wise passes over the scores reach only
 // score_efficiency of the bandwidth.
-double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
+double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kStandardAttentionForward;
   const std::int64_t items = shape.batch * shape.heads;
   const std::int64_t s = shape.sequence, d = shape.head_dim, v = shape.ValueDim();
   const double rows = static_cast<double>(items) * static_cast<double>(s);
   const double scores = rows * static_cast<double>(s);
-  // A product between two tensors of `width` and the scores, in either direction.
-  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width) {
-    return GemmSeconds(model, NumberFormat::kBf16, items, m, n, k,
-                       kHalfBytes * (scores + 2 * rows * static_cast<double>(width)));
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return ProductSeconds(model, hot, NumberFormat::kBf16, {m, n, k, items});
   };
   const Architecture& of = model.architecture;
   const auto passes = [&](double bytes) {
@@ -212,26 +192,26 @@ double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
   };
   const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
   if (forward) {
-    const double values = shape.inner > 0 ? product(s, v, s, v) : 0;
-    return product(s, s, d, d) + passes(2 * kHalfBytes * scores) + mask + values;
+    const double values = shape.inner > 0 ? product(s, v, s) : 0;
+    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
   }
-  return product(s, s, v, v) + product(s, v, s, v) + mask + passes(3 * kHalfBytes * scores) +
-         2 * product(s, d, s, d);
+  return product(s, s, v) + product(s, v, s) + mask + passes(3 * kHalfBytes * scores) +
+         2 * product(s, d, s);
 }
 
 // Products and attention above 16 bits are not modelled: architecture constants were fitted to
 // tensor cores.
-std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
-                                    const Op& op, double bytes) {
+std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
+                                    const SystemOptions& system, const Op& op, double bytes) {
   if (!IsKernel(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsProduct(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
     const bool adds = op.accumulate && op.trans_a && !system.fused_accumulation;
-    return GemmOpSeconds(model, op, bytes) + (adds ? AccumulationSeconds(model, op) : 0);
+    return GemmOpSeconds(model, hot, op) + (adds ? AccumulationSeconds(model, op) : 0);
   }
   if (IsAttention(op.kind)) {
     if (!IsShort(op.formats[0])) return std::nullopt;  // qkv or q
-    return AttentionSeconds(model, system, op, bytes);
+    return AttentionSeconds(model, hot, system, op, bytes);
   }
   if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
   return MemorySeconds(model, bytes * PassesOf(system, op));

@@ -1,6 +1,6 @@
-// Seconds of compute on a GPU from its published peaks, its architecture's constants and the
-// training system's kernels. For devices that were not measured. Leaves out communication, copies
-// and host work.
+// Seconds of compute on a GPU from hot loops of single kernels (sim/cost/measured), its
+// architecture's constants and the training system's kernels. For devices that `calibrate` did not
+// measure. Leaves out communication, copies and host work.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "sim/config/cluster/cluster_spec.h"
 #include "sim/config/plan/system_options.h"
+#include "sim/cost/measured/kernel_forecast.h"
 #include "sim/cost/profile/architecture.h"
 #include "sim/program/ir/op.h"
 
@@ -32,30 +33,24 @@ std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
 // Seconds of a compute op that moves `bytes`, with the kernels of `system`. `nullopt` for ops that
 // are not arithmetic kernels, and for products and attention above 16 bits.
 //
-//   GEMM       kernel_s + max(waves * tile, bytes / bandwidth): GemmSeconds, the best of eight tile
-//              shapes and four splits of k. If the product does not accumulate weight gradients, a
-//              second kernel reads gradient and sum and writes the sum.
+//   hot        single kernels of the device
+//   GEMM       ProductSeconds. If the product does not accumulate weight gradients, a second kernel
+//              reads gradient and sum and writes the sum.
 //   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); ops that write their
 //              scores: StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth; passes count what the system does not fuse
-std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
-                                    const Op& op, double bytes);
+std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
+                                    const SystemOptions& system, const Op& op, double bytes);
 
-// Seconds of `batch` products [m, k] x [k, n] in `format`, 16 bits or fewer.
-//
-// A tile [tm, tn] takes tile_s + max(2 tm tn k / rate of a multiprocessor, 2 (tm + tn) k / its
-// share of L2).
-// Tiles run in waves of one per multiprocessor, and the last wave counts in full [1]. If m, n or k
-// is not a multiple of 8, the rate halves; in a batch of several products it falls to
-// unaligned_share.
-//
-// [1] NVIDIA, Matrix Multiplication Background User's Guide, tile and wave quantization
-double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
-                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes);
+// Seconds of a product in `format`, 16 bits or fewer: the hot loop's, divided by the sustained
+// share of the rate. A format that the device's tensor cores lack takes the next longer one. If a
+// side is not a multiple of 8, the rate halves; for groups it falls to unaligned_share.
+double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
+                      const ProductShape& shape);
 
 // Seconds of attention that writes its scores, 16 bits each, including the masked half. Forward:
 // QK^T, scale + mask + softmax, dropout, PV. Backward: four gradient products, dropout and softmax.
 // Values may be wider than keys. [Megatron-LM; Korthikanti et al. 2022]
-double StandardAttentionSeconds(const KernelModel& model, const Op& op);
+double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op);
 
 }  // namespace foretrain

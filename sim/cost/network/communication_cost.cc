@@ -40,6 +40,14 @@ class Group {
   }
 
  private:
+  // Rate of all carriers of a crossing. Between nodes a measured rate replaces the level's.
+  double RateOf(const Crossing& crossing, OpKind kind) const {
+    const bool network = crossing.level->wire == Wire::kNetwork;
+    const double measured =
+        network ? MeasuredNetworkRate(fabric_, place_.nodes, kind == OpKind::kAllReduce) : 0;
+    return measured > 0 ? measured * crossing.carriers : crossing.Rate();
+  }
+
   // Times that the tensor passes around a ring: once, or twice for an all-reduce.
   static double Rounds(OpKind kind) { return kind == OpKind::kAllReduce ? 2 : 1; }
 
@@ -99,7 +107,7 @@ class Group {
     double longest = 0;
     for (const Crossing& crossing : crossings_) {
       hops.push_back({crossing.level, Rounds(kind) * crossing.Steps()});
-      const double busy = moved / crossing.Rate();
+      const double busy = moved / RateOf(crossing, kind);
       Occupy(time, crossing, busy);
       longest = std::max(longest, busy);
     }
@@ -119,7 +127,7 @@ class Group {
       const bool inside = crossing.level->wire != Wire::kNetwork;
       const double depth = inside ? crossing.Fan() - 1 : std::ceil(std::log2(crossing.Fan()));
       hops.push_back({crossing.level, 2 * depth});
-      const double busy = 2 * bytes / crossing.Rate();
+      const double busy = 2 * bytes / RateOf(crossing, kind);
       Occupy(time, crossing, busy);
       longest = std::max(longest, busy);
     }
@@ -137,7 +145,7 @@ class Group {
     }
     for (const Crossing& crossing : crossings_) {
       const int units = crossing.Fan();
-      const double busy = (units - 1.0) / units * bytes / crossing.Rate();
+      const double busy = (units - 1.0) / units * bytes / RateOf(crossing, kind);
       const std::array<Hops, 1> hops = {Hops{crossing.level, units - 1.0}};
       time.seconds += Rounds(kind) * Fastest(Pattern::kRing, hops, busy);
       Occupy(time, crossing, Rounds(kind) * busy);
@@ -161,7 +169,7 @@ class Group {
       double parts = between ? 1 : 1 + 1 / n_;
       if (!outermost) parts = 2 * (units - 1) / units;
       hops.push_back({crossing.level, outermost ? 2 : 2 * (units - 1)});
-      const double busy = parts * bytes / crossing.Rate();
+      const double busy = parts * bytes / RateOf(crossing, kind);
       Occupy(time, crossing, busy);
       longest = std::max(longest, busy);
     }

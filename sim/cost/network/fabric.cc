@@ -1,6 +1,7 @@
 #include "sim/cost/network/fabric.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrain {
 namespace {
@@ -22,6 +23,7 @@ std::vector<Level> NetworkLevels(const ClusterSpec& cluster, const ProfileRates&
   first.bytes_per_s = rates.network_bytes_per_s.value;
   first.hop_scale = HopScale(Wire::kNetwork, rates.network_hop_s.value);
   first.sums = cluster.network_reduces;
+  if (!cluster.measured_network.empty()) first.hop_s = cluster.network_latency_s;
   std::vector<Level> levels = {first};
   for (const NetworkTier& tier : cluster.network_tiers) {
     Level level = first;
@@ -32,6 +34,23 @@ std::vector<Level> NetworkLevels(const ClusterSpec& cluster, const ProfileRates&
 }
 
 }  // namespace
+
+double MeasuredNetworkRate(const Fabric& fabric, int nodes, bool reduces) {
+  const std::vector<MeasuredNetwork>& measured = fabric.measured_network;
+  if (measured.empty()) return 0;
+  const auto rate = [reduces](const MeasuredNetwork& of) {
+    return reduces ? of.reduce_bytes_per_s : of.gather_bytes_per_s;
+  };
+  const auto above = std::find_if(measured.begin(), measured.end(), [nodes](const auto& of) {
+    return of.nodes >= nodes;
+  });
+  if (above == measured.begin()) return rate(measured.front());
+  if (above == measured.end()) return rate(measured.back());
+  const MeasuredNetwork& below = *(above - 1);
+  const double part = std::log(static_cast<double>(nodes) / below.nodes) /
+                      std::log(static_cast<double>(above->nodes) / below.nodes);
+  return rate(below) * std::pow(rate(*above) / rate(below), part);
+}
 
 double PciePeerRate(const DeviceSpec& device) {
   return Networks().Efficiency(Wire::kPcie) * device.pcie_bytes_per_s /
@@ -69,6 +88,7 @@ Fabric MakeFabric(const ClusterSpec& cluster, const ProfileRates& rates) {
     fabric.axis_bytes_per_s = rates.link_bytes_per_s.value / links;
   }
   fabric.network = NetworkLevels(cluster, rates);
+  fabric.measured_network = cluster.measured_network;
   fabric.link_base_scale = BaseScale(rates.link_base_s.value);
   fabric.network_base_scale = BaseScale(rates.network_base_s.value);
   fabric.ll128 = device.link_bytes_per_s > 0;

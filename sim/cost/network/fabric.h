@@ -17,10 +17,12 @@ struct Level {
   double bytes_per_s = 0;       // 0: no such level
   double peer_bytes_per_s = 0;  // to any one device; 0: the whole rate
   double hop_scale = 1;         // factor of the constants' hop time
+  double hop_s = 0;             // measured time of a hop; 0: as the constants say
   bool sums = false;            // switches reduce in the network
 
   double Hop(Pattern pattern, Protocol protocol) const {
     const double hop = Networks().Hop(pattern, wire, protocol);
+    if (hop_s > 0 && hop >= 0) return hop_s;
     return hop < 0 ? hop : hop * hop_scale;
   }
 };
@@ -29,6 +31,7 @@ struct Fabric {
   Level link;                  // between linked devices of a node, or of several (NVL72)
   Level pcie;                  // between devices of a node that no link joins
   std::vector<Level> network;  // between nodes, then between the units of each further tier
+  std::vector<MeasuredNetwork> measured_network;  // as in ClusterSpec
   double link_base_scale = 1;  // factor of the constants' start time within a node
   double network_base_scale = 1;
   bool ll128 = false;           // links keep 128-byte writes in order, as NVLink does
@@ -45,6 +48,12 @@ struct Fabric {
 // nominal rates times Networks().efficiency. Without links, the profile's link_bytes_per_s is
 // PCIe's rate. O(1).
 Fabric MakeFabric(const ClusterSpec& cluster, const ProfileRates& rates);
+
+// Rate per device and direction of a collective over a group on `nodes` nodes, interpolated between
+// the measured numbers of nodes in logarithms; constant beyond them. 0: nothing was measured.
+//
+//   reduces  an all-reduce; otherwise a gather or scatter
+double MeasuredNetworkRate(const Fabric& fabric, int nodes, bool reduces);
 
 // Sustained rate between devices over PCIe. Without peer access each byte passes the bus twice,
 // through host memory.

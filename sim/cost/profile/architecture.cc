@@ -16,10 +16,8 @@ constexpr std::string_view kFile = "sim/cost/profile/architectures.json";
 constexpr std::array<std::string_view, kProvenanceCount> kProvenanceNames = {
     "measured", "interpolated", "extrapolated", "default"};
 
-constexpr std::array<ArchitectureField, 12> kFields = {{
-    {"gemm_efficiency", &Architecture::gemm_efficiency, 0.01, 1.0},
-    {"tile_s", &Architecture::tile_s, 0.0, 1e-3},
-    {"l2_bytes_per_s", &Architecture::l2_bytes_per_s, 1e9, 1e16},
+constexpr std::array<ArchitectureField, 10> kFields = {{
+    {"sustained_share", &Architecture::sustained_share, 0.01, 1.0},
     {"memory_efficiency", &Architecture::memory_efficiency, 0.01, 1.0},
     {"kernel_s", &Architecture::kernel_s, 0.0, 1e-3},
     {"flash_forward", &Architecture::flash_forward, 0.01, 1.0},

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "sim/cost/measured/hot_kernels.h"
 #include "sim/cost/network/fabric.h"
 
 namespace foretrain {
@@ -161,13 +162,18 @@ DeviceProfile DeriveCpu(const ClusterSpec& cluster) {
   return profile;
 }
 
+// A product that fills every device.
+constexpr std::int64_t kLargeSide = 8192;
+constexpr ProductShape kLargeProduct = {kLargeSide, kLargeSide, kLargeSide};
+
 // Sets rates that agree with the kernel model. Gaps between kernels are part of each kernel's time.
-void AddKernels(const KernelModel& kernels, const DeviceSpec& device, ProfileRates& rates) {
+void AddKernels(const KernelModel& kernels, const KernelForecast& hot, ProfileRates& rates) {
   const Architecture& of = kernels.architecture;
   for (const auto& [format, rate] : kGemmRates) {
     if (LayoutOf(format).bits > 16) continue;
-    rates.*rate = {of.gemm_efficiency.value * PeakOf(device, format).flop_per_s,
-                   of.gemm_efficiency.provenance};
+    const double seconds = ProductSeconds(kernels, hot, format, kLargeProduct);
+    rates.*rate = {2.0 * kLargeSide * kLargeSide * kLargeSide / seconds,
+                   of.sustained_share.provenance};
   }
   rates.memory_bytes_per_s = {of.memory_efficiency.value * kernels.memory_bytes_per_s,
                               of.memory_efficiency.provenance};
@@ -180,9 +186,9 @@ std::string AssumptionsOf(const DeviceProfile& profile) {
   if (profile.kernels.has_value()) {
     const Architecture& of = profile.kernels->architecture;
     return fmt::format(
-        "{}: not calibrated; kernels of {} GPUs, GEMMs at {:.2f} and memory at {:.2f} of the "
-        "published peaks: defaults that nothing on this machine has proven",
-        profile.device, of.name, of.gemm_efficiency.value, of.memory_efficiency.value);
+        "{}: not calibrated; kernels of {} GPUs, GEMMs at {:.2f} of hot loops and memory at {:.2f} "
+        "of the published peak: defaults that nothing on this machine has proven",
+        profile.device, of.name, of.sustained_share.value, of.memory_efficiency.value);
   }
   return fmt::format(
       "{}: not calibrated; GEMMs at {:.2f} and memory at {:.2f} of the published peaks, "
@@ -224,7 +230,7 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster, const SystemOptions& sys
   const auto architectures = BuiltInArchitectures();
   FT_CHECK(architectures.has_value());
   profile.kernels = KernelModelOf(device, *architectures);
-  if (profile.kernels) AddKernels(*profile.kernels, device, rates);
+  if (profile.kernels) AddKernels(*profile.kernels, HotKernelsOf(device).value(), rates);
   profile.assumptions = AssumptionsOf(profile) + stand_ins;
   return profile;
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <vector>
+
 namespace foretrain {
 namespace {
 
@@ -9,9 +12,7 @@ namespace {
 KernelModel Ideal() {
   KernelModel model;
   const auto is = [](double value) { return Figure{value, Provenance::kDefault}; };
-  model.architecture.gemm_efficiency = is(1);
-  model.architecture.tile_s = is(0);
-  model.architecture.l2_bytes_per_s = is(1e18);
+  model.architecture.sustained_share = is(1);
   model.architecture.memory_efficiency = is(1);
   model.architecture.kernel_s = is(0);
   model.architecture.unaligned_share = is(0.25);
@@ -24,26 +25,70 @@ KernelModel Ideal() {
   return model;
 }
 
-// 10 x 10 tiles of 256 x 128 are one wave: 2 * 2560 * 1280 * 1024 / 100e12 s. With one more column
-// of tiles, 64 x 64 is best: 880 tiles in 9 waves of an eighth.
-TEST(KernelModel, CountsTheLastWaveOfTilesInFull) {
-  const double wave = 2.0 * 256 * 128 * 1024 / 1e12;
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kBf16, 1, 2560, 1280, 1024, 0), wave, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kBf16, 1, 2560, 1408, 1024, 0), 9.0 / 8 * wave,
-              1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp8, 1, 2560, 1280, 1024, 0), wave / 2, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp4, 1, 2560, 1280, 1024, 0), wave / 4, 1e-12);
+// Single kernels of `model`'s device without losses, in all formats.
+class IdealKernels {
+ public:
+  explicit IdealKernels(const KernelModel& model) : profiles_(1) {
+    KernelProfile& profile = profiles_.front();
+    profile.device = "ideal";
+    profile.machine = {model.multiprocessors, model.half_flop_per_s, model.memory_bytes_per_s};
+    GemmTerms terms;
+    terms.memory_share = 1;
+    terms.launch_s = terms.fill_depth = 0;
+    terms.whole_waves = 1;
+    terms.rate_share = 1;
+    profile.products.formats[0] = {terms, {}, {}};
+    terms.rate_share = 2;
+    profile.products.formats[1] = profile.products.formats[2] = {terms, {}, {}};
+    terms.rate_share = 4;
+    profile.products.formats[3] = {terms, {}, {}};
+    hot_.emplace(DeviceOf(profile), profiles_);
+  }
+  const KernelForecast& operator*() const { return *hot_; }
+
+ private:
+  std::vector<KernelProfile> profiles_;
+  std::optional<KernelForecast> hot_;
+};
+
+// A product of 2560 x 1280 x 1024 takes 2 m n k / 100e12 s where tiles of 256 x 128 fill the device
+// once; half of that in 8 bits, a quarter in 4.
+TEST(KernelModel, TakesHotProductsAtTheSustainedShareOfTheirRate) {
+  KernelModel model = Ideal();
+  const IdealKernels hot(model);
+  const ProductShape shape = {2560, 1280, 1024};
+  const double seconds = 2.0 * 2560 * 1280 * 1024 / 100e12;
+  const auto product = [&](NumberFormat format) {
+    return ProductSeconds(model, *hot, format, shape);
+  };
+  EXPECT_NEAR(product(NumberFormat::kBf16), seconds, 1e-3 * seconds);
+  EXPECT_NEAR(product(NumberFormat::kE4m3), seconds / 2, 1e-3 * seconds);
+  EXPECT_NEAR(product(NumberFormat::kFp8Block), seconds / 2, 1e-3 * seconds);
+  EXPECT_NEAR(product(NumberFormat::kFp4), seconds / 4, 1e-3 * seconds);
+  model.architecture.sustained_share.value = 0.5;
+  EXPECT_NEAR(product(NumberFormat::kBf16), 2 * seconds, 1e-3 * seconds);
 }
 
-// One tile of 64 x 64 on one multiprocessor at 1 TFLOP/s takes 2 * 64 * 64 * 64 / 1e12 s. An
-// unaligned product runs at half the rate; a batch of 100, which also fills the device, at a
-// quarter.
+// Without tensor cores for 8 or 4 bits a product takes as long as in 16 bits.
+TEST(KernelModel, ComputesAFormatThatTheDeviceLacksInALongerOne) {
+  KernelModel model = Ideal();
+  const IdealKernels hot(model);
+  model.fp8_flop_per_s = model.fp4_flop_per_s = model.half_flop_per_s;
+  const ProductShape shape = {2560, 1280, 1024};
+  const double half = ProductSeconds(model, *hot, NumberFormat::kBf16, shape);
+  EXPECT_DOUBLE_EQ(ProductSeconds(model, *hot, NumberFormat::kE4m3, shape), half);
+  EXPECT_DOUBLE_EQ(ProductSeconds(model, *hot, NumberFormat::kFp4, shape), half);
+}
+
+// An unaligned product runs at half the rate; a batch of 100 at a quarter.
 TEST(KernelModel, LoadsSizesThatAreNotAlignedAtAShareOfTheRate) {
-  const double aligned = 2.0 * 64 * 64 * 64 / 1e12;
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 56, 64, 0), aligned, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 63, 64, 0), 2 * aligned, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 100, 64, 56, 64, 0), aligned, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 100, 64, 63, 64, 0), 4 * aligned, 1e-12);
+  const KernelModel model = Ideal();
+  const IdealKernels hot(model);
+  const auto seconds = [&](std::int64_t n, std::int64_t groups) {
+    return ProductSeconds(model, *hot, NumberFormat::kFp16, {64, n, 64, groups});
+  };
+  EXPECT_NEAR(seconds(63, 1), 2 * seconds(64, 1), 1e-12);
+  EXPECT_NEAR(seconds(63, 100), 4 * seconds(64, 100), 1e-12);
 }
 
 // s = d = 8, one head, 1 TB/s. Two products move 2 (64 + 2 * 64) bytes each; softmax moves 4 * 64
@@ -52,15 +97,16 @@ TEST(KernelModel, WritesTheScoresOfStandardAttention) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
   model.half_flop_per_s = 1e30;  // so that only bytes count
+  const IdealKernels hot(model);
   Op op;
   op.kind = OpKind::kStandardAttentionForward;
   op.shape.batch = op.shape.heads = 1;
   op.shape.sequence = op.shape.inner = op.shape.head_dim = 8;
-  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1280e-12, 1e-15);
+  EXPECT_NEAR(StandardAttentionSeconds(model, *hot, op), 1280e-12, 1e-15);
   op.dropout = 0.1F;
-  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1920e-12, 1e-15);
+  EXPECT_NEAR(StandardAttentionSeconds(model, *hot, op), 1920e-12, 1e-15);
   op.shape.inner = 0;  // one product less
-  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
+  EXPECT_NEAR(StandardAttentionSeconds(model, *hot, op), 1536e-12, 1e-15);
 }
 
 // Same as above with values of 16 numbers: QK^T 384 bytes, softmax 512, PV 2 (64 + 2 * 128) = 640.
@@ -69,20 +115,22 @@ TEST(KernelModel, TakesTheWidthOfValuesInStandardAttention) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
   model.half_flop_per_s = 1e30;
+  const IdealKernels hot(model);
   Op op;
   op.kind = OpKind::kStandardAttentionForward;
   op.shape.batch = op.shape.heads = 1;
   op.shape.sequence = op.shape.inner = op.shape.head_dim = 8;
   op.shape.value_dim = 16;
-  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
+  EXPECT_NEAR(StandardAttentionSeconds(model, *hot, op), 1536e-12, 1e-15);
   op.kind = OpKind::kStandardAttentionBackward;
-  EXPECT_NEAR(StandardAttentionSeconds(model, op), 2816e-12, 1e-15);
+  EXPECT_NEAR(StandardAttentionSeconds(model, *hot, op), 2816e-12, 1e-15);
 }
 
 // 64 x 64 gradients at 1 TB/s: 2 bytes for the product's output, and a 4-byte sum read and written.
 TEST(KernelModel, AddsGradientsBehindTheirProductWhereTheSystemDoes) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
+  const IdealKernels hot(model);
   Op op;
   op.kind = OpKind::kGemm;
   op.format = NumberFormat::kBf16;
@@ -92,7 +140,7 @@ TEST(KernelModel, AddsGradientsBehindTheirProductWhereTheSystemDoes) {
   SystemOptions apart;
   apart.fused_accumulation = false;
   const auto seconds = [&](const SystemOptions& system) {
-    return KernelSeconds(model, system, op, 0).value();
+    return KernelSeconds(model, *hot, system, op, 0).value();
   };
   EXPECT_DOUBLE_EQ(seconds(apart), seconds({}));  // nothing to add to
   op.accumulate = true;

@@ -31,17 +31,18 @@ GroupPlace OfOneNode(int members) {
   return place;
 }
 
-// 108 tiles of 256 x 128 fill an A100 once: 2 * 256 * 128 * 4096 flop on one of 108 units of 312
-// TFLOP/s at the efficiency, plus the times per tile and kernel.
-TEST(SystemCosts, PriceProductsOfKnownArchitecturesByTheirTiles) {
+// A product takes its time in a hot loop of the device's kernels, divided by the sustained share.
+TEST(SystemCosts, PriceProductsOfKnownArchitecturesByHotKernels) {
   const CostModel costs = Make(A100s(1), {});
   ASSERT_TRUE(costs.profile().kernels.has_value());
   const Architecture& of = costs.profile().kernels->architecture;
   Op gemm = GemmOp(256 * 12, 128 * 9, 4096);
   gemm.format = NumberFormat::kBf16;
   gemm.formats.fill(NumberFormat::kBf16);
-  const double tile_s = 2.0 * 256 * 128 * 4096 * 108 / (312e12 * of.gemm_efficiency.value);
-  EXPECT_NEAR(costs.CostOf(gemm).Alone(), of.kernel_s.value + of.tile_s.value + tile_s, 1e-9);
+  const KernelForecast hot = HotKernelsOf(costs.cluster().device).value();
+  const double hot_s =
+      hot.ProductSeconds(ProductFormat::kBf16, {256 * 12, 128 * 9, 4096}, false).value();
+  EXPECT_NEAR(costs.CostOf(gemm).Alone(), hot_s / of.sustained_share.value, 1e-12);
   // Attention that stores its scores is limited by writing them.
   Op attention;
   attention.kind = OpKind::kAttentionForward;

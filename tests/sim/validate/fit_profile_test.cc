@@ -60,7 +60,7 @@ TEST(FitProfile, FindsTheConstantsThatTheRunsCameFrom) {
   const auto sources = BuiltInCaseSources();
   ASSERT_TRUE(sources.has_value()) << sources.error().message;
   ProfileFit truth;
-  truth.by[Number("gemm_efficiency")] = -0.1;
+  truth.by[Number("product_rate")] = -0.1;
   truth.by[Number("host_op_s")] = 0.3;
   std::vector<PublishedRun> runs = Runs();
   for (PublishedRun& run : runs) run.step_s = PredictRun(run, *sources, &truth).step_s;
@@ -70,7 +70,7 @@ TEST(FitProfile, FindsTheConstantsThatTheRunsCameFrom) {
   EXPECT_GT(fit->error_before, 0.08);
   EXPECT_LT(fit->error_after, 0.02);
   EXPECT_NEAR(fit->by[Number("host_op_s")], 0.3, 0.05);
-  EXPECT_NEAR(fit->by[Number("gemm_efficiency")], -0.1, 0.05);
+  EXPECT_NEAR(fit->by[Number("product_rate")], -0.1, 0.05);
   EXPECT_NEAR(fit->by[Number("network_bytes_per_s")], 0, 1e-6);
   for (const PublishedRun& run : runs) {
     EXPECT_NEAR(PredictRun(run, *sources, &*fit).step_s / run.step_s, 1, 0.02) << run.id;
@@ -102,7 +102,7 @@ TEST(FitProfile, KeepsConstantsWithinWhatTheyStandFor) {
   }
   DeviceProfile profile = DeriveProfile(CaseOf(runs.front(), *sources)->cluster);
   ApplyFit(*fit, profile);
-  EXPECT_LE(profile.kernels->architecture.gemm_efficiency.value, 1);
+  EXPECT_LE(profile.kernels->architecture.sustained_share.value, 1);
   EXPECT_LE(profile.kernels->architecture.memory_efficiency.value, 1);
   EXPECT_LE(profile.kernels->architecture.score_efficiency.value, 1);
   EXPECT_LE(profile.rates.link_bytes_per_s.value, 300e9);
