@@ -38,6 +38,17 @@ RunFamily ReadFamily(JsonFields& fields) {
       static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMaxAdapters));
   family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMaxHeadroom);
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
+  for (JsonFields& noted : fields.ObjectsOr("noted")) {
+    RunFamily::Noted& out = family.noted.emplace_back();
+    out.words = noted.String("words", 200);
+    if (noted.Has("attention")) {
+      out.attention =
+          static_cast<AttentionKernel>(noted.Choice("attention", kAttentionKernelNames));
+    }
+    if (noted.Has("fused_norm")) out.fused_norm = noted.Bool("fused_norm");
+    if (noted.Has("fused_softmax")) out.fused_softmax = noted.Bool("fused_softmax");
+    (void)noted.Finish();
+  }
   family.network_hop_s = fields.NumberOr("network_hop_s", 0, 0, 1);
   family.slow_launch_s = fields.NumberOr("slow_launch_s", 0, 0, 1);
   for (JsonFields& usual : fields.ObjectsOr("gathers")) {
@@ -93,6 +104,15 @@ RunFamily RunFamilies::Find(std::string_view name) const {
   RunFamily family;
   family.name = name;
   return family;
+}
+
+void RunFamily::ApplyNotes(std::string_view notes, SystemOptions& system) const {
+  for (const Noted& of : noted) {
+    if (notes.find(of.words) == std::string_view::npos) continue;
+    system.attention = of.attention.value_or(system.attention);
+    system.fused_norm = of.fused_norm.value_or(system.fused_norm);
+    system.fused_softmax = of.fused_softmax.value_or(system.fused_softmax);
+  }
 }
 
 const DefaultPreset& RunFamilies::DefaultOf(const PublishedRun& run) const {

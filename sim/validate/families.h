@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "sim/config/plan/system_options.h"
 #include "sim/validate/run_table.h"
 
 namespace foretrain {
@@ -24,6 +26,13 @@ struct RunFamily {
     std::string preset;
   };
   std::vector<Rows> rows;
+  // Options of the preset's system that differ in rows whose notes contain `words`.
+  struct Noted {
+    std::string words;
+    std::optional<AttentionKernel> attention;
+    std::optional<bool> fused_norm, fused_softmax;
+  };
+  std::vector<Noted> noted;
   // Query heads of rows that state none, by hidden size.
   std::map<std::int64_t, std::int64_t> heads_of_hidden;
   std::int64_t heads = 0;  // query heads for other hidden sizes; 0: hidden / 128
@@ -42,10 +51,12 @@ struct RunFamily {
   // Bus bandwidth of gathers in undisturbed jobs, by the largest number of nodes that it holds for.
   std::map<int, double> gather_bytes_per_s;
   double network_hop_s = 0;  // ClusterSpec::network_latency_s; 0: the usual
-  double slow_launch_s = 0;    // ClusterSpec::member_launch_s of jobs with slower gathers
+  double slow_launch_s = 0;  // ClusterSpec::member_launch_s of jobs with slower gathers
   // Splits layers among stages by parameters (StageLayersByParameters).
   bool stages_by_parameters = false;
 
+  // Sets the options of `system` that the row's notes change.
+  void ApplyNotes(std::string_view notes, SystemOptions& system) const;
   // Preset of row `id` of this family; empty for a family that is not listed. `sharded`: the row
   // has ZeRO-3.
   const std::string& PresetOf(std::string_view id, bool sharded) const;

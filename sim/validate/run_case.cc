@@ -28,12 +28,17 @@ struct DtypeName {
 // fp8 with one scale per tensor: delayed (ds) or current (cs) scaling. Scales of blocks: MXFP8, and
 // blocks of 128 numbers (subchannel).
 constexpr std::array kDtypes = {
-    DtypeName{"fp32", Precision::kFp32},     DtypeName{"fp16", Precision::kFp16},
-    DtypeName{"bf16", Precision::kBf16},     DtypeName{"fp8", Precision::kFp8},
-    DtypeName{"fp8-ds", Precision::kFp8},    DtypeName{"fp8-cs", Precision::kFp8},
-    DtypeName{"mxfp8", Precision::kFp8Block}, DtypeName{"fp8-mx", Precision::kFp8Block},
+    DtypeName{"fp32", Precision::kFp32},
+    DtypeName{"fp16", Precision::kFp16},
+    DtypeName{"bf16", Precision::kBf16},
+    DtypeName{"fp8", Precision::kFp8},
+    DtypeName{"fp8-ds", Precision::kFp8},
+    DtypeName{"fp8-cs", Precision::kFp8},
+    DtypeName{"mxfp8", Precision::kFp8Block},
+    DtypeName{"fp8-mx", Precision::kFp8Block},
     DtypeName{"fp8-mx/subchannel", Precision::kFp8Block},
-    DtypeName{"fp8-sc", Precision::kFp8Block}, DtypeName{"nvfp4", Precision::kFp4},
+    DtypeName{"fp8-sc", Precision::kFp8Block},
+    DtypeName{"nvfp4", Precision::kFp4},
 };
 
 // Removes `suffix` from `text`; true if it was there.
@@ -112,8 +117,8 @@ Result<void> SetMethod(const PublishedRun& run, Plan& plan) {
   const std::size_t rank = run.assumptions.find("rank ");
   if (rank == std::string::npos) return {};
   const std::string_view digits = std::string_view(run.assumptions).substr(rank + 5);
-  const auto value = ParseInt("rank", digits.substr(0, digits.find_first_not_of("0123456789")), 1,
-                              kMaxModelCount);
+  const auto value =
+      ParseInt("rank", digits.substr(0, digits.find_first_not_of("0123456789")), 1, kMaxModelCount);
   if (value.has_value()) plan.lora_rank = static_cast<int>(*value);
   return {};
 }
@@ -415,9 +420,11 @@ Result<CaseSources> BuiltInCaseSources() {
 Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   RunCase out;
   const RunFamily family = sources.families.Find(run.family);
-  FT_ASSIGN(const Preset preset, FindPreset(sources.presets, PresetOf(run, sources.families, family, out)));
+  FT_ASSIGN(const Preset preset,
+            FindPreset(sources.presets, PresetOf(run, sources.families, family, out)));
   out.preset = preset.name;
   out.system = preset.system;
+  family.ApplyNotes(run.assumptions, out.system);
   if (run.reserved_gib > 0) out.system.memory_figure = MemoryFigure::kReserved;
   FT_ASSIGN(out.model, ModelOf(run, family, sources.catalogue, out));
   FT_ASSIGN(out.cluster, ClusterOf(run, family, sources.catalogue));

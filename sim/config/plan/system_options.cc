@@ -33,6 +33,7 @@ constexpr std::array kMembers = {
     Member{"cuda_graphs", &SystemOptions::cuda_graphs},
     Member{"fused_elementwise", &SystemOptions::fused_elementwise},
     Member{"fused_norm", &SystemOptions::fused_norm},
+    Member{"fused_softmax", &SystemOptions::fused_softmax},
     Member{"fused_loss", &SystemOptions::fused_loss},
     Member{"late_metrics", &SystemOptions::late_metrics},
     Member{"whole_recompute", &SystemOptions::whole_recompute},

@@ -55,6 +55,7 @@ struct SystemOptions {
   bool cuda_graphs = false;       // kernels that repeat each step are launched as graphs
   bool fused_elementwise = true;  // SwiGLU and rotary embedding take one kernel each
   bool fused_norm = true;         // RMSNorm takes one kernel
+  bool fused_softmax = true;      // scale, mask and softmax of stored attention scores: one kernel
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits
   // An eager cross-entropy is computed as a metric from each micro-batch's logits, after its
   // backward. The loss itself is fused.

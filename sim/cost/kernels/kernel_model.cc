@@ -58,7 +58,7 @@ double AttentionSeconds(const KernelModel& model, const KernelForecast& hot,
   switch (op.kind) {
     case OpKind::kStandardAttentionForward:
     case OpKind::kStandardAttentionBackward:
-      return StandardAttentionSeconds(model, hot, op);
+      return StandardAttentionSeconds(model, hot, op, system.fused_softmax);
     default:
       return FusedAttentionSeconds(model, system.attention, op, bytes);
   }
@@ -176,7 +176,8 @@ double ProductSeconds(const KernelModel& model, const KernelForecast& hot, Numbe
 
 // Products are full squares, masked half included. Element-wise passes over the scores reach only
 // score_efficiency of the bandwidth.
-double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op) {
+double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op,
+                                bool fused) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kStandardAttentionForward;
   const std::int64_t items = shape.batch * shape.heads;
@@ -191,11 +192,13 @@ double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& 
     return of.kernel_s.value + bytes / (of.score_efficiency.value * model.memory_bytes_per_s);
   };
   const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
+  // Each eager kernel reads and writes the scores once.
+  const double eager = fused ? 0 : (forward ? 2 : 1) * passes(2 * kHalfBytes * scores);
   if (forward) {
     const double values = shape.inner > 0 ? product(s, v, s) : 0;
-    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
+    return eager + product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
   }
-  return product(s, s, v) + product(s, v, s) + mask + passes(3 * kHalfBytes * scores) +
+  return eager + product(s, s, v) + product(s, v, s) + mask + passes(3 * kHalfBytes * scores) +
          2 * product(s, d, s);
 }
 

@@ -51,6 +51,10 @@ double ProductSeconds(const KernelModel& model, const KernelForecast& hot, Numbe
 // Seconds of attention that writes its scores, 16 bits each, including the masked half. Forward:
 // QK^T, scale + mask + softmax, dropout, PV. Backward: four gradient products, dropout and softmax.
 // Values may be wider than keys. [Megatron-LM; Korthikanti et al. 2022]
-double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op);
+//
+//   fused  scale, mask and softmax are one kernel; otherwise one each, and backward softmax and
+//   scale
+double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op,
+                                bool fused = true);
 
 }  // namespace foretrain
