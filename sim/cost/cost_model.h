@@ -2,9 +2,11 @@
 // simulator (sim/simulate) adds order, waiting and contention.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
+#include "sim/cost/measured/hot_kernels.h"
 #include "sim/cost/measured_tables.h"
 #include "sim/cost/network/communication_model.h"
 #include "sim/cost/profile/device_profile.h"
@@ -98,9 +100,13 @@ class CostModel {
       : cluster_(cluster),
         profile_(profile),
         fabric_(MakeFabric(cluster, profile.rates)),
-        measured_(cluster, profile) {}
+        measured_(cluster, profile) {
+    if (profile.kernels.has_value()) hot_ = HotKernelsOf(cluster.device);
+  }
 
-  CommunicationModel Communication() const { return {cluster_, profile_, fabric_, measured_}; }
+  CommunicationModel Communication() const {
+    return {cluster_, profile_, fabric_, measured_, hot_.has_value() ? &*hot_ : nullptr};
+  }
   Estimate FromRates(const Op& op) const;
   Estimate FromParts(const Op& op) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;
@@ -112,6 +118,7 @@ class CostModel {
   DeviceProfile profile_;
   Fabric fabric_;
   MeasuredTables measured_;
+  std::optional<KernelForecast> hot_;  // of the profile's kernel model
 };
 
 }  // namespace foretrain
