@@ -24,7 +24,7 @@ double Distinct(double units, std::int64_t topk, double experts) {
     if (left <= 0) break;
     none *= std::max(0.0, left - experts / units) / left;
   }
-  return units * (1 - none);
+  return std::min(units * (1 - none), static_cast<double>(topk));
 }
 
 }  // namespace

@@ -42,7 +42,9 @@ struct TokenCopies {
 // Experts are equally likely, and each unit holds as many. Of more than four nodes a token uses
 // four, as DeepEP's benchmark and DeepSeek-V3 route [1, tests/test_internode.py; 2, s. 3.2.2].
 //
-//   devices    u (1 - product over i < topk of (E - E/u - i) / (E - i)), u devices, E experts
+//   devices    u (1 - product over i < topk of (E - E/u - i) / (E - i)), at most topk, with u
+//   devices
+//              and E experts
 //   far_nodes  the same with u nodes, less the share (1 / nodes) that stays
 //
 // [2] DeepSeek-V3 technical report, 2024
