@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "sim/config/rules/refuse.h"
-#include "sim/cost/measured/fit_terms.h"
 #include "sim/cost/measured/kernel_forecast.h"
 #include "sim/cost/measured/kernel_terms.h"
+#include "sim/validate/kernels/fit_terms.h"
 
 namespace foretrain {
 namespace {
