@@ -23,6 +23,8 @@ std::optional<std::size_t> CollectiveAt(std::string_view name) {
   return std::nullopt;
 }
 
+// Latency and transfer alone bend too sharply between them: a library changes protocols and chunk
+// sizes there. Their geometric mean vanishes at both ends, so it leaves latency and rate alone.
 double CollectiveModelSeconds(const CollectiveTerms& terms, const KernelMachine& machine,
                               OpKind kind, const CollectiveShape& shape) {
   const auto n = static_cast<double>(shape.members);

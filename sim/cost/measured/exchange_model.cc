@@ -16,7 +16,8 @@ constexpr double kNodeStep = 3, kHiddenStep = 2, kTokenStep = 0.5, kExpertStep =
 
 double Log2(std::int64_t count) { return std::log2(static_cast<double>(count)); }
 
-// Distinct ones of `units` units that `topk` of `experts` experts are on.
+// Distinct ones of `units` units that `topk` of `experts` experts are on. Experts are drawn without
+// replacement. With fewer experts than units a unit holds a part of one, so `topk` is the limit.
 double Distinct(double units, std::int64_t topk, double experts) {
   double none = 1;  // probability that a unit has none of them
   for (std::int64_t i = 0; i < topk && none > 0; ++i) {
@@ -31,6 +32,8 @@ double Distinct(double units, std::int64_t topk, double experts) {
 
 std::string_view Name(ExchangePart part) { return kNames[static_cast<std::size_t>(part)]; }
 
+// All candidates are on the nodes that a token may use, so their experts alone are counted. The own
+// node is one of these as often as any other.
 TokenCopies CopiesOf(const ExchangeShape& shape) {
   const auto nodes = static_cast<double>(shape.nodes);
   const auto used = static_cast<double>(std::min(shape.nodes, kMaxTokenNodes));
@@ -39,6 +42,8 @@ TokenCopies CopiesOf(const ExchangeShape& shape) {
           .far_nodes = Distinct(used, shape.topk, experts) * (nodes - 1) / nodes};
 }
 
+// Multiprocessors copy and add, links and adapters move: three pipelines that overlap more or less,
+// as the fitted `overlap` says. A copy to a device of another node passes its links too.
 double ExchangeModelSeconds(const ExchangeTerms& terms, const KernelMachine& machine,
                             ExchangePart part, const ExchangeShape& shape) {
   const TokenCopies copies = CopiesOf(shape);

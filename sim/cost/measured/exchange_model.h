@@ -26,8 +26,8 @@ struct ExchangeShape {
   std::int64_t hidden = 1, tokens = 1, topk = 1, experts = 1;  // tokens of one device
   std::int64_t multiprocessors = 20;                           // that the kernel holds
   std::int64_t node_devices = 8;
-  // Of one device and direction. 0: the network of the machine that was measured, with its own
-  // slowdown beyond four nodes (ExchangeTerms::far_share).
+  // One device's rate in one direction. 0: the network of the machine that was measured, with its
+  // own slowdown beyond four nodes (ExchangeTerms::far_share).
   double network_bytes_per_s = 0;
 
   bool operator==(const ExchangeShape&) const = default;

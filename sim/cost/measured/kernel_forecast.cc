@@ -256,6 +256,7 @@ std::optional<double> KernelForecast::CollectiveSeconds(OpKind kind, double byte
          CorrectionWithin(fit->kernel.field, same_architecture, shape);
 }
 
+// Terms are shares of the device's own link rate; a stated network replaces the measured one.
 std::optional<double> KernelForecast::ExchangeSeconds(ExchangePart part,
                                                       const ExchangeShape& shape) const {
   const auto& [kernel, machine, same_architecture] = exchanges_[static_cast<std::size_t>(part)];

@@ -19,7 +19,7 @@ TEST(ExchangeModel, CountsDistinctDevicesAndNodes) {
   EXPECT_NEAR(two.far_nodes, 0.5, 1e-12);
 }
 
-// Of 256 experts on 8 devices, two are on one device with probability 31/255: 2 - 31/255 devices.
+// Two of 256 experts on 8 devices are on one device with probability 31/255: 2 - 31/255 devices.
 TEST(ExchangeModel, ExpertsOfOneDeviceShareACopy) {
   EXPECT_NEAR(CopiesOf({.topk = 2, .experts = 256}).devices, 2 - 31.0 / 255, 1e-12);
 }
