@@ -129,6 +129,17 @@ std::string KernelFitText(std::span<const KernelProfile> profiles) {
       AddFit(table, profile.device, "attention_backward", "bfloat16",
              profile.attention_backward->error);
     }
+    for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
+      if (!profile.collectives[i].has_value()) continue;
+      AddFit(table, profile.device, kMeasuredCollectives[i].name, "half",
+             profile.collectives[i]->kernel.error);
+    }
+    for (std::size_t i = 0; i < profile.exchanges.size(); ++i) {
+      if (!profile.exchanges[i].has_value()) continue;
+      const auto part = static_cast<ExchangePart>(i);
+      AddFit(table, profile.device, Name(part),
+             part == ExchangePart::kDispatch ? "fp8" : "bfloat16", profile.exchanges[i]->error);
+    }
   }
   return table.Text();
 }

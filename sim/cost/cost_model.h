@@ -104,7 +104,9 @@ class CostModel {
     if (profile.kernels.has_value()) hot_ = HotKernelsOf(cluster.device);
   }
 
-  CommunicationModel Communication() const { return {cluster_, profile_, fabric_, measured_}; }
+  CommunicationModel Communication() const {
+    return {cluster_, profile_, fabric_, measured_, hot_.has_value() ? &*hot_ : nullptr};
+  }
   Estimate FromRates(const Op& op) const;
   Estimate FromParts(const Op& op) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;

@@ -54,6 +54,30 @@ KernelMachine MachineFor(const KernelDevice& device, const KernelProfile& profil
   return machine;
 }
 
+// Both reach other devices by the same kind of wires, at known rates.
+bool SameWires(const KernelMachine& a, const KernelMachine& b) {
+  return a.linked == b.linked && a.link_bytes_per_s > 0 && b.link_bytes_per_s > 0;
+}
+
+// `at`, moved into the box of the anchors. Beyond it the correction is that of the nearest end.
+FieldPoint WithinAnchors(FieldPoint at, const ResidualField& field) {
+  FieldPoint low = field.anchors.front(), high = low;
+  for (const FieldPoint& anchor : field.anchors) {
+    for (std::size_t i = 0; i < kFieldDimensions; ++i) {
+      low[i] = std::min(low[i], anchor[i]);
+      high[i] = std::max(high[i], anchor[i]);
+    }
+  }
+  for (std::size_t i = 0; i < kFieldDimensions; ++i) at[i] = std::clamp(at[i], low[i], high[i]);
+  return at;
+}
+
+template <class Shape>
+double CorrectionWithin(const ResidualField& field, bool applies, const Shape& shape) {
+  if (!applies || field.anchors.empty()) return 1;
+  return std::exp(field(WithinAnchors(PointOf(shape), field)));
+}
+
 // Seconds of a model, corrected by the field where it applies.
 template <class Part, class Shape>
 double Corrected(const ChosenPart<Part>& chosen, const Shape& shape, double model_s) {
@@ -77,6 +101,12 @@ std::optional<KernelDevice> KernelDeviceOf(const DeviceSpec& device, double best
   out.best_flop_per_s = best_flop_per_s;
   const Architecture* architecture = FindArchitecture(architectures, device.name);
   if (architecture != nullptr) out.architecture = architecture->name;
+  out.machine.linked = device.link_bytes_per_s > 0;
+  out.machine.link_reduces = device.link_reduces;
+  out.machine.link_bytes_per_s = out.machine.linked   ? device.link_bytes_per_s
+                                 : device.peer_access ? device.pcie_bytes_per_s
+                                                      : device.pcie_bytes_per_s / 2;
+  if (device.link_peer_bytes_per_s > 0) out.machine.link_bytes_per_s = 0;
   if (out.machine.multiprocessors < 1 || out.machine.half_flop_per_s <= 0 ||
       out.machine.memory_bytes_per_s <= 0) {
     return std::nullopt;
@@ -99,6 +129,33 @@ ChosenPart<Part> KernelForecast::Choose(const Get& get) const {
     if (!part.has_value()) continue;
     return {.part = &*part,
             .machine = MachineFor(device_, *profile),
+            .same_architecture = profile->architecture == device_.architecture};
+  }
+  return {};
+}
+
+// All-reduce in switches moves half of a ring's bytes, so it needs a profile of the same kind.
+ChosenPart<CollectiveFit> KernelForecast::ChooseCollective(std::size_t at) const {
+  const KernelMachine& own = device_.machine;
+  for (const KernelProfile* profile : nearest_) {
+    const std::optional<CollectiveFit>& part = profile->collectives[at];
+    const bool same = profile->architecture == device_.architecture;
+    if (!part.has_value() || !SameWires(own, profile->machine) || (own.linked && !same)) continue;
+    if (kMeasuredCollectives[at].kind == OpKind::kAllReduce &&
+        own.link_reduces != profile->machine.link_reduces) {
+      continue;
+    }
+    return {.part = &*part, .machine = own, .same_architecture = same};
+  }
+  return {};
+}
+
+ChosenPart<MeasuredKernel<ExchangeTerms>> KernelForecast::ChooseExchange(std::size_t part) const {
+  for (const KernelProfile* profile : nearest_) {
+    const auto& kernel = profile->exchanges[part];
+    if (!kernel.has_value() || !SameWires(device_.machine, profile->machine)) continue;
+    return {.part = &*kernel,
+            .machine = device_.machine,
             .same_architecture = profile->architecture == device_.architecture};
   }
   return {};
@@ -137,6 +194,8 @@ KernelForecast::KernelForecast(const KernelDevice& device, std::span<const Kerne
       [](const KernelProfile& profile) -> const auto& { return profile.attention_backward; });
   training_ = Choose<MeasuredKernel<TrainingTerms>>(
       [](const KernelProfile& profile) -> const auto& { return profile.training; });
+  for (std::size_t i = 0; i < collectives_.size(); ++i) collectives_[i] = ChooseCollective(i);
+  for (std::size_t i = 0; i < exchanges_.size(); ++i) exchanges_[i] = ChooseExchange(i);
 }
 
 std::optional<double> KernelForecast::ProductSeconds(ProductFormat format,
@@ -182,6 +241,28 @@ std::optional<double> KernelForecast::AttentionBackwardSeconds(const AttentionSh
   if (attention_backward_.part == nullptr) return std::nullopt;
   return AttentionBackwardModelSeconds(attention_backward_.part->terms, attention_backward_.machine,
                                        shape);
+}
+
+std::optional<double> KernelForecast::CollectiveSeconds(OpKind kind, double bytes,
+                                                        int members) const {
+  constexpr double kMaxBytes = 1e18;
+  const std::optional<std::size_t> at = CollectiveAt(kind);
+  if (!at.has_value() || collectives_[*at].part == nullptr) return std::nullopt;
+  if (members < 2) return 0;
+  const auto& [fit, machine, same_architecture] = collectives_[*at];
+  const CollectiveShape shape = {
+      static_cast<std::int64_t>(std::clamp(std::round(bytes), 1.0, kMaxBytes)), members};
+  return CollectiveModelSeconds(fit->kernel.terms, machine, kind, shape) *
+         CorrectionWithin(fit->kernel.field, same_architecture, shape);
+}
+
+// Terms are shares of the device's own link rate; a stated network replaces the measured one.
+std::optional<double> KernelForecast::ExchangeSeconds(ExchangePart part,
+                                                      const ExchangeShape& shape) const {
+  const auto& [kernel, machine, same_architecture] = exchanges_[static_cast<std::size_t>(part)];
+  if (kernel == nullptr) return std::nullopt;
+  return ExchangeModelSeconds(kernel->terms, machine, part, shape) *
+         CorrectionWithin(kernel->field, same_architecture, shape);
 }
 
 }  // namespace foretrain

@@ -3,6 +3,8 @@
 // Leaves out the sustained clock under a power limit and all that a framework adds.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,9 +66,29 @@ class KernelForecast {
   std::optional<double> TrainingAttentionForwardSeconds(const AttentionShape& shape) const;
   std::optional<double> AttentionBackwardSeconds(const AttentionShape& shape) const;
 
+  // One collective from the arrival of its last member, in a group that one node or link domain
+  // holds.
+  //
+  //   kind     all-gather, all-reduce, all-to-all or reduce-scatter; `nullopt` for others
+  //   bytes    of the whole tensor (CollectiveShape), > 0
+  //   members  >= 1; 0 s for one
+  //
+  // Devices with links use profiles with links of their own architecture; devices without use the
+  // nearest profile without, because all share PCIe. Transfers scale by the published link rates,
+  // latencies do not. All-reduce also needs a profile whose switches reduce as the device's do.
+  // Beyond measured sizes and members the model goes on (CollectiveModelSeconds) with the
+  // correction of the nearest measured one. `nullopt` without such a profile or link rate.
+  std::optional<double> CollectiveSeconds(OpKind kind, double bytes, int members) const;
+
+  // Dispatch or combine of experts' tokens (ExchangeModelSeconds), from the nearest profile with
+  // links or without as the device.
+  std::optional<double> ExchangeSeconds(ExchangePart part, const ExchangeShape& shape) const;
+
  private:
   template <class Part, class Get>
   ChosenPart<Part> Choose(const Get& get) const;
+  ChosenPart<CollectiveFit> ChooseCollective(std::size_t at) const;
+  ChosenPart<MeasuredKernel<ExchangeTerms>> ChooseExchange(std::size_t part) const;
 
   KernelDevice device_;
   std::vector<const KernelProfile*> nearest_;  // nearest first
@@ -74,6 +96,8 @@ class KernelForecast {
   std::array<ChosenPart<MeasuredKernel<ExpertsTerms>>, kProductFormatCount> experts_;
   ChosenPart<MeasuredKernel<AttentionTerms>> attention_forward_, attention_backward_;
   ChosenPart<MeasuredKernel<TrainingTerms>> training_;
+  std::array<ChosenPart<CollectiveFit>, kCollectiveCount> collectives_;
+  std::array<ChosenPart<MeasuredKernel<ExchangeTerms>>, kExchangePartCount> exchanges_;
 };
 
 }  // namespace foretrain

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "sim/cost/measured/attention_model.h"
+#include "sim/cost/measured/collective_model.h"
+#include "sim/cost/measured/exchange_model.h"
 #include "sim/cost/measured/experts_model.h"
 #include "sim/cost/measured/gemm_model.h"
 #include "sim/cost/measured/kernel_machine.h"
@@ -42,6 +44,14 @@ struct MeasuredFormats {
   bool operator==(const MeasuredFormats&) const = default;
 };
 
+// Collectives of one kind among devices of one node or link domain.
+struct CollectiveFit {
+  std::vector<CollectiveShape> anchors;
+  MeasuredKernel<CollectiveTerms> kernel;
+
+  bool operator==(const CollectiveFit&) const = default;
+};
+
 struct KernelProfile {
   std::string device;        // catalogue's name, "H100-80GB-SXM"
   std::string architecture;  // of sim/cost/profile/architectures.json; empty: unknown
@@ -54,6 +64,9 @@ struct KernelProfile {
   MeasuredFormats<ExpertsShape, ExpertsTerms> experts;
   std::optional<MeasuredKernel<TrainingTerms>> training;             // no field
   std::optional<MeasuredKernel<AttentionTerms>> attention_backward;  // no field
+  std::array<std::optional<CollectiveFit>, kCollectiveCount> collectives;
+  std::vector<ExchangeShape> exchange_anchors;
+  std::array<std::optional<MeasuredKernel<ExchangeTerms>>, kExchangePartCount> exchanges;
 
   bool operator==(const KernelProfile&) const = default;
 };

@@ -42,6 +42,16 @@ constexpr std::array<Size<ExpertsShape>, 7> kExpertsSizes = {
      {"tp", &ExpertsShape::tp},
      {"ep", &ExpertsShape::ep}}};
 
+constexpr std::array<Size<CollectiveShape>, 2> kCollectiveSizes = {
+    {{"bytes", &CollectiveShape::bytes}, {"members", &CollectiveShape::members}}};
+constexpr std::array<Size<ExchangeShape>, 6> kExchangeSizes = {
+    {{"nodes", &ExchangeShape::nodes},
+     {"hidden", &ExchangeShape::hidden},
+     {"tokens", &ExchangeShape::tokens},
+     {"topk", &ExchangeShape::topk},
+     {"experts", &ExchangeShape::experts},
+     {"multiprocessors", &ExchangeShape::multiprocessors}}};
+
 template <class Shape>
 std::vector<FieldPoint> PointsOf(const std::vector<Shape>& shapes) {
   std::vector<FieldPoint> out;
@@ -207,6 +217,68 @@ void ReadAttentionForward(JsonFields& fields, KernelProfile& profile) {
   (void)kernel->Finish();
 }
 
+void ReadCollectives(JsonFields& fields, KernelProfile& profile) {
+  for (JsonFields& entry : fields.ObjectsOr("collectives")) {
+    const std::optional<std::size_t> at = CollectiveAt(entry.String("kind", 64));
+    if (!at.has_value()) {
+      entry.Refuse("kind", "must be all_gather, all_reduce, alltoall or reduce_scatter");
+      continue;
+    }
+    CollectiveFit& fit = profile.collectives[*at].emplace();
+    JsonFields anchors = entry.Object("anchors");
+    fit.anchors = ReadAnchors(anchors, kCollectiveSizes);
+    (void)anchors.Finish();
+    fit.kernel = ReadKernel<CollectiveTerms>(entry, PointsOf(fit.anchors));
+    (void)entry.Finish();
+  }
+}
+
+void WriteCollectives(JsonWriter& json, const KernelProfile& profile) {
+  bool any = false;
+  for (const auto& fit : profile.collectives) any = any || fit.has_value();
+  if (!any) return;
+  json.Name("collectives").BeginArray();
+  for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
+    const std::optional<CollectiveFit>& fit = profile.collectives[i];
+    if (!fit.has_value()) continue;
+    json.BeginObject().Field("kind", kMeasuredCollectives[i].name);
+    json.Name("anchors").BeginObject();
+    WriteAnchors(json, fit->anchors, kCollectiveSizes);
+    json.EndObject();
+    WriteKernel(json, fit->kernel);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void ReadExchange(JsonFields& fields, KernelProfile& profile) {
+  std::optional<JsonFields> exchange = fields.ObjectOr("exchange");
+  if (!exchange.has_value()) return;
+  JsonFields anchors = exchange->Object("anchors");
+  profile.exchange_anchors = ReadAnchors(anchors, kExchangeSizes);
+  (void)anchors.Finish();
+  for (std::size_t i = 0; i < kExchangePartCount; ++i) {
+    JsonFields part = exchange->Object(Name(static_cast<ExchangePart>(i)));
+    profile.exchanges[i] = ReadKernel<ExchangeTerms>(part, PointsOf(profile.exchange_anchors));
+    (void)part.Finish();
+  }
+  (void)exchange->Finish();
+}
+
+// Tables have both parts in each row, so a profile has both or none.
+void WriteExchange(JsonWriter& json, const KernelProfile& profile) {
+  if (profile.exchange_anchors.empty()) return;
+  json.Name("exchange").BeginObject().Name("anchors").BeginObject();
+  WriteAnchors(json, profile.exchange_anchors, kExchangeSizes);
+  json.EndObject();
+  for (std::size_t i = 0; i < kExchangePartCount; ++i) {
+    json.Name(Name(static_cast<ExchangePart>(i))).BeginObject();
+    WriteKernel(json, *profile.exchanges[i]);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
 // Breaks a one-line JSON text after each list and object, so that changes show by part.
 std::string InLines(std::string_view text) {
   std::string out;
@@ -230,6 +302,9 @@ Result<KernelProfile> KernelProfileFromJson(std::string_view text, std::string_v
   out.machine.multiprocessors = static_cast<int>(fields.Integer("multiprocessors", 1, 1 << 20));
   out.machine.half_flop_per_s = fields.Number("half_flop_per_s", 1e9, kMax);
   out.machine.memory_bytes_per_s = fields.Number("memory_bytes_per_s", 1e6, kMax);
+  out.machine.link_bytes_per_s = fields.Number("link_bytes_per_s", 0, kMax);
+  out.machine.linked = fields.Bool("linked");
+  out.machine.link_reduces = fields.Bool("link_reduces");
   out.memory_bytes = fields.Number("memory_bytes", 1, kMax);
   out.best_flop_per_s = fields.Number("best_flop_per_s", 0, kMax);
   if (std::optional<JsonFields> products = fields.ObjectOr("products")) {
@@ -243,6 +318,8 @@ Result<KernelProfile> KernelProfileFromJson(std::string_view text, std::string_v
   }
   ReadPlain(fields, "training", out.training);
   ReadPlain(fields, "attention_backward", out.attention_backward);
+  ReadCollectives(fields, out);
+  ReadExchange(fields, out);
   FT_TRY(fields.Finish());
   return out;
 }
@@ -254,6 +331,8 @@ std::string KernelProfileToJson(const KernelProfile& profile, std::string_view m
   json.Field("multiprocessors", profile.machine.multiprocessors);
   json.Field("half_flop_per_s", profile.machine.half_flop_per_s);
   json.Field("memory_bytes_per_s", profile.machine.memory_bytes_per_s);
+  json.Field("link_bytes_per_s", profile.machine.link_bytes_per_s);
+  json.Field("linked", profile.machine.linked).Field("link_reduces", profile.machine.link_reduces);
   json.Field("memory_bytes", profile.memory_bytes);
   json.Field("best_flop_per_s", profile.best_flop_per_s);
   WriteFormats(json, "products", profile.products, kProductSizes);
@@ -267,6 +346,8 @@ std::string KernelProfileToJson(const KernelProfile& profile, std::string_view m
   WriteFormats(json, "experts", profile.experts, kExpertsSizes);
   WritePlain(json, "training", profile.training);
   WritePlain(json, "attention_backward", profile.attention_backward);
+  WriteCollectives(json, profile);
+  WriteExchange(json, profile);
   return InLines(json.EndObject().Take());
 }
 

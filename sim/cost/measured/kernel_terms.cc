@@ -48,4 +48,23 @@ std::vector<NamedTerm> TermsOf(TrainingTerms& terms) {
       {"forward_time", &terms.forward_time, 0.3}, {"forward_floor_s", &terms.forward_floor_s, 1.0}};
 }
 
+std::vector<NamedTerm> TermsOf(CollectiveTerms& terms) {
+  return {{"base_s", &terms.base_s, 1.0},
+          {"hop_s", &terms.hop_s, 1.5},
+          {"link_share", &terms.link_share, 0.7, 1},
+          {"ramp", &terms.ramp, 2.0}};
+}
+
+std::vector<NamedTerm> TermsOf(ExchangeTerms& terms) {
+  return {{"launch_s", &terms.launch_s, 1.0},
+          {"token_s", &terms.token_s, 2.0},
+          {"unit_bytes_per_s", &terms.unit_bytes_per_s, 1.0},
+          {"own_copies", &terms.own_copies, 1.5},
+          {"far_copies", &terms.far_copies, 1.0},
+          {"link_share", &terms.link_share, 0.7, 1},
+          {"network_share", &terms.network_share, 0.5, 1},
+          {"far_share", &terms.far_share, 1.0, 1},
+          {"overlap", &terms.overlap, 1.0}};
+}
+
 }  // namespace foretrain

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "sim/cost/measured/attention_model.h"
+#include "sim/cost/measured/collective_model.h"
+#include "sim/cost/measured/exchange_model.h"
 #include "sim/cost/measured/experts_model.h"
 #include "sim/cost/measured/gemm_model.h"
 #include "sim/cost/measured/training_model.h"
@@ -23,5 +25,7 @@ std::vector<NamedTerm> TermsOf(GemmTerms& terms);
 std::vector<NamedTerm> TermsOf(AttentionTerms& terms);
 std::vector<NamedTerm> TermsOf(ExpertsTerms& terms);
 std::vector<NamedTerm> TermsOf(TrainingTerms& terms);
+std::vector<NamedTerm> TermsOf(CollectiveTerms& terms);
+std::vector<NamedTerm> TermsOf(ExchangeTerms& terms);
 
 }  // namespace foretrain

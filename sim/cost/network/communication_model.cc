@@ -17,8 +17,30 @@ CommunicationTime CommunicationModel::AssumedTime(OpKind kind, double bytes,
   return time;
 }
 
+// Time by the kernel profiles, which know one kind of fabric: all members in one link set, with the
+// library's own choice of algorithm. A stated algorithm or latency asks for the model.
+//
+// A device profile may hold other link rates and latencies than the catalogue's, fitted to runs.
+// Slower links act as a larger tensor, another latency on the time of the smallest tensor.
+std::optional<double> CommunicationModel::HotSeconds(OpKind kind, double bytes,
+                                                     const GroupPlace& place) const {
+  const bool modelled = cluster_.is_cpu || !cluster_.torus.empty() || cluster_.link_latency_s > 0 ||
+                        cluster_.parameter_servers > 0 ||
+                        cluster_.collectives != CollectiveAlgorithm::kAuto;
+  if (hot_ == nullptr || modelled || !place.IsWithinLinks()) return std::nullopt;
+  const DeviceSpec& device = cluster_.device;
+  const double nominal = device.link_bytes_per_s > 0
+                             ? Networks().Efficiency(Wire::kLink) * device.link_bytes_per_s
+                             : PciePeerRate(device);
+  const double slower = nominal / profile_.rates.link_bytes_per_s.value;
+  const auto seconds = hot_->CollectiveSeconds(kind, bytes * slower, place.members);
+  const auto latency = hot_->CollectiveSeconds(kind, 1, place.members);
+  if (!seconds.has_value() || !latency.has_value()) return std::nullopt;
+  return fabric_.link_base_scale * *latency + std::max(0.0, *seconds - *latency);
+}
+
 // Sources in order: a measured group of this size, interpolation between two measured sizes, the
-// nearest size scaled by the model, then the model alone.
+// nearest size scaled by the model, a kernel profile, then the model alone.
 Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
   // An exchange of unequal parts is taken to cost the same as one of equal parts. This neglects the
@@ -46,7 +68,10 @@ Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) c
             std::max(kSmallestExtrapolatedError, std::max(low.error, high.error))};
   }
   const int nearest = below > 1 ? below : above;
-  if (nearest < 2) return {assumed, Provenance::kDefault, profile_.error};
+  if (nearest < 2) {
+    return {HotSeconds(op.kind, bytes, place).value_or(assumed), Provenance::kDefault,
+            profile_.error};
+  }
   Estimate estimate = measured(nearest);
   GroupPlace other;
   other.members = nearest;

@@ -1,8 +1,12 @@
 // Cost of collectives and transfers as a system runs them: from measured groups if there are any,
-// else modelled (communication_cost.h), with the effects that the system's options have on them.
+// else from kernel profiles within a node (kernel_forecast.h), else modelled
+// (communication_cost.h), with the effects that the system's options have on them.
 #pragma once
 
+#include <optional>
+
 #include "sim/config/cluster/cluster_spec.h"
+#include "sim/cost/measured/kernel_forecast.h"
 #include "sim/cost/measured_tables.h"
 #include "sim/cost/network/communication_cost.h"
 #include "sim/cost/program_costs.h"
@@ -11,10 +15,10 @@ namespace foretrain {
 
 class CommunicationModel {
  public:
-  // Borrows all.
+  // Borrows all. `hot` is NULL if no kernel profile serves the device.
   CommunicationModel(const ClusterSpec& cluster, const DeviceProfile& profile, const Fabric& fabric,
-                     const MeasuredTables& measured)
-      : cluster_(cluster), profile_(profile), fabric_(fabric), measured_(measured) {}
+                     const MeasuredTables& measured, const KernelForecast* hot)
+      : cluster_(cluster), profile_(profile), fabric_(fabric), measured_(measured), hot_(hot) {}
 
   // Time of the op in a group at `place`, without what the system hides or adds (InSystem).
   Estimate EstimateOf(const Op& op, const GroupPlace& place) const;
@@ -32,11 +36,13 @@ class CommunicationModel {
   double MovedBytes(const Op& op, const GroupPlace& place) const;
   double NetworkShare() const;
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
+  std::optional<double> HotSeconds(OpKind kind, double bytes, const GroupPlace& place) const;
 
   const ClusterSpec& cluster_;
   const DeviceProfile& profile_;
   const Fabric& fabric_;
   const MeasuredTables& measured_;
+  const KernelForecast* hot_;
 };
 
 }  // namespace foretrain

@@ -25,6 +25,9 @@ struct GroupPlace {
   std::array<int, 3> extent{};
   std::array<int, 3> stride{};
 
+  // One unit, and one link set in it, holds all members.
+  bool IsWithinLinks() const { return nodes == 1 && islands <= 1; }
+
   auto operator<=>(const GroupPlace&) const = default;
 };
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "sim/config/rules/refuse.h"
-#include "sim/cost/measured/fit_terms.h"
 #include "sim/cost/measured/kernel_forecast.h"
 #include "sim/cost/measured/kernel_terms.h"
+#include "sim/validate/kernels/fit_terms.h"
 
 namespace foretrain {
 namespace {
@@ -20,6 +20,11 @@ constexpr std::size_t kProductAnchors = 200, kAttentionAnchors = 250, kExpertsAn
 constexpr double kProductReach = 4, kAttentionReach = 8, kExpertsReach = 6;
 constexpr double kFieldNoise = 0.1;
 constexpr std::size_t kMinFieldRows = 50;  // fewer rows give no field
+// A collective has few rows, each the median of many calls, so all are anchors and little is noise.
+constexpr double kCollectiveReach = 8, kCollectiveNoise = 0.02;
+constexpr std::size_t kMinCollectiveRows = 8;
+constexpr std::size_t kExchangeAnchors = 150;
+constexpr double kExchangeReach = 8;
 // First guesses of the rate relative to the dense 16-bit peak, and of the cost of a call with a
 // cast.
 constexpr double kFp8Rate = 1.2, kNvfp4Rate = 2.0, kCastLaunch = 9e-6;
@@ -38,6 +43,12 @@ auto Key(const AttentionShape& shape) {
 auto Key(const ExpertsShape& shape) {
   return std::tuple(shape.tokens, shape.hidden, shape.ffn_hidden, shape.topk, shape.experts,
                     shape.tp, shape.ep);
+}
+
+auto Key(const CollectiveShape& shape) { return std::tuple(shape.members, shape.bytes); }
+// The rows of one shape differ in their multiprocessors.
+auto Key(const ExchangeShape& shape) {
+  return std::tuple(shape.nodes, shape.hidden, shape.tokens, shape.topk, shape.experts);
 }
 
 // `value` with `digits` significant digits.
@@ -105,7 +116,7 @@ std::vector<int> SortIntoGroups(std::vector<Sample<Shape>>& samples) {
 
 template <class Terms, class Shape, class LogModel>
 MeasuredKernel<Terms> FitKernel(std::vector<Sample<Shape>> samples, const Terms& start,
-                                const std::vector<Shape>& anchors, double reach,
+                                const std::vector<Shape>& anchors, double reach, double noise,
                                 const LogModel& log_model) {
   const std::vector<int> groups = SortIntoGroups(samples);
   std::vector<double> log_s;
@@ -121,7 +132,7 @@ MeasuredKernel<Terms> FitKernel(std::vector<Sample<Shape>> samples, const Terms&
     points.push_back(PointOf(sample.shape));
     values.push_back(sample.log_s - log_model(out.terms, sample.shape));
   }
-  FieldFit fit = FitField(points, values, groups, std::move(positions), reach, kFieldNoise);
+  FieldFit fit = FitField(points, values, groups, std::move(positions), reach, noise);
   out.field = std::move(fit.field);
   out.field.offset = RoundedTo(out.field.offset, 1e-4);
   for (double& weight : out.field.weights) weight = RoundedTo(weight, 1e-4);
@@ -136,6 +147,8 @@ struct DeviceRows {
   std::array<std::vector<Sample<ExpertsShape>>, kProductFormatCount> experts;
   std::vector<Sample<TrainingProduct>> training_products;
   std::vector<Sample<AttentionShape>> training_forward, training_backward;
+  std::array<std::vector<Sample<CollectiveShape>>, kCollectiveCount> collectives;
+  std::array<std::vector<Sample<ExchangeShape>>, kExchangePartCount> exchanges;
 };
 
 void Add(const KernelRow& row, DeviceRows& out) {
@@ -151,6 +164,13 @@ void Add(const KernelRow& row, DeviceRows& out) {
   } else if (const auto* causal = std::get_if<TrainingAttentionRow>(&row.kernel)) {
     (causal->forward ? out.training_forward : out.training_backward)
         .push_back({causal->shape, log_s});
+  } else if (const auto* collective = std::get_if<CollectiveRow>(&row.kernel)) {
+    out.collectives[*CollectiveAt(collective->kind)].push_back({collective->shape, log_s});
+  } else if (const auto* exchange = std::get_if<ExchangeRow>(&row.kernel)) {
+    if (exchange->combine_s <= 0) return;  // a profile has both parts or none
+    out.exchanges[0].push_back({exchange->ShapeOf(ExchangePart::kDispatch), log_s});
+    out.exchanges[1].push_back(
+        {exchange->ShapeOf(ExchangePart::kCombine), std::log(exchange->combine_s)});
   }
 }
 
@@ -178,7 +198,7 @@ void FitProducts(const DeviceRows& rows, KernelProfile& profile) {
     const auto format = static_cast<ProductFormat>(i);
     profile.products.formats[i] =
         FitKernel(rows.products[i], FirstTerms(format), profile.products.anchors, kProductReach,
-                  [&](const GemmTerms& terms, const ProductShape& shape) {
+                  kFieldNoise, [&](const GemmTerms& terms, const ProductShape& shape) {
                     return std::log(GemmModelSeconds(terms, profile.machine, format, shape) +
                                     CastSeconds(terms, profile.machine, format, shape));
                   });
@@ -191,7 +211,7 @@ void FitAttention(const DeviceRows& rows, KernelProfile& profile) {
   (void)SortIntoGroups(samples);
   profile.attention_anchors = Anchors(samples, kAttentionAnchors);
   profile.attention_forward =
-      FitKernel(samples, AttentionTerms{}, profile.attention_anchors, kAttentionReach,
+      FitKernel(samples, AttentionTerms{}, profile.attention_anchors, kAttentionReach, kFieldNoise,
                 [&](const AttentionTerms& terms, const AttentionShape& shape) {
                   return std::log(AttentionForwardModelSeconds(terms, profile.machine, shape));
                 });
@@ -203,10 +223,42 @@ void FitExperts(const DeviceRows& rows, KernelProfile& profile) {
     if (rows.experts[i].size() < kMinFieldRows) continue;
     const auto format = static_cast<ProductFormat>(i);
     profile.experts.formats[i] = FitKernel(
-        rows.experts[i], ExpertsTerms{}, profile.experts.anchors, kExpertsReach,
+        rows.experts[i], ExpertsTerms{}, profile.experts.anchors, kExpertsReach, kFieldNoise,
         [&](const ExpertsTerms& terms, const ExpertsShape& shape) {
           return std::log(ExpertsForwardModelSeconds(terms, profile.machine, format, shape));
         });
+  }
+}
+
+void FitCollectives(const DeviceRows& rows, KernelProfile& profile) {
+  if (profile.machine.link_bytes_per_s <= 0) return;
+  for (std::size_t i = 0; i < rows.collectives.size(); ++i) {
+    std::vector<Sample<CollectiveShape>> samples = rows.collectives[i];
+    if (samples.size() < kMinCollectiveRows) continue;
+    (void)SortIntoGroups(samples);
+    CollectiveFit& fit = profile.collectives[i].emplace();
+    fit.anchors = Anchors(samples, samples.size());
+    fit.kernel =
+        FitKernel(samples, CollectiveTerms{}, fit.anchors, kCollectiveReach, kCollectiveNoise,
+                  [&](const CollectiveTerms& terms, const CollectiveShape& shape) {
+                    return std::log(CollectiveModelSeconds(terms, profile.machine,
+                                                           kMeasuredCollectives[i].kind, shape));
+                  });
+  }
+}
+
+void FitExchanges(const DeviceRows& rows, KernelProfile& profile) {
+  if (profile.machine.link_bytes_per_s <= 0 || rows.exchanges[0].size() < kMinFieldRows) return;
+  std::vector<Sample<ExchangeShape>> samples = rows.exchanges[0];
+  (void)SortIntoGroups(samples);
+  profile.exchange_anchors = Anchors(samples, kExchangeAnchors);
+  for (std::size_t i = 0; i < rows.exchanges.size(); ++i) {
+    const auto part = static_cast<ExchangePart>(i);
+    profile.exchanges[i] =
+        FitKernel(rows.exchanges[i], ExchangeTerms{}, profile.exchange_anchors, kExchangeReach,
+                  kFieldNoise, [&](const ExchangeTerms& terms, const ExchangeShape& shape) {
+                    return std::log(ExchangeModelSeconds(terms, profile.machine, part, shape));
+                  });
   }
 }
 
@@ -298,15 +350,14 @@ Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> table
   std::map<std::string, DeviceRows> devices;
   for (const KernelTable& table : tables) {
     for (const KernelRow& row : table.rows) {
-      const bool fitted = !std::holds_alternative<std::monostate>(row.kernel) &&
-                          !std::holds_alternative<CollectiveRow>(row.kernel);
+      const bool fitted = !std::holds_alternative<std::monostate>(row.kernel);
       if (fitted && row.measured_s > 0) Add(row, devices[row.device]);
     }
   }
   if (devices.empty()) {
     return Refuse(
         "the tables have no measured row of a kernel with a model: give gemm, attention, "
-        "experts or share tables");
+        "experts, share, collective or exchange tables");
   }
   std::vector<KernelProfile> out;
   std::vector<const DeviceRows*> rows_of;
@@ -315,6 +366,8 @@ Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> table
     FitProducts(rows, profile);
     FitAttention(rows, profile);
     FitExperts(rows, profile);
+    FitCollectives(rows, profile);
+    FitExchanges(rows, profile);
     out.push_back(std::move(profile));
     rows_of.push_back(&rows);
   }

@@ -16,9 +16,10 @@ namespace foretrain {
 // One profile for each device of the tables, in the order of their names. The same rows give the
 // same profiles, rounded as they are written.
 //
-// Anchors: 200 shapes of products, 250 of attention, 300 of experts, spread over the shapes of the
-// device. `FitError` counts rows that were left out of the field one shape at a time. Of experts,
-// a shape's loads are left out together. Constants of training are fitted again without each row.
+// Anchors: 200 shapes of products, 250 of attention, 300 of experts, 150 of exchanges, spread over
+// the shapes of the device, and all of collectives. `FitError` counts rows that were left out of
+// the field one shape at a time. Of experts, a shape's loads are left out together, of exchanges
+// its numbers of multiprocessors. Constants of training are fitted again without each row.
 //
 // Errors: kInvalidArgument, naming the device, if the catalogue lacks it or its peak, bandwidth or
 // multiprocessors, or if the tables have no measured row. Minutes for 60,000 rows.

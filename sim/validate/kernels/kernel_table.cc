@@ -16,8 +16,8 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
-constexpr double kMsPerS = 1e3;
-constexpr double kHalfBytes = 2;
+constexpr double kMsPerS = 1e3, kUsPerS = 1e6;
+constexpr std::int64_t kHalfBytes = 2;
 constexpr CsvLimits kLimits{.text_bytes = std::size_t{64} << 20, .rows = 1'000'000};
 
 // Reads cells of one row and keeps the first error, so that callers check once.
@@ -212,31 +212,37 @@ Result<void> ReadShare(Cells& cells, KernelRow& row) {
   return {};
 }
 
-struct CollectiveName {
-  std::string_view name;
-  OpKind kind;
-};
-constexpr std::array<CollectiveName, 4> kCollectives = {
-    {{"all_gather", OpKind::kAllGather},
-     {"all_reduce", OpKind::kAllReduce},
-     {"alltoall", OpKind::kAllToAll},
-     {"reduce_scatter", OpKind::kReduceScatter}}};
-
 void ReadCollective(Cells& cells, KernelRow& row) {
   row.kind = cells.Text("collective");
   row.format = cells.Text("format");
-  CollectiveRow collective;
-  collective.members = static_cast<int>(cells.Count("gpus"));
-  collective.bytes = kHalfBytes * static_cast<double>(cells.Count("message_size"));
+  const CollectiveShape shape = {kHalfBytes * cells.Count("message_size"), cells.Count("gpus")};
   row.measured_s = cells.Positive("ms") / kMsPerS;
-  for (const CollectiveName& known : kCollectives) {
-    if (known.name != row.kind) continue;
-    collective.kind = known.kind;
-    if (row.format == "half") row.kernel = collective;
-  }
-  if (std::holds_alternative<std::monostate>(row.kernel)) {
+  const std::optional<std::size_t> at = CollectiveAt(row.kind);
+  if (!at.has_value() || row.format != "half") {
     row.refusal = fmt::format("no model of {} in {}", Printable(row.kind), Printable(row.format));
+    return;
   }
+  row.kernel = CollectiveRow{kMeasuredCollectives[*at].kind, shape};
+}
+
+void ReadExchange(Cells& cells, KernelRow& row) {
+  row.kind = "exchange";
+  row.format = "bfloat16";
+  ExchangeRow exchange;
+  exchange.dispatch = {.nodes = cells.Count("nodes"),
+                       .hidden = cells.Count("hidden"),
+                       .tokens = cells.Count("tokens"),
+                       .topk = cells.Count("topk"),
+                       .experts = cells.Count("experts"),
+                       .multiprocessors = cells.Count("dispatch_sms")};
+  exchange.combine_multiprocessors = cells.Count("combine_sms");
+  row.measured_s = cells.Positive("dispatch_us") / kUsPerS;
+  exchange.combine_s = cells.Positive("combine_us") / kUsPerS;
+  if (exchange.dispatch.topk > exchange.dispatch.experts) {
+    row.refusal = "topk is above experts";
+    return;
+  }
+  row.kernel = exchange;
 }
 
 // A kind and the columns that tell its tables; the measured ones may be missing.
@@ -252,7 +258,8 @@ const std::array<KindColumns, 6>& Kinds() {
       {KernelTableKind::kAttention, {"batch", "sequence", "heads", "kv_heads", "head_dim"}},
       {KernelTableKind::kShares, {"kind", "shape", "peak_tflops"}},
       {KernelTableKind::kCollectives, {"collective", "format", "gpus", "message_size"}},
-      {KernelTableKind::kExchange, {"nodes", "tokens", "topk", "dispatch_sms"}},
+      {KernelTableKind::kExchange,
+       {"nodes", "hidden", "tokens", "topk", "experts", "dispatch_sms", "combine_sms"}},
   }};
   return kinds;
 }
@@ -285,14 +292,19 @@ Result<void> ReadRow(KernelTableKind kind, Cells& cells, KernelRow& row) {
       ReadCollective(cells, row);
       break;
     case KernelTableKind::kExchange:
-      row.kind = "exchange";
-      row.refusal = "no model of the exchange of experts' tokens";
+      ReadExchange(cells, row);
       break;
   }
   return cells.Finish();
 }
 
 }  // namespace
+
+ExchangeShape ExchangeRow::ShapeOf(ExchangePart part) const {
+  ExchangeShape shape = dispatch;
+  if (part == ExchangePart::kCombine) shape.multiprocessors = combine_multiprocessors;
+  return shape;
+}
 
 Result<KernelTable> ParseKernelTable(std::string_view text, std::string_view file) {
   KernelTable out;

@@ -2,6 +2,7 @@
 // tokens, and shares of the peak. The columns tell a table's kind.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,6 +11,8 @@
 #include "base/result.h"
 #include "sim/config/csv.h"
 #include "sim/cost/measured/attention_model.h"
+#include "sim/cost/measured/collective_model.h"
+#include "sim/cost/measured/exchange_model.h"
 #include "sim/cost/measured/experts_model.h"
 #include "sim/cost/measured/gemm_model.h"
 #include "sim/cost/measured/training_model.h"
@@ -33,20 +36,29 @@ struct TrainingAttentionRow {
   bool forward = true;
 };
 
-// Bytes of the whole tensor, among all devices of one node or link domain.
+// Among all devices of one node or link domain.
 struct CollectiveRow {
   OpKind kind = OpKind::kAllReduce;
-  double bytes = 0;
-  int members = 2;
+  CollectiveShape shape;
+};
+
+// Dispatch and combine of the same tokens. KernelRow::measured_s is the dispatch's.
+struct ExchangeRow {
+  ExchangeShape dispatch;
+  std::int64_t combine_multiprocessors = 1;
+  double combine_s = 0;  // 0: not measured
+
+  ExchangeShape ShapeOf(ExchangePart part) const;
 };
 
 struct KernelRow {
   std::string device;
-  std::string kind;    // "gemm", "attention_forward", "experts_forward", "matmul", "sdp_bwd", ...
+  std::string
+      kind;  // "gemm", "attention_forward", "experts_forward", "matmul", "sdp_bwd", "exchange", ...
   std::string format;  // as the table writes it; "bfloat16" where it has no such column
   // Empty with the reason in `refusal`.
   std::variant<std::monostate, ProductRow, AttentionShape, ExpertsRow, TrainingProduct,
-               TrainingAttentionRow, CollectiveRow>
+               TrainingAttentionRow, CollectiveRow, ExchangeRow>
       kernel;
   std::string refusal;    // why no model can forecast the row
   double measured_s = 0;  // 0: not measured

@@ -17,7 +17,7 @@
 namespace foretrain {
 namespace {
 
-constexpr double kMsPerS = 1e3;
+constexpr double kMsPerS = 1e3, kUsPerS = 1e6;
 
 // One device of a table: its forecast, or why there is none.
 struct DeviceForecast {
@@ -41,13 +41,21 @@ DeviceForecast ForecastOf(const std::string& name, std::span<const KernelProfile
           ""};
 }
 
-// A collective among all devices of one node, with the links that the catalogue states.
-Result<double> CollectiveSeconds(const GpuEntry& gpu, const CollectiveRow& row) {
-  FT_ASSIGN(const ClusterSpec cluster, MakeCluster(gpu, 1, row.members));
-  std::vector<int> devices(static_cast<std::size_t>(row.members));
+// A collective among all devices of one node, with the links that the catalogue states: by a kernel
+// profile if one serves all its members, else by the model of fabrics.
+Result<double> CollectiveSeconds(const DeviceForecast& device, const CollectiveRow& row) {
+  const int members = static_cast<int>(row.shape.members);
+  const auto bytes = static_cast<double>(row.shape.bytes);
+  FT_ASSIGN(const ClusterSpec cluster, MakeCluster(*device.gpu, 1, members));
+  std::vector<int> devices(static_cast<std::size_t>(members));
   std::iota(devices.begin(), devices.end(), 0);
+  const GroupPlace place = PlaceOf(cluster, devices);
+  if (device.forecast.has_value() && place.IsWithinLinks()) {
+    const auto hot = device.forecast->CollectiveSeconds(row.kind, bytes, members);
+    if (hot.has_value()) return *hot;
+  }
   const Fabric fabric = MakeFabric(cluster, DeriveProfile(cluster).rates);
-  return TimeOfCommunication(fabric, row.kind, row.bytes, PlaceOf(cluster, devices)).seconds;
+  return TimeOfCommunication(fabric, row.kind, bytes, place).seconds;
 }
 
 std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& row) {
@@ -72,14 +80,23 @@ KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
   if (!row.refusal.empty()) return {std::nullopt, row.refusal};
   if (!device.gpu.has_value()) return {std::nullopt, device.reason};
   if (const auto* collective = std::get_if<CollectiveRow>(&row.kernel)) {
-    const Result<double> seconds = CollectiveSeconds(*device.gpu, *collective);
+    const Result<double> seconds = CollectiveSeconds(device, *collective);
     if (!seconds.has_value()) return {std::nullopt, seconds.error().message};
     return {*seconds, ""};
   }
   if (!device.forecast.has_value()) return {std::nullopt, device.reason};
-  const std::optional<double> seconds = Seconds(*device.forecast, row);
-  if (!seconds) return {std::nullopt, "no profile measured " + row.kind + " " + row.format};
-  return {seconds, ""};
+  KernelPrediction out;
+  if (const auto* exchange = std::get_if<ExchangeRow>(&row.kernel)) {
+    const auto seconds = [&](ExchangePart part) {
+      return device.forecast->ExchangeSeconds(part, exchange->ShapeOf(part));
+    };
+    out.seconds = seconds(ExchangePart::kDispatch);
+    out.combine_seconds = seconds(ExchangePart::kCombine);
+  } else {
+    out.seconds = Seconds(*device.forecast, row);
+  }
+  if (!out.seconds) return {std::nullopt, "no profile measured " + row.kind + " " + row.format};
+  return out;
 }
 
 // A cell of CSV (RFC 4180).
@@ -95,7 +112,11 @@ std::string Cell(const std::string& text) {
 
 std::string ForecastCells(const KernelTable& table, const KernelRow& row,
                           const KernelPrediction& prediction) {
-  if (table.kind == KernelTableKind::kExchange) return ",";  // two cells, no model yet
+  if (table.kind == KernelTableKind::kExchange) {
+    if (!prediction.seconds || !prediction.combine_seconds) return ",";
+    return fmt::format("{:.6g},{:.6g}", *prediction.seconds * kUsPerS,
+                       *prediction.combine_seconds * kUsPerS);
+  }
   if (!prediction.seconds.has_value()) return "";
   if (table.kind == KernelTableKind::kShares) {
     return fmt::format("{:.6g}", row.flop / (*prediction.seconds * row.peak_flop_per_s));
@@ -103,9 +124,31 @@ std::string ForecastCells(const KernelTable& table, const KernelRow& row,
   return fmt::format("{:.6g}", *prediction.seconds * kMsPerS);
 }
 
+// One time of a row.
+struct Timed {
+  std::string kind, format;
+  double measured_s = 0;
+  std::optional<double> forecast_s;
+};
+
+// Exchanges have two: dispatch in fp8 and combine in 16 bits.
+std::vector<Timed> TimesOf(const KernelRow& row, const KernelPrediction& prediction) {
+  const auto* exchange = std::get_if<ExchangeRow>(&row.kernel);
+  if (exchange == nullptr) return {{row.kind, row.format, row.measured_s, prediction.seconds}};
+  return {{"dispatch", "fp8", row.measured_s, prediction.seconds},
+          {"combine", "bfloat16", exchange->combine_s, prediction.combine_seconds}};
+}
+
 struct Errors {
   int rows = 0, forecast = 0;
   std::vector<double> logs;
+
+  void Add(const Timed& time) {
+    ++rows;
+    if (!time.forecast_s.has_value()) return;
+    ++forecast;
+    if (time.measured_s > 0) logs.push_back(std::log(*time.forecast_s / time.measured_s));
+  }
 };
 
 KernelScore ScoreOf(std::string device, std::string kind, std::string format, Errors errors) {
@@ -155,13 +198,9 @@ std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
   for (std::size_t t = 0; t < tables.size(); ++t) {
     for (std::size_t i = 0; i < tables[t].rows.size(); ++i) {
       const KernelRow& row = tables[t].rows[i];
-      const std::optional<double>& seconds = predictions[t][i].seconds;
-      for (Errors* errors :
-           {&devices[{row.device, row.kind, row.format}], &all[{"", row.kind, row.format}]}) {
-        ++errors->rows;
-        if (!seconds.has_value()) continue;
-        ++errors->forecast;
-        if (row.measured_s > 0) errors->logs.push_back(std::log(*seconds / row.measured_s));
+      for (const Timed& time : TimesOf(row, predictions[t][i])) {
+        devices[{row.device, time.kind, time.format}].Add(time);
+        all[{"", time.kind, time.format}].Add(time);
       }
     }
   }

@@ -14,8 +14,9 @@
 namespace foretrain {
 
 struct KernelPrediction {
-  std::optional<double> seconds;
-  std::string reason;  // why there is no forecast; empty otherwise
+  std::optional<double> seconds;  // of an exchange: its dispatch
+  std::string reason;             // why there is no forecast; empty otherwise
+  std::optional<double> combine_seconds = std::nullopt;  // of exchanges only
 };
 
 // One prediction for each row of `table`, from `profiles` and the devices of `catalogue`.
@@ -36,7 +37,8 @@ struct KernelScore {
   double bias = 0;             // median of e; above 0: forecasts are too slow
 };
 
-// Scores by device, kind and format, in this order, then of all devices together.
+// Scores by device, kind and format, in this order, then of all devices together. Exchanges count
+// as two rows, of the kinds dispatch and combine.
 std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
                                       std::span<const std::vector<KernelPrediction>> predictions);
 

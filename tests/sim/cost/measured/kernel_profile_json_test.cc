@@ -13,8 +13,12 @@ KernelProfile Small() {
   KernelProfile profile;
   profile.device = "H100-80GB-SXM";
   profile.architecture = "hopper";
-  profile.machine = {
-      .multiprocessors = 132, .half_flop_per_s = 989e12, .memory_bytes_per_s = 3.35e12};
+  profile.machine = {.multiprocessors = 132,
+                     .half_flop_per_s = 989e12,
+                     .memory_bytes_per_s = 3.35e12,
+                     .link_bytes_per_s = 450e9,
+                     .linked = true,
+                     .link_reduces = true};
   profile.memory_bytes = 80e9;
   profile.products.anchors = {{256, 512, 1024}, {4097, 8192, 1024}};
   auto& product = profile.products.formats[0].emplace();
@@ -36,6 +40,19 @@ KernelProfile Small() {
   experts.error.rows = 60;
   profile.training.emplace().error.rows = 10;
   profile.attention_backward.emplace().error.rows = 5;
+  CollectiveFit& reduce = profile.collectives[1].emplace();
+  reduce.anchors = {{4096, 2}, {1 << 20, 8}};
+  reduce.kernel.field = {.anchors = {PointOf(reduce.anchors[0]), PointOf(reduce.anchors[1])},
+                         .weights = {0.2, -0.1},
+                         .reach = 8};
+  reduce.kernel.error.rows = 20;
+  profile.exchange_anchors = {
+      {.nodes = 2, .hidden = 7168, .tokens = 512, .topk = 8, .experts = 64}};
+  for (auto& part : profile.exchanges) {
+    part.emplace().error.rows = 60;
+    part->field.anchors = {PointOf(profile.exchange_anchors[0])};
+    part->field.weights = {0.3};
+  }
   return profile;
 }
 
@@ -66,6 +83,11 @@ TEST(KernelProfileJson, ErrorsNameFileAndField) {
               HasSubstr("format: must be bfloat16, fp8, fp8_block or nvfp4"));
   EXPECT_THAT(RefusalOf(text, "\"load\":[2]", "\"load\":[3]"), HasSubstr("load"));
   EXPECT_THAT(RefusalOf(text, "\"fill_depth\"", "\"fill_width\""), HasSubstr("fill_depth"));
+  EXPECT_THAT(RefusalOf(text, "\"kind\":\"all_reduce\"", "\"kind\":\"broadcast\""),
+              HasSubstr("kind: must be all_gather, all_reduce, alltoall or reduce_scatter"));
+  EXPECT_THAT(RefusalOf(text, "\"members\":[2,8]", "\"members\":[2]"),
+              HasSubstr("members: must be as long as the lists of the other sizes"));
+  EXPECT_THAT(RefusalOf(text, "\"dispatch\"", "\"dispatched\""), HasSubstr("dispatch"));
 }
 
 // The source of all rows is the tables of docs/validation.md; each kind has at least the rows that
@@ -81,6 +103,8 @@ TEST(KernelProfileJson, BuiltInProfilesRead) {
     ASSERT_TRUE(at->products.formats[0].has_value()) << name;
     EXPECT_GT(at->products.formats[0]->error.rows, 1000) << name;
     EXPECT_TRUE(at->attention_forward.has_value()) << name;
+    EXPECT_GT(at->machine.link_bytes_per_s, 0) << name;
+    for (const auto& collective : at->collectives) EXPECT_TRUE(collective.has_value()) << name;
   }
 }
 

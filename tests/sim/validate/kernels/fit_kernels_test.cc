@@ -1,5 +1,6 @@
 #include "sim/validate/kernels/fit_kernels.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,6 +75,119 @@ TEST(FitKernels, IsTheSameForAnyOrderOfRowsAndReadsBack) {
   const auto read = KernelProfileFromJson(KernelProfileToJson(first->front(), ""), "h.json");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(*read, first->front());
+}
+
+constexpr KernelMachine kH100Links = {.link_bytes_per_s = 450e9, .linked = true};
+constexpr CollectiveTerms kGathers = {
+    .base_s = 5e-6, .hop_s = 0.7e-6, .link_share = 0.8, .ramp = 1.2};
+
+std::string Exact(double value) { return fmt::format("{:.17g}", value); }
+
+KernelTable Parsed(const std::string& text) {
+  auto table = ParseKernelTable(text, "t.csv");
+  EXPECT_TRUE(table.has_value()) << table.error().message;
+  return *std::move(table);
+}
+
+// Gathers of an H100 that follows the model with kGathers.
+KernelTable Gathers() {
+  std::string text = "device,collective,format,gpus,message_size,ms\n";
+  for (const std::int64_t members : {2, 4, 8}) {
+    for (std::int64_t elements = 256; elements <= 1 << 28; elements *= 4) {
+      const double s =
+          CollectiveModelSeconds(kGathers, kH100Links, OpKind::kAllGather, {2 * elements, members});
+      text += fmt::format("H100-80GB-SXM,all_gather,half,{},{},{}\n", members, elements,
+                          Exact(s * 1e3));
+    }
+  }
+  return Parsed(text);
+}
+
+constexpr ExchangeTerms kExchanges = {
+    .launch_s = 30e-6, .token_s = 2e-7, .unit_bytes_per_s = 25e9, .link_share = 0.7, .overlap = 3};
+
+// Exchanges of an H100 that follows the model with kExchanges; combine takes a fifth longer.
+KernelTable Exchanges() {
+  std::string text =
+      "device,nodes,hidden,tokens,topk,experts,dispatch_sms,combine_sms,dispatch_us,combine_us\n";
+  ExchangeShape shape = {.experts = 256};
+  for (shape.hidden = 2048; shape.hidden <= 8192; shape.hidden *= 2) {
+    for (shape.tokens = 256; shape.tokens <= 65536; shape.tokens *= 4) {
+      for (shape.multiprocessors = 4; shape.multiprocessors <= 24; shape.multiprocessors += 4) {
+        shape.topk = shape.tokens % 3 + 4;
+        const auto us = [&](ExchangePart part) {
+          return 1e6 * ExchangeModelSeconds(kExchanges, kH100Links, part, shape);
+        };
+        text += fmt::format("H100-80GB-SXM,1,{},{},{},256,{},{},{},{}\n", shape.hidden,
+                            shape.tokens, shape.topk, shape.multiprocessors, shape.multiprocessors,
+                            Exact(us(ExchangePart::kDispatch)),
+                            Exact(1.2 * us(ExchangePart::kCombine)));
+      }
+    }
+  }
+  return Parsed(text);
+}
+
+TEST(FitKernels, FindsTheConstantsOfCollectivesAndExchanges) {
+  const Sources sources;
+  const std::vector<KernelTable> tables = {Gathers(), Exchanges()};
+  const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(profiles.has_value()) << profiles.error().message;
+  const KernelProfile& profile = profiles->front();
+  EXPECT_EQ(profile.machine.link_bytes_per_s, 450e9);
+  EXPECT_TRUE(profile.machine.linked);
+  ASSERT_TRUE(profile.collectives[0].has_value());
+  EXPECT_FALSE(profile.collectives[1].has_value());
+  const auto& gather = profile.collectives[0]->kernel;
+  EXPECT_NEAR(gather.terms.link_share, kGathers.link_share, 0.02);
+  EXPECT_NEAR(gather.terms.base_s, kGathers.base_s, 0.3e-6);
+  EXPECT_LT(gather.error.p90, 0.02);
+  ASSERT_TRUE(profile.exchanges[0].has_value() && profile.exchanges[1].has_value());
+  EXPECT_EQ(profile.exchanges[0]->error.rows, 90);
+  EXPECT_NEAR(profile.exchanges[0]->terms.launch_s, kExchanges.launch_s, 1e-6);
+  EXPECT_LT(profile.exchanges[0]->error.p90, 0.03);
+  EXPECT_LT(profile.exchanges[1]->error.p90, 0.03);
+  const auto read = KernelProfileFromJson(KernelProfileToJson(profile, ""), "h.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, profile);
+}
+
+// Both parts are forecast and scored apart; the fitted rows come back.
+TEST(ScoreKernels, WritesBothPartsOfAnExchange) {
+  const Sources sources;
+  const std::vector<KernelTable> tables = {Gathers(), Exchanges()};
+  const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(profiles.has_value());
+  std::vector<std::vector<KernelPrediction>> rows;
+  for (const KernelTable& table : tables) {
+    rows.push_back(
+        PredictKernels(table, *profiles, sources.catalogue, sources.architectures, false));
+  }
+  for (const KernelScore& score : ScoreKernels(tables, rows)) {
+    EXPECT_EQ(score.scored, score.kind == "all_gather" ? 33 : 90) << score.kind;
+    EXPECT_LT(score.p90, 0.02) << score.kind;
+  }
+  EXPECT_THAT(PredictedTable(tables[1], rows[1]),
+              HasSubstr("dispatch_us,combine_us,forecast_dispatch_us,forecast_combine_us\n"));
+}
+
+// No profile measured A100's links, so the model of fabrics serves; H200 has the links of H100.
+TEST(ScoreKernels, ForecastsCollectivesOfOtherDevices) {
+  const Sources sources;
+  const std::vector<KernelTable> fitted = {Gathers()};
+  const auto profiles = FitKernels(fitted, sources.catalogue, sources.architectures);
+  ASSERT_TRUE(profiles.has_value());
+  const KernelTable table = Parsed(
+      "device,collective,format,gpus,message_size,ms\n"
+      "H200-141GB-SXM,all_gather,half,8,4194304,\n"
+      "A100-80GB-SXM,all_gather,half,8,4194304,\n");
+  const auto rows =
+      PredictKernels(table, *profiles, sources.catalogue, sources.architectures, false);
+  const double h100 =
+      CollectiveModelSeconds(kGathers, kH100Links, OpKind::kAllGather, {8 << 20, 8});
+  ASSERT_TRUE(rows[0].seconds.has_value() && rows[1].seconds.has_value());
+  EXPECT_NEAR(*rows[0].seconds / h100, 1, 0.02);
+  EXPECT_GT(*rows[1].seconds, 0);
 }
 
 TEST(FitKernels, NamesADeviceThatTheCatalogueLacks) {

@@ -81,6 +81,35 @@ TEST(KernelTable, CountsTheFullSquareOfTrainingsAttention) {
   EXPECT_FALSE(std::get<TrainingAttentionRow>(table.rows[0].kernel).forward);
 }
 
+// Message sizes count elements of 2 bytes.
+TEST(KernelTable, ReadsCollectives) {
+  const KernelTable table = Table(
+      "device,collective,format,gpus,message_size,ms\n"
+      "a,alltoall,half,8,1024,0.02\n"
+      "a,broadcast,half,8,1024,0.02\n");
+  const auto& row = std::get<CollectiveRow>(table.rows[0].kernel);
+  EXPECT_EQ(row.kind, OpKind::kAllToAll);
+  EXPECT_EQ(row.shape, (CollectiveShape{2048, 8}));
+  EXPECT_DOUBLE_EQ(table.rows[0].measured_s, 20e-6);
+  EXPECT_EQ(table.rows[1].refusal, "no model of broadcast in half");
+}
+
+TEST(KernelTable, ReadsBothPartsOfAnExchange) {
+  const KernelTable table = Table(
+      "device,nodes,hidden,tokens,topk,experts,dispatch_sms,combine_sms,dispatch_us,combine_us\n"
+      "a,2,7168,512,8,256,20,24,150.5,350\n"
+      "a,2,7168,512,8,4,20,24,150.5,350\n");
+  const auto& row = std::get<ExchangeRow>(table.rows[0].kernel);
+  EXPECT_DOUBLE_EQ(table.rows[0].measured_s, 150.5e-6);
+  EXPECT_DOUBLE_EQ(row.combine_s, 350e-6);
+  ExchangeShape shape = {
+      .nodes = 2, .hidden = 7168, .tokens = 512, .topk = 8, .experts = 256, .multiprocessors = 20};
+  EXPECT_EQ(row.ShapeOf(ExchangePart::kDispatch), shape);
+  shape.multiprocessors = 24;
+  EXPECT_EQ(row.ShapeOf(ExchangePart::kCombine), shape);
+  EXPECT_EQ(table.rows[1].refusal, "topk is above experts");
+}
+
 TEST(KernelTable, RowsWithoutAMeasurementAreKept) {
   EXPECT_EQ(Table("device,format,m,n,k\na,fp8,1,2,3\n").rows[0].measured_s, 0);
   EXPECT_EQ(Table("device,format,m,n,k,ms\na,fp8,1,2,3,\n").rows[0].measured_s, 0);

@@ -1,4 +1,4 @@
-#include "sim/cost/measured/fit_terms.h"
+#include "sim/validate/kernels/fit_terms.h"
 
 #include <gtest/gtest.h>
 
