@@ -47,6 +47,7 @@ RunFamily ReadFamily(JsonFields& fields) {
     }
     if (noted.Has("fused_norm")) out.fused_norm = noted.Bool("fused_norm");
     if (noted.Has("fused_softmax")) out.fused_softmax = noted.Bool("fused_softmax");
+    if (noted.Has("host_op_s")) out.host_op_s = noted.Number("host_op_s", 0, 1);
     (void)noted.Finish();
   }
   family.network_hop_s = fields.NumberOr("network_hop_s", 0, 0, 1);
@@ -112,6 +113,7 @@ void RunFamily::ApplyNotes(std::string_view notes, SystemOptions& system) const 
     system.attention = of.attention.value_or(system.attention);
     system.fused_norm = of.fused_norm.value_or(system.fused_norm);
     system.fused_softmax = of.fused_softmax.value_or(system.fused_softmax);
+    system.host_op_s = of.host_op_s.value_or(system.host_op_s);
   }
 }
 

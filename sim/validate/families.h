@@ -31,6 +31,7 @@ struct RunFamily {
     std::string words;
     std::optional<AttentionKernel> attention;
     std::optional<bool> fused_norm, fused_softmax;
+    std::optional<double> host_op_s;
   };
   std::vector<Noted> noted;
   // Query heads of rows that state none, by hidden size.

@@ -1,6 +1,7 @@
 #include "sim/config/catalogue/catalogue.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/checked.h"
@@ -136,9 +137,25 @@ Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name) 
 
 double DefaultNetwork(std::string_view gpu) {
   const std::string_view family = gpu.substr(0, gpu.find('-'));
-  if (family == "A100") return 25e9;
-  if (family == "H100" || family == "H200" || family == "B200") return 50e9;
-  return 12.5e9;
+  struct Usual {
+    std::string_view family;
+    double bytes_per_s;
+  };
+  constexpr std::array<Usual, 12> kUsual = {{{"A100", 25e9},
+                                             {"A800", 25e9},
+                                             {"H100", 50e9},
+                                             {"H200", 50e9},
+                                             {"H800", 50e9},
+                                             {"H20", 50e9},
+                                             {"B200", 50e9},
+                                             {"GB200", 50e9},
+                                             {"B300", 100e9},
+                                             {"GB300", 100e9},
+                                             {"MI300X", 50e9},
+                                             {"MI325X", 50e9}}};
+  const auto found = std::find_if(kUsual.begin(), kUsual.end(),
+                                  [family](const Usual& usual) { return usual.family == family; });
+  return found != kUsual.end() ? found->bytes_per_s : 12.5e9;
 }
 
 // A torus device has no network, so no default is filled in for it.

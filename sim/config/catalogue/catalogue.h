@@ -75,7 +75,8 @@ Result<GpuEntry> FindGpu(const Catalogue& catalogue, std::string_view name);
 Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name);
 
 // Assumed network rate for a GPU of this shown name, in bytes per second, device and direction.
-// V100: 12.5e9 (EDR InfiniBand). A100: 25e9 (HDR). H100, H200, B200: 50e9 (NDR). Others: 12.5e9.
+// A100, A800: 25e9 (HDR InfiniBand). H20, H100, H200, H800, B200, GB200, MI300X, MI325X: 50e9 (NDR
+// or 400 Gb Ethernet). B300, GB300: 100e9 (XDR). Others, such as V100: 12.5e9 (EDR).
 double DefaultNetwork(std::string_view gpu);
 
 // A cluster of `nodes` nodes with `devices_per_node` devices `gpu` each. Values that are not given

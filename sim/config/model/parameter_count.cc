@@ -15,8 +15,9 @@ class Counter {
     const N dense = N(m_.DenseLayers()), sparse = N(m_.layers - m_.DenseLayers());
     N count = Tables() + Norm(hidden_);
     if (m_.embedding_norm) count += Norm(hidden_);
-    count += dense * (Common() + Mlp());
+    if (dense > 0) count += dense * (Common() + Mlp());
     if (sparse > 0) count += sparse * (Common() + Experts(experts));
+    if (mtp_layers == 0) return count;
     const N last = Common() + (sparse > 0 ? Experts(experts) : Mlp());
     // MTP: norms of the hidden state and of the next token's embedding, their joint projection, and
     // a final norm.

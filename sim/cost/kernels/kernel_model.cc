@@ -37,8 +37,8 @@ bool IsForward(OpKind kind) {
 
 // Flash attention reaches a fixed share of the peak at the reference head width. Narrower heads pay
 // relatively more for softmax, and short sequences more for masked parts of diagonal tiles.
-double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, const Op& op,
-                             double bytes) {
+double AssumedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, const Op& op,
+                               double bytes) {
   const bool forward = IsForward(op.kind);
   const Architecture& of = model.architecture;
   const bool cudnn = kernel == AttentionKernel::kCudnn;
@@ -53,6 +53,42 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
   return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
 }
 
+// Kernels of training on this architecture, in proportion to the op's work: a window, or a part of
+// the keys, is not the causal half. Other kernels than the library's are slower by the ratio of
+// their published rates.
+double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
+                                AttentionKernel kernel, const Op& op) {
+  const OpShape& shape = op.shape;
+  const Architecture& of = model.architecture;
+  const bool forward = IsForward(op.kind);
+  const AttentionShape causal = {.batch = std::max<std::int64_t>(1, shape.batch),
+                                 .sequence = std::max<std::int64_t>(1, shape.sequence),
+                                 .heads = shape.heads,
+                                 .kv_heads = shape.kv_heads,
+                                 .head_dim = shape.head_dim,
+                                 .value_dim = shape.ValueDim()};
+  const double hot_s = forward ? hot.TrainingAttentionForwardSeconds(causal).value()
+                               : hot.AttentionBackwardSeconds(causal).value();
+  const auto sequence = static_cast<double>(causal.sequence);
+  const double causal_flop = (forward ? 1 : 2.5) *
+                             static_cast<double>(causal.batch * causal.heads) * sequence *
+                             sequence * static_cast<double>(causal.head_dim + causal.value_dim);
+  double slower = 1;
+  if (kernel != AttentionKernel::kCudnn) {
+    slower = forward ? of.cudnn_forward.value / of.flash_forward.value
+                     : of.cudnn_backward.value / of.flash_backward.value;
+  }
+  return of.kernel_s.value + slower * hot_s * std::min(4.0, WorkOf(op).flop / causal_flop);
+}
+
+// The first version of FlashAttention is older than the tables and keeps its published rate.
+double FusedAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
+                             AttentionKernel kernel, const Op& op, double bytes) {
+  const bool measured = hot.KnowsTrainingAttention() && kernel != AttentionKernel::kFlash1;
+  return measured ? MeasuredAttentionSeconds(model, hot, kernel, op)
+                  : AssumedAttentionSeconds(model, kernel, op, bytes);
+}
+
 double AttentionSeconds(const KernelModel& model, const KernelForecast& hot,
                         const SystemOptions& system, const Op& op, double bytes) {
   switch (op.kind) {
@@ -60,7 +96,7 @@ double AttentionSeconds(const KernelModel& model, const KernelForecast& hot,
     case OpKind::kStandardAttentionBackward:
       return StandardAttentionSeconds(model, hot, op, system.fused_softmax);
     default:
-      return FusedAttentionSeconds(model, system.attention, op, bytes);
+      return FusedAttentionSeconds(model, hot, system.attention, op, bytes);
   }
 }
 
@@ -112,7 +148,8 @@ double GemmOpSeconds(const KernelModel& model, const KernelForecast& hot, const 
   const std::int64_t batch = grouped ? experts : 1;
   // Rows of all experts are the product's rows; for a weight gradient they are its depth.
   if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
-  return ProductSeconds(model, hot, op.format, {m, op.shape.cols, k, batch});
+  return (grouped ? hot.GroupedTime() : 1) *
+         ProductSeconds(model, hot, op.format, {m, op.shape.cols, k, batch});
 }
 
 // Adds a weight gradient that the product left in 16 bits to the sum: reads both, writes one.

@@ -65,6 +65,16 @@ class KernelForecast {
   std::optional<double> TrainingProductSeconds(const TrainingProduct& product) const;
   std::optional<double> TrainingAttentionForwardSeconds(const AttentionShape& shape) const;
   std::optional<double> AttentionBackwardSeconds(const AttentionShape& shape) const;
+  // Time of grouped products in training relative to one product with all their tiles; 1.2, as
+  // SimuMax measured on B200, where no profile of the architecture has them.
+  double GroupedTime() const {
+    constexpr double kUsual = 1.2;
+    return training_.same_architecture ? training_.part->terms.grouped_time : kUsual;
+  }
+  // Whether training's attention kernels were measured on this architecture.
+  bool KnowsTrainingAttention() const {
+    return training_.same_architecture && attention_backward_.same_architecture;
+  }
 
   // One collective from the arrival of its last member, in a group that one node or link domain
   // holds.
