@@ -1,10 +1,6 @@
 #include "sim/cost/kernels/kernel_model.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "sim/program/ops/op_kinds.h"
@@ -190,25 +186,9 @@ bool IsKernel(OpKind kind) { return FamilyOf(kind) < OpFamily::kCollective; }
 double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
                       const ProductShape& shape) {
   const Architecture& of = model.architecture;
-  const auto hot_s = hot.ProductSeconds(ProductFormatOf(model, format), shape, false);
+  const auto hot_s = hot.BestProductSeconds(ProductFormatOf(model, format), shape);
   FT_CHECK(hot_s.has_value());  // every format that ProductFormatOf gives has a profile
-  const ProductFormat f = ProductFormatOf(model, format);
-  static const std::map<std::string, std::array<std::array<double, 3>, 4>> kBest = {
-      {"ampere", {{{.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}}}},
-      {"volta", {{{.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}, {.98, .95, .87}}}},
-      {"hopper", {{{.97, .94, .90}, {.83, .89, .73}, {.77, .84, .87}, {.82, .84, .88}}}},
-      {"blackwell", {{{.95, .90, .83}, {.75, .87, .78}, {.54, .71, .84}, {.82, .84, .88}}}},
-      {"ada", {{{.97, .97, .92}, {.88, .94, .93}, {.97, .96, .96}, {.94, .95, .93}}}},
-      {"blackwell-rtx", {{{.97, .97, .92}, {.88, .94, .93}, {.97, .96, .96}, {.94, .95, .93}}}}};
-  double best = 1;
-  if (const auto at = kBest.find(of.name); at != kBest.end()) {
-    const auto& v = at->second[static_cast<std::size_t>(f)];
-    const double x = std::log10(2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-                                static_cast<double>(shape.k) * static_cast<double>(shape.groups));
-    const double a = std::clamp((x - 10.3), 0.0, 1.0), b = std::clamp((x - 11.5) / 1.0, 0.0, 1.0);
-    best = v[0] + a * (v[1] - v[0]) + b * (v[2] - v[1]);
-  }
-  return best * *hot_s / (of.sustained_share.value * AlignedShare(of, shape));
+  return *hot_s / (of.sustained_share.value * AlignedShare(of, shape));
 }
 
 // Products are full squares, masked half included. Element-wise passes over the scores reach only

@@ -29,6 +29,14 @@ constexpr std::array<Tile, 7> kTiles = {{
     {64, 64, 0.55},
 }};
 
+// Position of a product among the knots of BestShare, a decade apart from the first.
+double KnotsBeyondFirst(const ProductShape& shape) {
+  constexpr double kFirstKnot = 10.5;
+  const double flop = 2.0 * static_cast<double>(shape.groups) * static_cast<double>(shape.m) *
+                      static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  return std::log10(flop) - kFirstKnot;
+}
+
 double Square(double x) { return x * x; }
 
 // Compute and memory overlap; close to balance each slows the other.
@@ -90,6 +98,16 @@ double CastSeconds(const GemmTerms& terms, const KernelMachine& machine, Product
       static_cast<double>(shape.groups * shape.m) * static_cast<double>(shape.k);
   return terms.cast_passes * elements * (kHalfBytes + ElementBytes(format)) /
          machine.memory_bytes_per_s;
+}
+
+double BestShareAt(const BestShare& best, const ProductShape& shape) {
+  const double at = std::clamp(KnotsBeyondFirst(shape), 0.0, static_cast<double>(best.size() - 1));
+  const auto below = std::min(static_cast<std::size_t>(at), best.size() - 2);
+  return best[below] + (at - static_cast<double>(below)) * (best[below + 1] - best[below]);
+}
+
+std::size_t NearestKnot(const ProductShape& shape) {
+  return static_cast<std::size_t>(std::clamp(std::round(KnotsBeyondFirst(shape)), 0.0, 2.0));
 }
 
 FieldPoint PointOf(const ProductShape& shape) {

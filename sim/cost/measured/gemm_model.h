@@ -3,6 +3,8 @@
 // that a framework adds.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -60,6 +62,13 @@ double GemmModelSeconds(const GemmTerms& terms, const KernelMachine& machine, Pr
 // fp8 and NVFP4 products include it.
 double CastSeconds(const GemmTerms& terms, const KernelMachine& machine, ProductFormat format,
                    const ProductShape& shape);
+
+// Time of a product in the best library relative to the median of libraries, at 10^10.5, 10^11.5
+// and 10^12.5 FLOP; linear between in the logarithm, constant beyond. Training takes the best.
+using BestShare = std::array<double, 3>;
+double BestShareAt(const BestShare& best, const ProductShape& shape);
+// The knot of `best` that is nearest to the product.
+std::size_t NearestKnot(const ProductShape& shape);
 
 // Position in a residual field: log2 of the sizes, and whether m is even and a multiple of 128,
 // because other m need padding or narrower loads.

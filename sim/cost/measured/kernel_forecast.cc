@@ -183,6 +183,9 @@ KernelForecast::KernelForecast(const KernelDevice& device, std::span<const Kerne
         Choose<MeasuredKernel<GemmTerms>>([i](const KernelProfile& profile) -> const auto& {
           return profile.products.formats[i];
         });
+    best_products_[i] = Choose<BestShare>([i](const KernelProfile& profile) -> const auto& {
+      return profile.best_products[i];
+    });
     experts_[i] =
         Choose<MeasuredKernel<ExpertsTerms>>([i](const KernelProfile& profile) -> const auto& {
           return profile.experts.formats[i];
@@ -207,6 +210,14 @@ std::optional<double> KernelForecast::ProductSeconds(ProductFormat format,
   const double cast_s = with_cast ? CastSeconds(terms, chosen.machine, format, shape) : 0;
   const double model_s = GemmModelSeconds(terms, chosen.machine, format, shape) + cast_s;
   return shape.groups > 1 ? model_s : Corrected(chosen, Single(shape), model_s);
+}
+
+std::optional<double> KernelForecast::BestProductSeconds(ProductFormat format,
+                                                         const ProductShape& shape) const {
+  const std::optional<double> median_s = ProductSeconds(format, shape, false);
+  const BestShare* best = best_products_[static_cast<std::size_t>(format)].part;
+  if (!median_s.has_value() || best == nullptr) return median_s;
+  return *median_s * BestShareAt(*best, shape);
 }
 
 std::optional<double> KernelForecast::AttentionForwardSeconds(const AttentionShape& shape) const {

@@ -58,6 +58,8 @@ class KernelForecast {
   // tables do.
   std::optional<double> ProductSeconds(ProductFormat format, const ProductShape& shape,
                                        bool with_cast) const;
+  // The same without the cast, in the best library, as training takes it.
+  std::optional<double> BestProductSeconds(ProductFormat format, const ProductShape& shape) const;
   std::optional<double> AttentionForwardSeconds(const AttentionShape& shape) const;
   std::optional<double> ExpertsForwardSeconds(ProductFormat format,
                                               const ExpertsShape& shape) const;
@@ -104,6 +106,7 @@ class KernelForecast {
   std::vector<const KernelProfile*> nearest_;  // nearest first
   std::array<ChosenPart<MeasuredKernel<GemmTerms>>, kProductFormatCount> products_;
   std::array<ChosenPart<MeasuredKernel<ExpertsTerms>>, kProductFormatCount> experts_;
+  std::array<ChosenPart<BestShare>, kProductFormatCount> best_products_;
   ChosenPart<MeasuredKernel<AttentionTerms>> attention_forward_, attention_backward_;
   ChosenPart<MeasuredKernel<TrainingTerms>> training_;
   std::array<ChosenPart<CollectiveFit>, kCollectiveCount> collectives_;

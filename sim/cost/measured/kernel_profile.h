@@ -59,6 +59,7 @@ struct KernelProfile {
   double memory_bytes = 0;     // capacity, to tell models of one architecture apart
   double best_flop_per_s = 0;  // best product in 16 bits that was published; 0: unknown
   MeasuredFormats<ProductShape, GemmTerms> products;
+  std::array<std::optional<BestShare>, kProductFormatCount> best_products;
   std::vector<AttentionShape> attention_anchors;
   std::optional<MeasuredKernel<AttentionTerms>> attention_forward;
   MeasuredFormats<ExpertsShape, ExpertsTerms> experts;

@@ -1,5 +1,6 @@
 #include "sim/cost/measured/kernel_profile_json.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -205,6 +206,34 @@ void WritePlain(JsonWriter& json, std::string_view name,
   json.EndObject();
 }
 
+// Three numbers for each format whose table has several libraries.
+void ReadBestProducts(JsonFields& fields, KernelProfile& profile) {
+  std::optional<JsonFields> formats = fields.ObjectOr("best_products");
+  if (!formats.has_value()) return;
+  for (const std::string& name : formats->names()) {
+    const std::optional<ProductFormat> format = ParseProductFormat(name);
+    const std::vector<double> shares = formats->Numbers(name, 0.01, 1);
+    if (!format.has_value() || shares.size() != BestShare{}.size()) {
+      formats->Refuse(name, "must be bfloat16, fp8, fp8_block or nvfp4 with three numbers");
+      break;
+    }
+    BestShare& best = profile.best_products[static_cast<std::size_t>(*format)].emplace();
+    std::copy(shares.begin(), shares.end(), best.begin());
+  }
+  (void)formats->Finish();
+}
+
+void WriteBestProducts(JsonWriter& json, const KernelProfile& profile) {
+  json.Name("best_products").BeginObject();
+  for (std::size_t i = 0; i < profile.best_products.size(); ++i) {
+    if (!profile.best_products[i].has_value()) continue;
+    json.Name(Name(static_cast<ProductFormat>(i))).BeginArray();
+    for (const double share : *profile.best_products[i]) json.Number(share);
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
 void ReadAttentionForward(JsonFields& fields, KernelProfile& profile) {
   std::optional<JsonFields> kernel = fields.ObjectOr("attention_forward");
   if (!kernel.has_value()) return;
@@ -311,6 +340,7 @@ Result<KernelProfile> KernelProfileFromJson(std::string_view text, std::string_v
     out.products = ReadFormats<ProductShape, GemmTerms>(*products, kProductSizes);
     (void)products->Finish();
   }
+  ReadBestProducts(fields, out);
   ReadAttentionForward(fields, out);
   if (std::optional<JsonFields> experts = fields.ObjectOr("experts")) {
     out.experts = ReadFormats<ExpertsShape, ExpertsTerms>(*experts, kExpertsSizes);
@@ -336,6 +366,7 @@ std::string KernelProfileToJson(const KernelProfile& profile, std::string_view m
   json.Field("memory_bytes", profile.memory_bytes);
   json.Field("best_flop_per_s", profile.best_flop_per_s);
   WriteFormats(json, "products", profile.products, kProductSizes);
+  WriteBestProducts(json, profile);
   if (profile.attention_forward.has_value()) {
     json.Name("attention_forward").BeginObject().Name("anchors").BeginObject();
     WriteAnchors(json, profile.attention_anchors, kAttentionSizes);

@@ -143,6 +143,8 @@ MeasuredKernel<Terms> FitKernel(std::vector<Sample<Shape>> samples, const Terms&
 // All measured rows of one device.
 struct DeviceRows {
   std::array<std::vector<Sample<ProductShape>>, kProductFormatCount> products;
+  // Shares of the best library by format and knot.
+  std::array<std::array<std::vector<double>, BestShare{}.size()>, kProductFormatCount> best;
   std::vector<Sample<AttentionShape>> attention;
   std::array<std::vector<Sample<ExpertsShape>>, kProductFormatCount> experts;
   std::vector<Sample<TrainingProduct>> training_products;
@@ -154,7 +156,11 @@ struct DeviceRows {
 void Add(const KernelRow& row, DeviceRows& out) {
   const double log_s = std::log(row.measured_s);
   if (const auto* product = std::get_if<ProductRow>(&row.kernel)) {
-    out.products[static_cast<std::size_t>(product->format)].push_back({product->shape, log_s});
+    const auto format = static_cast<std::size_t>(product->format);
+    out.products[format].push_back({product->shape, log_s});
+    if (product->best_share > 0) {
+      out.best[format][NearestKnot(product->shape)].push_back(product->best_share);
+    }
   } else if (const auto* attention = std::get_if<AttentionShape>(&row.kernel)) {
     out.attention.push_back({*attention, log_s});
   } else if (const auto* experts = std::get_if<ExpertsRow>(&row.kernel)) {
@@ -202,6 +208,26 @@ void FitProducts(const DeviceRows& rows, KernelProfile& profile) {
                     return std::log(GemmModelSeconds(terms, profile.machine, format, shape) +
                                     CastSeconds(terms, profile.machine, format, shape));
                   });
+  }
+}
+
+// Medians at the knots; a knot without rows takes the nearest below, else above.
+void FitBestProducts(const DeviceRows& rows, KernelProfile& profile) {
+  for (std::size_t i = 0; i < rows.best.size(); ++i) {
+    BestShare best{};
+    for (std::size_t knot = 0; knot < best.size(); ++knot) {
+      std::vector<double> shares = rows.best[i][knot];
+      if (shares.empty()) continue;
+      std::nth_element(shares.begin(), shares.begin() + shares.size() / 2, shares.end());
+      best[knot] = RoundedTo(shares[shares.size() / 2], 1e-3);
+    }
+    for (std::size_t knot = 1; knot < best.size(); ++knot) {
+      if (best[knot] == 0) best[knot] = best[knot - 1];
+    }
+    for (std::size_t knot = best.size() - 1; knot-- > 0;) {
+      if (best[knot] == 0) best[knot] = best[knot + 1];
+    }
+    if (best.front() > 0) profile.best_products[i] = best;
   }
 }
 
@@ -364,6 +390,7 @@ Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> table
   for (const auto& [name, rows] : devices) {
     FT_ASSIGN(KernelProfile profile, EmptyProfile(name, catalogue, architectures));
     FitProducts(rows, profile);
+    FitBestProducts(rows, profile);
     FitAttention(rows, profile);
     FitExperts(rows, profile);
     FitCollectives(rows, profile);

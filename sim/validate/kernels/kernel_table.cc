@@ -25,6 +25,7 @@ class Cells {
  public:
   Cells(const CsvTable& table, const CsvRow& row) : cells_(table, row) {}
 
+  bool Has(std::string_view column) const { return !cells_.Text(column).empty(); }
   std::string Text(std::string_view column) { return std::string(cells_.Text(column)); }
   std::int64_t Count(std::string_view column) {
     return Keep(cells_.Count(column, 1, kMaxSize), std::int64_t{1});
@@ -96,7 +97,10 @@ void ReadProduct(Cells& cells, KernelRow& row) {
     row.refusal = "no model of the format " + Printable(row.format);
     return;
   }
-  row.kernel = ProductRow{*format, shape};
+  const double least_ms = cells.Has("ms_least") ? cells.Positive("ms_least") : 0;
+  const bool several = cells.Has("libraries") && cells.Positive("libraries") > 1;
+  const double best = several && row.measured_s > 0 ? least_ms / (row.measured_s * kMsPerS) : 0;
+  row.kernel = ProductRow{*format, shape, best};
 }
 
 void ReadAttention(Cells& cells, KernelRow& row) {

@@ -25,6 +25,8 @@ enum class KernelTableKind { kProducts, kAttention, kExperts, kShares, kCollecti
 struct ProductRow {
   ProductFormat format = ProductFormat::kBf16;
   ProductShape shape;
+  // Time in the best of several libraries relative to measured_s; 0: one library, or not stated.
+  double best_share = 0;
 };
 struct ExpertsRow {
   ProductFormat format = ProductFormat::kBf16;

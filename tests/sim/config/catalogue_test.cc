@@ -57,7 +57,7 @@ std::string ClusterRefusal(std::string_view text, ErrorCode code = ErrorCode::kI
 }
 
 TEST(Catalogue, EveryRowOfTheBuiltInTablesReads) {
-  EXPECT_EQ(BuiltIn().gpus.size(), 37U);
+  EXPECT_EQ(BuiltIn().gpus.size(), 39U);
   EXPECT_EQ(BuiltIn().models.size(), 142U);
   EXPECT_EQ(BuiltIn().models.front().name, kDefaultModel);
 }
@@ -299,9 +299,9 @@ TEST(ParseCluster, CutsCountsFromNamesThatHoldAnX) {
 
 TEST(ParseCluster, FillsInTheNetworkByTheGpuAndSaysSo) {
   const std::pair<std::string_view, double> cases[] = {
-      {"v100", 12.5e9}, {"a100", 25e9},    {"a100-40gb-pcie", 25e9}, {"h100", 50e9},
-      {"h200", 50e9},   {"b200", 50e9},    {"a800", 12.5e9},         {"gh200", 12.5e9},
-      {"l4", 12.5e9},   {"mi300x", 12.5e9}};
+      {"v100", 12.5e9}, {"a100", 25e9},  {"a100-40gb-pcie", 25e9}, {"h100", 50e9},
+      {"h200", 50e9},   {"b200", 50e9},  {"a800", 25e9},           {"gh200", 12.5e9},
+      {"l4", 12.5e9},   {"gb200", 50e9}, {"gb300", 100e9},         {"mi300x", 50e9}};
   for (const auto& [name, rate] : cases) {
     const ClusterSpec cluster = Cluster("2x8x" + std::string(name));
     EXPECT_DOUBLE_EQ(cluster.network_bytes_per_s, rate) << name;

@@ -41,7 +41,7 @@ TEST(SystemCosts, PriceProductsOfKnownArchitecturesByHotKernels) {
   gemm.formats.fill(NumberFormat::kBf16);
   const KernelForecast hot = HotKernelsOf(costs.cluster().device).value();
   const double hot_s =
-      hot.ProductSeconds(ProductFormat::kBf16, {256 * 12, 128 * 9, 4096}, false).value();
+      hot.BestProductSeconds(ProductFormat::kBf16, {256 * 12, 128 * 9, 4096}).value();
   EXPECT_NEAR(costs.CostOf(gemm).Alone(), hot_s / of.sustained_share.value, 1e-12);
   // Attention that stores its scores is limited by writing them.
   Op attention;
