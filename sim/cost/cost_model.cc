@@ -56,8 +56,7 @@ Estimate CostModel::FromRates(const Op& op) const {
   const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, profile_.error};
   if (hot_.has_value()) {
-    if (const auto seconds =
-            KernelSeconds(*profile_.kernels, *hot_, profile_.system, op, bytes)) {
+    if (const auto seconds = KernelSeconds(*profile_.kernels, *hot_, profile_.system, op, bytes)) {
       estimate.seconds = *seconds;
       return estimate;
     }
@@ -177,8 +176,7 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace
   if (op.accumulate && !profile_.system.fused_accumulation) cost.launch_s *= 2;
   const bool communicates = IsCommunication(op.kind);
   if (communicates) {
-    cost.launch_s +=
-        Communication().SkewOf(place) + (place.members - 1) * cluster_.member_launch_s;
+    cost.launch_s += Communication().SkewOf(place) + (place.members - 1) * cluster_.member_launch_s;
   }
   cost.measured_threads = levels().back();
   if (communicates) cost.measured_threads = std::max(levels().back(), 1.0 * place.members);

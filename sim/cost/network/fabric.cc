@@ -41,9 +41,8 @@ double MeasuredNetworkRate(const Fabric& fabric, int nodes, bool reduces) {
   const auto rate = [reduces](const MeasuredNetwork& of) {
     return reduces ? of.reduce_bytes_per_s : of.gather_bytes_per_s;
   };
-  const auto above = std::find_if(measured.begin(), measured.end(), [nodes](const auto& of) {
-    return of.nodes >= nodes;
-  });
+  const auto above = std::find_if(measured.begin(), measured.end(),
+                                  [nodes](const auto& of) { return of.nodes >= nodes; });
   if (above == measured.begin()) return rate(measured.front());
   if (above == measured.end()) return rate(measured.back());
   const MeasuredNetwork& below = *(above - 1);
