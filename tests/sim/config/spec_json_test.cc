@@ -227,6 +227,8 @@ TEST_F(ClusterJson, ReadsBackWhatItWrote) {
   clusters.push_back(ParseCluster("16x4xtpu-v4", catalogue_).value());
   clusters.push_back(ParseCluster("64x8xh100", catalogue_).value());
   clusters.back().network_tiers = {{2, 25e9}, {32, 12.5e9}};
+  clusters.back().measured_network = {{2, 20e9, 10e9}, {8, 10e9, 5e9}};
+  clusters.back().member_launch_s = 1e-4;
   clusters.back().network_reduces = true;
   clusters.back().adapters_per_node = 4;
   clusters.back().collectives = CollectiveAlgorithm::kParameterServer;
@@ -261,6 +263,13 @@ TEST_F(ClusterJson, RefusesNetworksThatCannotBe) {
   EXPECT_THAT(Refusal(R"({"device": "h100", "nodes": 4, "network_tiers": [
       {"nodes": 2, "bytes_per_s": 2e10}, {"nodes": 2, "bytes_per_s": 1e10}]})"),
               HasSubstr("network_tiers nodes 2: must be above 2"));
+  EXPECT_THAT(Refusal(R"({"device": "h100", "nodes": 4, "measured_network": [
+      {"nodes": 4, "reduce_bytes_per_s": 2e10, "gather_bytes_per_s": 1e10},
+      {"nodes": 2, "reduce_bytes_per_s": 2e10, "gather_bytes_per_s": 1e10}]})"),
+              HasSubstr("measured_network nodes 2: must be above 4"));
+  EXPECT_THAT(Refusal(R"({"device": "h100", "nodes": 4, "measured_network": [
+      {"nodes": 4, "reduce_bytes_per_s": 0, "gather_bytes_per_s": 1e10}]})"),
+              HasSubstr("measured_network rate 0: must be above 0"));
   EXPECT_THAT(Refusal(R"({"device": "tpu-v4", "nodes": 4, "torus": [2, 3]})"),
               HasSubstr("torus: its extents make 6 devices; nodes x devices_per_node are 4"));
   EXPECT_THAT(Refusal(R"({"device": "h100", "collectives": "rings"})"),

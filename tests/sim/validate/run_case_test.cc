@@ -211,5 +211,97 @@ TEST(RunFamily, NamesThePresetOfRowsThatRanAnotherSystem) {
   EXPECT_EQ(family.PresetOf("bloom", false), "bloom-fp16");
 }
 
+// "tp-cp-dp-pp" names no ep, which then runs just below dp.
+TEST(RunCase, ReadsTheRankOrderOfTheRow) {
+  PublishedRun run = SmallRun();
+  run.rank_order = "tp-cp-pp-dp (a remark)";
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_EQ(NameOfRankOrder(of->plans.front().rank_order), "tp-cp-pp-ep-dp");
+  run.rank_order = "tp-tp";
+  EXPECT_THAT(CaseOf(run, Sources()).error().message, HasSubstr("rank_order \"tp-tp\""));
+}
+
+TEST(RunCase, ReadsAdaptersAndTheirRank) {
+  PublishedRun run = SmallRun();
+  run.method = "lora";
+  run.assumptions = "LoRA rank 16 on attention";
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_EQ(of->plans.front().method, TrainingMethod::kLora);
+  EXPECT_EQ(of->plans.front().lora_rank, 16);
+  run.method = "prefix";
+  EXPECT_THAT(CaseOf(run, Sources()).error().message, HasSubstr("method \"prefix\""));
+}
+
+TEST(RunCase, ReadsFormatsOfBlackwellAndNamesWhatItLeavesOut) {
+  PublishedRun run = SmallRun();
+  const auto plan = [&](std::string_view dtype) {
+    run.dtype = dtype;
+    const auto of = CaseOf(run, Sources());
+    EXPECT_TRUE(of.has_value()) << dtype;
+    return of.has_value() ? of->plans.front() : Plan{};
+  };
+  EXPECT_EQ(plan("fp8-cs").precision, Precision::kFp8);
+  EXPECT_EQ(plan("fp8-mx").precision, Precision::kFp8Block);
+  EXPECT_EQ(plan("nvfp4").precision, Precision::kFp4);
+  EXPECT_EQ(plan("bf16-pure").weights, WeightStorage::kAlone);
+  EXPECT_EQ(plan("bf16-pure").moments, MomentFormat::kBf16);
+  EXPECT_EQ(plan("fp8|nvfp4").precision, Precision::kFp4);
+  EXPECT_THAT(CaseOf(run, Sources())->filled, testing::Contains("dtype nvfp4 of fp8|nvfp4"));
+}
+
+// The row's preset comes first, then its family's, then a default with its reason.
+TEST(RunCase, ChoosesAPresetAndSaysWhy) {
+  PublishedRun run = SmallRun();
+  run.preset = "megatron-core";
+  EXPECT_EQ(CaseOf(run, Sources())->preset, "megatron-core");
+  run.preset = "no such system";
+  EXPECT_FALSE(CaseOf(run, Sources()).has_value());
+  run.preset.clear();
+  EXPECT_EQ(CaseOf(run, Sources())->preset, "megatron-sp");
+  run.family = "unknown";
+  run.zero_stage = 3;
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_EQ(of->preset, "torchtitan");
+  EXPECT_THAT(of->filled, testing::Contains("preset torchtitan: ZeRO-3 with tensor parallelism"));
+}
+
+// Tables have no columns for DeepSeek-V3's latent attention, shared expert and dense layers.
+TEST(RunCase, TakesAMixtureOfExpertsFromTheCatalogue) {
+  PublishedRun run = SmallRun();
+  run.family = "bridge";
+  run.model = "deepseekv3 truncated to 4 layers";
+  run.assumptions = "MLA attention, 1 dense layer of 18432";
+  run.layers = 4;
+  run.hidden = 7168;
+  run.heads = run.kv_heads = 128;
+  run.head_dim = 56;
+  run.ffn_hidden = 2048;
+  run.experts = 256;
+  run.experts_per_token = 8;
+  run.gated_mlp = true;
+  run.dtype = "bf16";
+  run.attention = "flash";
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_TRUE(of->model.IsLatent());
+  EXPECT_EQ(of->model.layers, 4);
+  EXPECT_EQ(of->model.first_dense_layers, 1);
+  EXPECT_THAT(of->filled, testing::Contains("model deepseek-v3 of the catalogue"));
+}
+
+// A kernel that a row's notes name replaces the preset's.
+TEST(RunCase, TakesKernelsFromTheNotes) {
+  PublishedRun run = SmallRun();
+  run.family = "layouts";
+  run.assumptions = "kernel: flash_attention2 + RMS kernel; ZeRO-1";
+  EXPECT_TRUE(CaseOf(run, Sources())->system.fused_norm);
+  run.assumptions = "kernel: flash_attentionv1.0.8; ZeRO-1";
+  EXPECT_EQ(CaseOf(run, Sources())->system.attention, AttentionKernel::kFlash1);
+  EXPECT_FALSE(CaseOf(run, Sources())->system.fused_norm);
+}
+
 }  // namespace
 }  // namespace foretrain

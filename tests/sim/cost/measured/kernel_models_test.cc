@@ -70,6 +70,17 @@ TEST(GemmModel, TheCastMovesTheActivations) {
   EXPECT_EQ(CastSeconds(kGemm, kMachine, ProductFormat::kBf16, {1000, 7, 1000}), 0);
 }
 
+// 2^31 FLOP lie below the first knot of 10^10.5, 2^37 between the first two, 2^43 beyond the third.
+TEST(GemmModel, TheBestLibraryGainsByTheWorkOfTheProduct) {
+  const BestShare best = {0.9, 0.8, 0.6};
+  EXPECT_DOUBLE_EQ(BestShareAt(best, {1024, 1024, 1024}), 0.9);
+  EXPECT_EQ(NearestKnot({1024, 1024, 1024}), 0U);
+  EXPECT_DOUBLE_EQ(BestShareAt(best, {16384, 16384, 16384}), 0.6);
+  EXPECT_EQ(NearestKnot({16384, 16384, 16384}), 2U);
+  const double beyond = std::log10(std::pow(2.0, 37)) - 10.5;  // knots from the first: 0.64
+  EXPECT_NEAR(BestShareAt(best, {4096, 4096, 4096}), 0.9 - 0.1 * beyond, 1e-12);
+}
+
 TEST(GemmModel, FormatsHaveTheirTablesNames) {
   for (int i = 0; i < kProductFormatCount; ++i) {
     const auto format = static_cast<ProductFormat>(i);

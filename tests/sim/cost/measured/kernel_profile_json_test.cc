@@ -38,6 +38,7 @@ KernelProfile Small() {
   experts.field.anchors = {PointOf(profile.experts.anchors[0])};
   experts.field.weights = {0};
   experts.error.rows = 60;
+  profile.best_products[0] = {0.9, 0.8, 0.7};
   profile.training.emplace().error.rows = 10;
   profile.attention_backward.emplace().error.rows = 5;
   CollectiveFit& reduce = profile.collectives[1].emplace();
