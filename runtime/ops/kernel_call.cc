@@ -10,7 +10,7 @@
 namespace foretrain {
 namespace {
 
-// What the table has for a kernel: a call with arguments bound by name, and whether a device has
+// A row of the table of kernels: a call with arguments bound by name, and whether a device has
 // it.
 struct KernelEntry {
   KernelCall (*call)(const BoundOp& op);

@@ -16,7 +16,7 @@
 
 namespace foretrain {
 
-// What the choice of a profile and the models need to know of a device.
+// Facts of a device that the choice of a profile and the models need.
 struct KernelDevice {
   std::string name;
   std::string architecture;  // of architectures.json; empty: unknown
