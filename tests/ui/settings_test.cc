@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "base/io/file_system.h"
 
@@ -17,6 +19,7 @@ using testing::HasSubstr;
 class SettingsOnDisk : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void Put(const std::string& text) const {
     std::filesystem::create_directories(folder_ + "/foretrain");
@@ -27,7 +30,7 @@ class SettingsOnDisk : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::string folder_ = testing::TempDir() + "/settings_test";
+  std::string folder_ = testing::TempDir() + "/settings_test." + std::to_string(getpid());
   std::string path_ = folder_ + "/foretrain/desktop.json";
   PosixFileSystem files_;
   SettingsFile file_{files_, path_};
