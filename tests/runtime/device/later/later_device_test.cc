@@ -122,8 +122,15 @@ TEST(OnLaterDevice, PeakIsThePlans) {
   options.api = &LaterDeviceApi(CpuDeviceApi());
   Later().Reset();
   const Trained trained = TrainTiny(TinyGpt(), TinyPlan(), options);
-  // With one compute queue the order is the same, so the same buffers are live.
-  EXPECT_EQ(trained.summary.peak_bytes, expected.summary.peak_bytes);
+  // With one compute queue the order is the same, so the same buffers are live. Only the next
+  // micro-batch, tokens and targets, may be loaded while this one is in use.
+  const Plan plan = TinyPlan();
+  const auto batch =
+      2 * plan.micro_batch * plan.sequence * static_cast<std::int64_t>(sizeof(std::int32_t));
+  ASSERT_EQ(trained.summary.peak_bytes.size(), 1U);
+  ASSERT_EQ(expected.summary.peak_bytes.size(), 1U);
+  EXPECT_THAT(trained.summary.peak_bytes[0] - expected.summary.peak_bytes[0],
+              testing::AnyOf(0, batch, -batch));
 }
 
 }  // namespace
