@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/config/csv.h"
 
 namespace foretrain {
 namespace {
@@ -40,17 +41,6 @@ void WriteFamily(JsonWriter& json, const FamilyScore& family) {
   WriteScore(json, "memory_mape", family.memory_mape);
   WriteScore(json, "memory_median", family.memory_median);
   WriteScore(json, "fits_balanced_accuracy", family.fits_balanced_accuracy);
-}
-
-// A cell of CSV (RFC 4180).
-std::string Cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
 }
 
 void AddFamily(Table& table, const FamilyScore& family, const std::string& name) {
@@ -262,10 +252,10 @@ std::string PredictionsCsv(std::span<const PublishedRun> runs,
     const RunPrediction& prediction = predictions[row];
     // No numbers for a refused row: 0 would count as a forecast.
     if (!prediction.refused.empty()) {
-      out += fmt::format("{},,,,{},,\n", Cell(runs[row].id), Cell(prediction.refused));
+      out += fmt::format("{},,,,{},,\n", CsvCell(runs[row].id), CsvCell(prediction.refused));
       continue;
     }
-    out += fmt::format("{},{:.6g},{:.4f},{},,{:.6g},{:.6g}\n", Cell(runs[row].id),
+    out += fmt::format("{},{:.6g},{:.4f},{},,{:.6g},{:.6g}\n", CsvCell(runs[row].id),
                        prediction.step_s, prediction.peak_gib, prediction.fits ? 1 : 0,
                        prediction.interval.low_s, prediction.interval.high_s);
   }

@@ -1,3 +1,5 @@
+// One loop over a step: ranks advance along their issue order until an op contends or waits, then
+// the event heap decides. The parts share the engine's records, so they stay in one file.
 #include "sim/simulate/engine.h"
 
 #include <algorithm>

@@ -74,7 +74,7 @@ double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& 
     slower = forward ? of.cudnn_forward.value / of.flash_forward.value
                      : of.cudnn_backward.value / of.flash_backward.value;
   }
-  return of.kernel_s.value + slower * hot_s * std::min(4.0, WorkOf(op).flop / causal_flop);
+  return of.kernel_s.value + slower * hot_s * WorkOf(op).flop / causal_flop;
 }
 
 // The first version of FlashAttention is older than the tables and keeps its published rate.

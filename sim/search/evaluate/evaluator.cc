@@ -1,3 +1,5 @@
+// Time, bounds and memory of one plan from the same tables of blocks, pipelines and state. Each
+// limit ends the evaluation early, so their order is kept in one file.
 #include "sim/search/evaluate/evaluator.h"
 
 #include <algorithm>

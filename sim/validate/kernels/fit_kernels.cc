@@ -1,3 +1,5 @@
+// Fits all kinds of kernels of a device by one method: terms of a model, then a field of what is
+// left. One function a kind.
 #include "sim/validate/kernels/fit_kernels.h"
 
 #include <algorithm>

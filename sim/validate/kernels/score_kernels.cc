@@ -99,17 +99,6 @@ KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
   return out;
 }
 
-// A cell of CSV (RFC 4180).
-std::string Cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
-
 std::string ForecastCells(const KernelTable& table, const KernelRow& row,
                           const KernelPrediction& prediction) {
   if (table.kind == KernelTableKind::kExchange) {
@@ -217,7 +206,7 @@ std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
 std::string PredictedTable(const KernelTable& table,
                            std::span<const KernelPrediction> predictions) {
   std::string out;
-  for (const std::string& column : table.csv.columns) out += Cell(column) + ",";
+  for (const std::string& column : table.csv.columns) out += CsvCell(column) + ",";
   switch (table.kind) {
     case KernelTableKind::kShares:
       out += "forecast_share\n";
@@ -229,7 +218,7 @@ std::string PredictedTable(const KernelTable& table,
       out += "forecast_ms\n";
   }
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    for (const std::string& cell : table.csv.rows[i].cells) out += Cell(cell) + ",";
+    for (const std::string& cell : table.csv.rows[i].cells) out += CsvCell(cell) + ",";
     out += ForecastCells(table, table.rows[i], predictions[i]) + "\n";
   }
   return out;

@@ -57,16 +57,16 @@ TEST(KernelModel, TakesHotProductsAtTheSustainedShareOfTheirRate) {
   KernelModel model = Ideal();
   const IdealKernels hot(model);
   const ProductShape shape = {2560, 1280, 1024};
-  const double seconds = 2.0 * 2560 * 1280 * 1024 / 100e12;
+  const double full_rate_s = 2.0 * 2560 * 1280 * 1024 / 100e12;
   const auto product = [&](NumberFormat format) {
     return ProductSeconds(model, *hot, format, shape);
   };
-  EXPECT_NEAR(product(NumberFormat::kBf16), seconds, 1e-3 * seconds);
-  EXPECT_NEAR(product(NumberFormat::kE4m3), seconds / 2, 1e-3 * seconds);
-  EXPECT_NEAR(product(NumberFormat::kFp8Block), seconds / 2, 1e-3 * seconds);
-  EXPECT_NEAR(product(NumberFormat::kFp4), seconds / 4, 1e-3 * seconds);
+  EXPECT_NEAR(product(NumberFormat::kBf16), full_rate_s, 1e-12);
+  EXPECT_NEAR(product(NumberFormat::kE4m3), full_rate_s / 2, 1e-12);
+  EXPECT_NEAR(product(NumberFormat::kFp8Block), full_rate_s / 2, 1e-12);
+  EXPECT_NEAR(product(NumberFormat::kFp4), full_rate_s / 4, 1e-12);
   model.architecture.sustained_share.value = 0.5;
-  EXPECT_NEAR(product(NumberFormat::kBf16), 2 * seconds, 1e-3 * seconds);
+  EXPECT_NEAR(product(NumberFormat::kBf16), 2 * full_rate_s, 1e-12);
 }
 
 // Without tensor cores for 8 or 4 bits a product takes as long as in 16 bits.

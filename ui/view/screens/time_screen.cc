@@ -1,3 +1,4 @@
+// The Time screen, from its columns to the panel of the selected span. All parts read one layout.
 #include "ui/view/screens/time_screen.h"
 
 #include <fmt/format.h>

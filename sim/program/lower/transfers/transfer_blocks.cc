@@ -1,3 +1,5 @@
+// Blocks of all transfers: sends and receives, copies between memories, gathers and reductions. One
+// function each, in the order in which a step uses them.
 #include "sim/program/lower/transfers/transfer_blocks.h"
 
 #include <initializer_list>
