@@ -212,12 +212,22 @@ std::optional<double> KernelForecast::ProductSeconds(ProductFormat format,
   return shape.groups > 1 ? model_s : Corrected(chosen, Single(shape), model_s);
 }
 
-std::optional<double> KernelForecast::BestProductSeconds(ProductFormat format,
-                                                         const ProductShape& shape) const {
+std::optional<double> KernelForecast::BestOfFormatSeconds(ProductFormat format,
+                                                          const ProductShape& shape) const {
   const std::optional<double> median_s = ProductSeconds(format, shape, false);
   const BestShare* best = best_products_[static_cast<std::size_t>(format)].part;
   if (!median_s.has_value() || best == nullptr) return median_s;
   return *median_s * BestShareAt(*best, shape);
+}
+
+// A product with one scale a tensor is a block-scaled product with equal scales: it is never slower.
+std::optional<double> KernelForecast::BestProductSeconds(ProductFormat format,
+                                                         const ProductShape& shape) const {
+  const std::optional<double> own_s = BestOfFormatSeconds(format, shape);
+  if (format != ProductFormat::kFp8) return own_s;
+  const std::optional<double> block_s = BestOfFormatSeconds(ProductFormat::kFp8Block, shape);
+  if (!own_s.has_value() || !block_s.has_value()) return own_s;
+  return std::min(*own_s, *block_s);
 }
 
 std::optional<double> KernelForecast::AttentionForwardSeconds(const AttentionShape& shape) const {

@@ -97,6 +97,7 @@ class KernelForecast {
   std::optional<double> ExchangeSeconds(ExchangePart part, const ExchangeShape& shape) const;
 
  private:
+  std::optional<double> BestOfFormatSeconds(ProductFormat format, const ProductShape& shape) const;
   template <class Part, class Get>
   ChosenPart<Part> Choose(const Get& get) const;
   ChosenPart<CollectiveFit> ChooseCollective(std::size_t at) const;
