@@ -41,6 +41,7 @@ RunFamily ReadFamily(JsonFields& fields) {
   for (JsonFields& noted : fields.ObjectsOr("noted")) {
     RunFamily::Noted& out = family.noted.emplace_back();
     out.words = noted.String("words", 200);
+    out.dtype = noted.StringOr("dtype", "", 16);
     if (noted.Has("attention")) {
       out.attention =
           static_cast<AttentionKernel>(noted.Choice("attention", kAttentionKernelNames));
@@ -115,6 +116,14 @@ void RunFamily::ApplyNotes(std::string_view notes, SystemOptions& system) const 
     system.fused_softmax = of.fused_softmax.value_or(system.fused_softmax);
     system.host_op_s = of.host_op_s.value_or(system.host_op_s);
   }
+}
+
+const std::string& RunFamily::DtypeOf(const PublishedRun& run) const {
+  const auto says = [&run](const Noted& of) {
+    return !of.dtype.empty() && run.assumptions.find(of.words) != std::string::npos;
+  };
+  const auto found = std::find_if(noted.begin(), noted.end(), says);
+  return found == noted.end() ? run.dtype : found->dtype;
 }
 
 const DefaultPreset& RunFamilies::DefaultOf(const PublishedRun& run) const {

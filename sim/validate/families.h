@@ -26,9 +26,11 @@ struct RunFamily {
     std::string preset;
   };
   std::vector<Rows> rows;
-  // Options of the preset's system that differ in rows whose notes contain `words`.
+  // Options of the preset's system, and the number format, that differ in rows whose notes contain
+  // `words`.
   struct Noted {
     std::string words;
+    std::string dtype;  // in place of the row's; empty: as the row states
     std::optional<AttentionKernel> attention;
     std::optional<bool> fused_norm, fused_softmax;
     std::optional<double> host_op_s;
@@ -58,6 +60,8 @@ struct RunFamily {
 
   // Sets the options of `system` that the row's notes change.
   void ApplyNotes(std::string_view notes, SystemOptions& system) const;
+  // Number format of `run`: the one that its notes imply, else the one that it states.
+  const std::string& DtypeOf(const PublishedRun& run) const;
   // Preset of row `id` of this family; empty for a family that is not listed. `sharded`: the row
   // has ZeRO-3.
   const std::string& PresetOf(std::string_view id, bool sharded) const;

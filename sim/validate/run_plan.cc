@@ -169,7 +169,9 @@ Result<Plan> PlanOfRun(const PublishedRun& run, const RunFamily& family, const P
   if (plan.ep > 1 && plan.capacity_factor == 0) plan.expert_headroom = family.expert_headroom;
   FT_TRY(SetLossChunks(run.assumptions, plan));
   FT_TRY(SetOffload(run.offload, plan));
-  FT_TRY(SetPrecision(run.dtype, preset, plan, filled));
+  const std::string& dtype = family.DtypeOf(run);
+  if (dtype != run.dtype) filled.push_back(fmt::format("dtype {} by its notes", dtype));
+  FT_TRY(SetPrecision(dtype, preset, plan, filled));
   ApplyKernels(preset, {}, plan);
   return plan;
 }
