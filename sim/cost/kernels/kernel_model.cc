@@ -49,32 +49,32 @@ double AssumedAttentionSeconds(const KernelModel& model, AttentionKernel kernel,
   return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
 }
 
-// Kernels of training on this architecture, in proportion to the op's work: a window, or a part of
-// the keys, is not the causal half. Other kernels than the library's are slower by the ratio of
-// their published rates.
+// Kernels of training on this architecture. A window, or a part of the keys, takes as long as causal
+// attention of a sequence with as many operations. Other kernels than the library's are slower by
+// the ratio of their published rates.
 double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
                                 AttentionKernel kernel, const Op& op) {
   const OpShape& shape = op.shape;
   const Architecture& of = model.architecture;
   const bool forward = IsForward(op.kind);
-  const AttentionShape causal = {.batch = std::max<std::int64_t>(1, shape.batch),
-                                 .sequence = std::max<std::int64_t>(1, shape.sequence),
-                                 .heads = shape.heads,
-                                 .kv_heads = shape.kv_heads,
-                                 .head_dim = shape.head_dim,
-                                 .value_dim = shape.ValueDim()};
-  const double hot_s = forward ? hot.TrainingAttentionForwardSeconds(causal).value()
+  AttentionShape causal = {.batch = std::max<std::int64_t>(1, shape.batch),
+                           .heads = shape.heads,
+                           .kv_heads = shape.kv_heads,
+                           .head_dim = shape.head_dim,
+                           .value_dim = shape.ValueDim()};
+  const double flop_of_square = (forward ? 1 : 2.5) *
+                                static_cast<double>(causal.batch * causal.heads) *
+                                static_cast<double>(causal.head_dim + causal.value_dim);
+  const double sequence = std::max(1.0, std::sqrt(WorkOf(op).flop / flop_of_square));
+  causal.sequence = std::llround(sequence);
+  const double hot_s = forward ? hot.TrainingAttentionForwardSeconds(causal, false).value()
                                : hot.AttentionBackwardSeconds(causal).value();
-  const auto sequence = static_cast<double>(causal.sequence);
-  const double causal_flop = (forward ? 1 : 2.5) *
-                             static_cast<double>(causal.batch * causal.heads) * sequence *
-                             sequence * static_cast<double>(causal.head_dim + causal.value_dim);
   double slower = 1;
   if (kernel != AttentionKernel::kCudnn) {
     slower = forward ? of.cudnn_forward.value / of.flash_forward.value
                      : of.cudnn_backward.value / of.flash_backward.value;
   }
-  return of.kernel_s.value + slower * hot_s * WorkOf(op).flop / causal_flop;
+  return of.kernel_s.value + slower * hot_s;
 }
 
 // The first version of FlashAttention is older than the tables and keeps its published rate.

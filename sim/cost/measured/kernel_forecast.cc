@@ -252,9 +252,10 @@ std::optional<double> KernelForecast::TrainingProductSeconds(const TrainingProdu
 }
 
 std::optional<double> KernelForecast::TrainingAttentionForwardSeconds(
-    const AttentionShape& shape) const {
+    const AttentionShape& shape, bool with_host) const {
   const std::optional<double> hot = AttentionForwardSeconds(shape);
   if (!hot.has_value() || !training_.same_architecture) return hot;
+  if (!with_host) return training_.part->terms.forward_time * *hot;
   return TrainingAttentionModelSeconds(training_.part->terms, *hot);
 }
 

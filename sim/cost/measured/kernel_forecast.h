@@ -65,7 +65,9 @@ class KernelForecast {
                                               const ExpertsShape& shape) const;
   // Kernels of training's libraries, in bf16.
   std::optional<double> TrainingProductSeconds(const TrainingProduct& product) const;
-  std::optional<double> TrainingAttentionForwardSeconds(const AttentionShape& shape) const;
+  // `with_host`: includes the host time in which the benchmark launched it, as its table does.
+  std::optional<double> TrainingAttentionForwardSeconds(const AttentionShape& shape,
+                                                        bool with_host) const;
   std::optional<double> AttentionBackwardSeconds(const AttentionShape& shape) const;
   // Time of grouped products in training relative to one product with all their tiles; 1.2, as
   // SimuMax measured on B200, where no profile of the architecture has them.

@@ -72,7 +72,7 @@ std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& r
     return forecast.TrainingProductSeconds(*training);
   }
   const auto& causal = std::get<TrainingAttentionRow>(row.kernel);
-  return causal.forward ? forecast.TrainingAttentionForwardSeconds(causal.shape)
+  return causal.forward ? forecast.TrainingAttentionForwardSeconds(causal.shape, true)
                         : forecast.AttentionBackwardSeconds(causal.shape);
 }
 
