@@ -174,6 +174,7 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace
   cost.launch_s = Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
   // A gradient that a separate kernel accumulates costs the host a second launch.
   if (op.accumulate && !profile_.system.fused_accumulation) cost.launch_s *= 2;
+  if (FamilyOf(op.kind) == OpFamily::kGroupedGemm) cost.launch_s += profile_.system.expert_host_s;
   const bool communicates = IsCommunication(op.kind);
   if (communicates) {
     cost.launch_s += Communication().SkewOf(place) + (place.members - 1) * cluster_.member_launch_s;

@@ -43,6 +43,7 @@ constexpr std::array kMembers = {
     Member{"fused_accumulation", &SystemOptions::fused_accumulation},
     Member{"node_dispatch", &SystemOptions::node_dispatch},
     Member{"host_op_s", &SystemOptions::host_op_s, 0, kMaxHostSeconds},
+    Member{"expert_host_s", &SystemOptions::expert_host_s, 0, kMaxHostSeconds},
     Member{"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
     Member{"late_free_ops", &SystemOptions::late_free_ops, 0, 1e6},
     Member{"late_gathers", &SystemOptions::late_gathers, 0, 1000},

@@ -61,6 +61,9 @@ struct SystemOptions {
   // backward. The loss itself is fused.
   bool late_metrics = false;
   double host_op_s = 4e-6;  // host time to issue one op of the program
+  // Host time of each product of a layer's experts in addition to host_op_s: routing, permutation,
+  // sizes of the parts, casts expert by expert.
+  double expert_host_s = 0;
   // Full recomputation repeats a layer's whole forward, not only the parts that its backward reads.
   bool whole_recompute = false;
   // Sends and receives between stages block, instead of being issued ahead.
@@ -71,8 +74,8 @@ struct SystemOptions {
   bool blocking_tp = false;
   // The product that computes a weight gradient accumulates it; otherwise a separate kernel does.
   bool fused_accumulation = true;
-  // A token is sent to each node once, however many of its experts lie there, and distributed
-  // inside.
+  // A token is sent once to each node and to each device, however many of its experts lie there
+  // (DeepEP).
   bool node_dispatch = false;
   // Share of tensor-parallel collectives hidden by kernels that split them and their product into
   // pieces. The pieces cost no more than the whole.

@@ -4,9 +4,16 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/checked.h"
 #include "sim/program/ops/op_work.h"
 
 namespace foretrain {
+namespace {
+
+constexpr double kHalfBytes = 2;
+constexpr std::int64_t kExpertsEach = 16;  // of a device, where an exchange is forecast
+
+}  // namespace
 
 // Time without measurements.
 CommunicationTime CommunicationModel::AssumedTime(OpKind kind, double bytes,
@@ -39,6 +46,32 @@ std::optional<double> CommunicationModel::HotSeconds(OpKind kind, double bytes,
   return fabric_.link_base_scale * *latency + std::max(0.0, *seconds - *latency);
 }
 
+bool CommunicationModel::DispatchesByNode(const Op& op) const {
+  return profile_.system.node_dispatch && op.op_class == OpClass::kEpComm &&
+         op.shape.per_token > 0;
+}
+
+// Time by the profiles of DeepEP's kernels between nodes. Within one set of links, newer kernels
+// reach the rate of an all-to-all. Dispatch moves 8 bits and combine 16; the gradient of
+// each is the other's exchange, in 16 bits. The experts are taken to be many.
+std::optional<double> CommunicationModel::ExchangeSeconds(const Op& op,
+                                                          const GroupPlace& place) const {
+  if (hot_ == nullptr || cluster_.is_cpu || place.nodes < 2 || !DispatchesByNode(op)) {
+    return std::nullopt;
+  }
+  const double bytes_each = WorkOf(op).bytes / static_cast<double>(op.shape.elements);
+  const auto part = bytes_each < kHalfBytes ? ExchangePart::kDispatch : ExchangePart::kCombine;
+  const ExchangeShape shape = {.nodes = place.nodes,
+                               .hidden = op.shape.cols,
+                               .tokens = op.shape.elements / (op.shape.per_token * op.shape.cols),
+                               .topk = op.shape.per_token,
+                               .experts = std::max<std::int64_t>(op.shape.per_token,
+                                                                 kExpertsEach * place.members),
+                               .node_devices = CeilDiv(place.members, place.nodes),
+                               .network_bytes_per_s = cluster_.network_bytes_per_s};
+  return hot_->ExchangeSeconds(part, shape);
+}
+
 // Sources in order: a measured group of this size, interpolation between two measured sizes, the
 // nearest size scaled by the model, a kernel profile, then the model alone.
 Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) const {
@@ -49,6 +82,9 @@ Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) c
     Op equal = op;
     equal.kind = OpKind::kAllToAll;
     return EstimateOf(equal, place);
+  }
+  if (const auto seconds = ExchangeSeconds(op, place); seconds.has_value()) {
+    return {*seconds, Provenance::kDefault, profile_.error};
   }
   const bool many = place.nodes > 1;
   const double bytes = MovedBytes(op, place);
@@ -88,8 +124,7 @@ Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) c
 // these once, instead of k times [DeepSeek-AI, DeepEP].
 double CommunicationModel::MovedBytes(const Op& op, const GroupPlace& place) const {
   const double bytes = WorkOf(op).bytes;
-  const bool experts = op.op_class == OpClass::kEpComm && op.shape.per_token > 0;
-  if (!profile_.system.node_dispatch || !experts || place.nodes < 2) return bytes;
+  if (!DispatchesByNode(op) || place.nodes < 2) return bytes;
   const double nodes = place.nodes, chosen = op.shape.per_token;
   return bytes * nodes * (1 - std::pow(1 - 1 / nodes, chosen)) / chosen;
 }

@@ -33,6 +33,8 @@ class CommunicationModel {
   WireDemand DemandOf(const Op& op, const GroupPlace& place, double seconds) const;
 
  private:
+  bool DispatchesByNode(const Op& op) const;
+  std::optional<double> ExchangeSeconds(const Op& op, const GroupPlace& place) const;
   double MovedBytes(const Op& op, const GroupPlace& place) const;
   double NetworkShare() const;
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
