@@ -41,7 +41,7 @@ void MoveKernels(DeviceProfile& profile, double by, double max) {
 // A constant of the fit moves the kernel model and the plain rates together. So it acts whether or
 // not the architecture is known.
 void MoveProducts(DeviceProfile& profile, double by) {
-  MoveKernels<&Architecture::sustained_share>(profile, by, 1);
+  MoveKernels<&Architecture::sustained_share, &Architecture::sustained_short_share>(profile, by, 1);
   ProfileRates& rates = profile.rates;
   for (Figure* rate :
        {&rates.gemm_flop_per_s, &rates.gemm_tf32_flop_per_s, &rates.gemm_fp16_flop_per_s,

@@ -186,9 +186,12 @@ bool IsKernel(OpKind kind) { return FamilyOf(kind) < OpFamily::kCollective; }
 double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
                       const ProductShape& shape) {
   const Architecture& of = model.architecture;
-  const auto hot_s = hot.BestProductSeconds(ProductFormatOf(model, format), shape);
+  const ProductFormat computed = ProductFormatOf(model, format);
+  const auto hot_s = hot.BestProductSeconds(computed, shape);
   FT_CHECK(hot_s.has_value());  // every format that ProductFormatOf gives has a profile
-  return *hot_s / (of.sustained_share.value * AlignedShare(of, shape));
+  const Figure& share =
+      computed == ProductFormat::kBf16 ? of.sustained_share : of.sustained_short_share;
+  return *hot_s / (share.value * AlignedShare(of, shape));
 }
 
 // Products are full squares, masked half included. Element-wise passes over the scores reach only

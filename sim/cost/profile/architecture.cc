@@ -16,8 +16,9 @@ constexpr std::string_view kFile = "sim/cost/profile/architectures.json";
 constexpr std::array<std::string_view, kProvenanceCount> kProvenanceNames = {
     "measured", "interpolated", "extrapolated", "default"};
 
-constexpr std::array<ArchitectureField, 10> kFields = {{
+constexpr std::array<ArchitectureField, 11> kFields = {{
     {"sustained_share", &Architecture::sustained_share, 0.01, 1.0},
+    {"sustained_short_share", &Architecture::sustained_short_share, 0.01, 1.0},
     {"memory_efficiency", &Architecture::memory_efficiency, 0.01, 1.0},
     {"kernel_s", &Architecture::kernel_s, 0.0, 1e-3},
     {"flash_forward", &Architecture::flash_forward, 0.01, 1.0},

@@ -12,13 +12,14 @@
 
 namespace foretrain {
 
-// At most ten constants; docs/validation.md lists the runs that each was fitted to.
+// At most eleven constants; docs/validation.md lists the runs that each was fitted to.
 struct Architecture {
   std::string name;                  // "ampere"
   std::vector<std::string> devices;  // prefixes of the names of its devices
   // Rate of products in a run of an hour relative to hot loops of the same kernel: the clock that
   // the power limit allows, cold caches, and operands read transposed.
   Figure sustained_share;
+  Figure sustained_short_share;  // the same of products in 8 bits and fewer
   Figure memory_efficiency;  // share of the published bandwidth
   Figure kernel_s;           // fixed cost of each kernel
   // Attention with long sequences and head_dim 128, relative to the dense 16-bit peak; the causal

@@ -20,7 +20,7 @@ constexpr double kAttentionForward = 0.5;
 constexpr double kAttentionBackward = 0.4;
 constexpr double kMemoryEfficiency = 0.85;
 constexpr double kPcieBytesPerSecond = 16e9;  // if unknown: generation 3, 16 lanes
-constexpr double kOverlapSlowdown = 1.1;
+constexpr double kOverlapSlowdown = 1.2;
 
 // Defaults for an unknown host: two sockets with 8 channels DDR4, four PCIe 4 drives.
 constexpr double kHostBytesPerSecond = 200e9;
@@ -172,8 +172,9 @@ void AddKernels(const KernelModel& kernels, const KernelForecast& hot, ProfileRa
   for (const auto& [format, rate] : kGemmRates) {
     if (LayoutOf(format).bits > 16) continue;
     const double seconds = ProductSeconds(kernels, hot, format, kLargeProduct);
-    rates.*rate = {2.0 * kLargeSide * kLargeSide * kLargeSide / seconds,
-                   of.sustained_share.provenance};
+    const Figure& share =
+        LayoutOf(format).bits == 16 ? of.sustained_share : of.sustained_short_share;
+    rates.*rate = {2.0 * kLargeSide * kLargeSide * kLargeSide / seconds, share.provenance};
   }
   rates.memory_bytes_per_s = {of.memory_efficiency.value * kernels.memory_bytes_per_s,
                               of.memory_efficiency.provenance};

@@ -13,6 +13,7 @@ KernelModel Ideal() {
   KernelModel model;
   const auto is = [](double value) { return Figure{value, Provenance::kDefault}; };
   model.architecture.sustained_share = is(1);
+  model.architecture.sustained_short_share = is(1);
   model.architecture.memory_efficiency = is(1);
   model.architecture.kernel_s = is(0);
   model.architecture.unaligned_share = is(0.25);
