@@ -49,9 +49,9 @@ double AssumedAttentionSeconds(const KernelModel& model, AttentionKernel kernel,
   return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
 }
 
-// Kernels of training on this architecture. A window, or a part of the keys, takes as long as causal
-// attention of a sequence with as many operations. Other kernels than the library's are slower by
-// the ratio of their published rates.
+// Kernels of training on this architecture. A window, or a part of the keys, takes as long as
+// causal attention of a sequence with as many operations. Other kernels than the library's are
+// slower by the ratio of their published rates.
 double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
                                 AttentionKernel kernel, const Op& op) {
   const OpShape& shape = op.shape;

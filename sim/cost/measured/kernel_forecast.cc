@@ -220,7 +220,8 @@ std::optional<double> KernelForecast::BestOfFormatSeconds(ProductFormat format,
   return *median_s * BestShareAt(*best, shape);
 }
 
-// A product with one scale a tensor is a block-scaled product with equal scales: it is never slower.
+// A product with one scale a tensor is a block-scaled product with equal scales: it is never
+// slower.
 std::optional<double> KernelForecast::BestProductSeconds(ProductFormat format,
                                                          const ProductShape& shape) const {
   const std::optional<double> own_s = BestOfFormatSeconds(format, shape);
@@ -251,8 +252,8 @@ std::optional<double> KernelForecast::TrainingProductSeconds(const TrainingProdu
   return TrainingProductModelSeconds(training_.part->terms, training_.machine, product, *hot);
 }
 
-std::optional<double> KernelForecast::TrainingAttentionForwardSeconds(
-    const AttentionShape& shape, bool with_host) const {
+std::optional<double> KernelForecast::TrainingAttentionForwardSeconds(const AttentionShape& shape,
+                                                                      bool with_host) const {
   const std::optional<double> hot = AttentionForwardSeconds(shape);
   if (!hot.has_value() || !training_.same_architecture) return hot;
   if (!with_host) return training_.part->terms.forward_time * *hot;

@@ -47,8 +47,7 @@ std::optional<double> CommunicationModel::HotSeconds(OpKind kind, double bytes,
 }
 
 bool CommunicationModel::DispatchesByNode(const Op& op) const {
-  return profile_.system.node_dispatch && op.op_class == OpClass::kEpComm &&
-         op.shape.per_token > 0;
+  return profile_.system.node_dispatch && op.op_class == OpClass::kEpComm && op.shape.per_token > 0;
 }
 
 // Time by the profiles of DeepEP's kernels between nodes. Within one set of links, newer kernels
@@ -61,14 +60,14 @@ std::optional<double> CommunicationModel::ExchangeSeconds(const Op& op,
   }
   const double bytes_each = WorkOf(op).bytes / static_cast<double>(op.shape.elements);
   const auto part = bytes_each < kHalfBytes ? ExchangePart::kDispatch : ExchangePart::kCombine;
-  const ExchangeShape shape = {.nodes = place.nodes,
-                               .hidden = op.shape.cols,
-                               .tokens = op.shape.elements / (op.shape.per_token * op.shape.cols),
-                               .topk = op.shape.per_token,
-                               .experts = std::max<std::int64_t>(op.shape.per_token,
-                                                                 kExpertsEach * place.members),
-                               .node_devices = CeilDiv(place.members, place.nodes),
-                               .network_bytes_per_s = cluster_.network_bytes_per_s};
+  const ExchangeShape shape = {
+      .nodes = place.nodes,
+      .hidden = op.shape.cols,
+      .tokens = op.shape.elements / (op.shape.per_token * op.shape.cols),
+      .topk = op.shape.per_token,
+      .experts = std::max<std::int64_t>(op.shape.per_token, kExpertsEach * place.members),
+      .node_devices = CeilDiv(place.members, place.nodes),
+      .network_bytes_per_s = cluster_.network_bytes_per_s};
   return hot_->ExchangeSeconds(part, shape);
 }
 

@@ -20,8 +20,8 @@ struct Architecture {
   // the power limit allows, cold caches, and operands read transposed.
   Figure sustained_share;
   Figure sustained_short_share;  // the same of products in 8 bits and fewer
-  Figure memory_efficiency;  // share of the published bandwidth
-  Figure kernel_s;           // fixed cost of each kernel
+  Figure memory_efficiency;      // share of the published bandwidth
+  Figure kernel_s;               // fixed cost of each kernel
   // Attention with long sequences and head_dim 128, relative to the dense 16-bit peak; the causal
   // half is counted.
   Figure flash_forward, flash_backward, cudnn_forward, cudnn_backward;
