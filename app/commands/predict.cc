@@ -52,7 +52,7 @@ class Predict final : public Command {
                                                    "that has, e.g. --cluster 1x8xh100");
     }
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
-    if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
+    if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
     ForecastOptions options;
     // On CPUs every rank is compiled: cores of one machine are few. On a cluster one rank of each
     // class stands for all alike.

@@ -222,10 +222,12 @@ double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& 
          2 * product(s, d, s);
 }
 
+namespace {
+
 // Products and attention above 16 bits are not modelled: architecture constants were fitted to
 // tensor cores.
-std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
-                                    const SystemOptions& system, const Op& op, double bytes) {
+std::optional<double> BareSeconds(const KernelModel& model, const KernelForecast& hot,
+                                  const SystemOptions& system, const Op& op, double bytes) {
   if (!IsKernel(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsProduct(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
@@ -238,6 +240,16 @@ std::optional<double> KernelSeconds(const KernelModel& model, const KernelForeca
   }
   if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
   return MemorySeconds(model, bytes * PassesOf(system, op));
+}
+
+}  // namespace
+
+// A framework's own share of the device's time is taken to be equal for all kernels.
+std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
+                                    const SystemOptions& system, const Op& op, double bytes) {
+  const std::optional<double> seconds = BareSeconds(model, hot, system, op, bytes);
+  if (!seconds.has_value()) return std::nullopt;
+  return *seconds * (1 + system.framework_overhead);
 }
 
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,

@@ -140,6 +140,9 @@ Estimate CommunicationModel::InSystem(const Op& op, const GroupPlace& place,
                                       Estimate estimate) const {
   const SystemOptions& system = profile_.system;
   if (op.op_class == OpClass::kTpComm) estimate.seconds *= 1 - system.tp_overlap;
+  if (op.op_class == OpClass::kEpComm && place.nodes > 1) {
+    estimate.seconds *= 1 - system.ep_overlap;
+  }
   if (op.op_class == OpClass::kDpComm && place.nodes > 1) estimate.seconds /= NetworkShare();
   estimate.seconds += SkewOf(place);
   return estimate;
