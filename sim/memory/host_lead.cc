@@ -18,8 +18,7 @@ bool HostRunsAhead(const ModelSpec& model, const Plan& plan, const ClusterSpec& 
     for (const Op& op : BuildBlock({model, plan}, request).ops) {
       GroupPlace place;
       if (IsCommunication(op.kind)) {
-        place =
-            PlaceOfGroup(cluster, plan, {}, op.group, GroupMembers(plan, {}, op.group));
+        place = PlaceOfGroup(cluster, plan, {}, op.group, GroupMembers(plan, {}, op.group));
       }
       const OpCost cost = costs->CostOf(op, place);
       host_s += cost.launch_s;
