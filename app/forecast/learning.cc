@@ -39,7 +39,7 @@ Result<Measurement> OfOptions(const LearnRequest& request, const Catalogue& cata
   FT_ASSIGN(out.model, request.model.Resolve(catalogue));
   FT_ASSIGN(out.cluster, request.cluster.Resolve(catalogue));
   FT_ASSIGN(out.plan, PlanOf(request.plan, out.model, out.cluster.Devices()));
-  if (preset && !out.cluster.is_cpu) ApplyKernels(*preset, request.plan.GivenFields(), out.plan);
+  if (preset && !out.cluster.is_cpu) ApplySoftware(*preset, request.plan.GivenFields(), out.plan);
   return out;
 }
 

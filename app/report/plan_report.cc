@@ -170,6 +170,7 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("pp", plan.plan.pp).Field("ep", plan.plan.ep).Field("vpp", plan.plan.vpp);
   json.Field("micro_batch", plan.plan.micro_batch);
   json.Field("schedule", Name(plan.plan.schedule)).Field("zero", plan.plan.zero_stage);
+  json.Field("rank_order", NameOfRankOrder(plan.plan.rank_order));
   json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
   json.Field("step_time_low_s", plan.low_s).Field("step_time_high_s", plan.high_s);
   json.Field("closed_form_step_time_s", plan.estimate.step_s);

@@ -15,6 +15,7 @@
 #include "sim/search/advice/dependencies.h"
 #include "sim/search/advice/pairs.h"
 #include "sim/search/space/enumerate.h"
+#include "sim/search/space/rank_orders.h"
 #include "sim/search/space/tune_gathers.h"
 
 namespace foretrain {
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kFront = 4;      // plans of the front that are simulated to show their memory
 constexpr std::size_t kBalanced = 16;  // fastest plans for which layers are also balanced by time
+constexpr std::size_t kOrdered = 16;   // fastest plans that also try the other rank orders
 constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers are tuned
 constexpr double kEnumerating = 0.5;   // share of the progress bar for the enumeration
 // Maximum block passes that are simulated in total: a few seconds of work.
@@ -125,11 +127,29 @@ class Searcher {
     return Fail(ErrorCode::kInfeasible, text);
   }
 
+  // Gives each of the fastest plans its fastest rank order. The enumeration tried only the likely
+  // one.
+  void OrderRanks(Evaluator& evaluator) {
+    if (!space_.orders_ranks) return;
+    for (std::size_t i = 0; i < std::min(kOrdered, found_.fastest.size()); ++i) {
+      Candidate& best = found_.fastest[i];
+      for (const int order : DistinctRankOrders(costs_.cluster(), best.plan)) {
+        if (order == best.plan.rank_order) continue;
+        Candidate other{best.plan, {}};
+        other.plan.rank_order = order;
+        other.estimate = evaluator.Evaluate(other.plan);
+        found_.bound_s = std::min(found_.bound_s, other.estimate.bound_s);
+        const bool fits = other.estimate.memory_bytes <= capacity_;
+        if (fits && other.estimate.step_s < best.estimate.step_s) best = std::move(other);
+      }
+    }
+  }
   // The fastest plans of the enumeration and, if faster, their variants with layers balanced by
   // time.
   std::vector<Candidate> Chosen() {
-    std::vector<Candidate> chosen = found_.fastest;
     Evaluator evaluator(model_, costs_, AllPlanFields());
+    OrderRanks(evaluator);
+    std::vector<Candidate> chosen = found_.fastest;
     for (std::size_t i = 0; i < std::min(kBalanced, found_.fastest.size()); ++i) {
       Plan plan = found_.fastest[i].plan;
       if (plan.pp == 1 || !plan.stage_layers.empty()) continue;

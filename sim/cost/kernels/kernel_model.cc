@@ -260,11 +260,13 @@ double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& 
                 passes(3 * kHalfBytes * scores), eager, mask);
 }
 
+namespace {
+
 // Products and attention above 16 bits are not modelled: architecture constants were fitted to
 // tensor cores.
-std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
-                                    const SystemOptions& system, const Op& op, double bytes,
-                                    CostTerms* terms) {
+std::optional<double> BareSeconds(const KernelModel& model, const KernelForecast& hot,
+                                  const SystemOptions& system, const Op& op, double bytes,
+                                  CostTerms* terms) {
   if (!IsKernel(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsProduct(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
@@ -280,6 +282,19 @@ std::optional<double> KernelSeconds(const KernelModel& model, const KernelForeca
   }
   if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager, terms);
   return MemorySeconds(model, bytes * PassesOf(system, op), terms);
+}
+
+}  // namespace
+
+// A framework's own share of the device's time is taken to be equal for all kernels.
+std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
+                                    const SystemOptions& system, const Op& op, double bytes,
+                                    CostTerms* terms) {
+  const std::optional<double> seconds = BareSeconds(model, hot, system, op, bytes, terms);
+  if (!seconds.has_value()) return std::nullopt;
+  const double framework = 1 + system.framework_overhead;
+  if (terms != nullptr) terms->Factor("what the framework adds", framework);
+  return *seconds * framework;
 }
 
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,

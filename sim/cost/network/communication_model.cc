@@ -195,9 +195,15 @@ double CommunicationModel::NetworkShare() const {
   return used > 0 ? std::min(1.0, used / adapters) : 1.0;
 }
 
+// Share of a collective that the system hides behind kernels.
+double CommunicationModel::HiddenShare(const Op& op, const GroupPlace& place) const {
+  if (op.op_class == OpClass::kTpComm) return profile_.system.tp_overlap;
+  return op.op_class == OpClass::kEpComm && place.nodes > 1 ? profile_.system.ep_overlap : 0;
+}
+
 Estimate CommunicationModel::InSystem(const Op& op, const GroupPlace& place, Estimate estimate,
                                       CostTerms* terms) const {
-  const double shown = op.op_class == OpClass::kTpComm ? 1 - profile_.system.tp_overlap : 1;
+  const double shown = 1 - HiddenShare(op, place);
   const double used = op.op_class == OpClass::kDpComm && place.nodes > 1 ? NetworkShare() : 1;
   if (terms != nullptr) {
     terms->Factor("share that kernels do not hide", shown);

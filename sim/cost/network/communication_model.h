@@ -39,6 +39,7 @@ class CommunicationModel {
   std::optional<double> ExchangeSeconds(const Op& op, const GroupPlace& place) const;
   double MovedBytes(const Op& op, const GroupPlace& place) const;
   double NetworkShare() const;
+  double HiddenShare(const Op& op, const GroupPlace& place) const;
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
   std::optional<double> HotSeconds(OpKind kind, double bytes, const GroupPlace& place,
                                    CostTerms* terms) const;
