@@ -10,8 +10,7 @@ bool OrdersRanks(const ClusterSpec& cluster) {
   return !cluster.is_cpu && cluster.torus.empty() && cluster.DevicesPerUnit() > kUsualNode;
 }
 
-RankOrderChoice FastestRankOrder(const ModelSpec& model, const CostModel& costs,
-                                 const Plan& plan) {
+RankOrderChoice FastestRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& plan) {
   RankOrderChoice out{plan, 0, 0, 0};
   const std::vector<int> orders = DistinctRankOrders(costs.cluster(), plan);
   Evaluator evaluator(model, costs, AllPlanFields());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <set>
 
 #include "sim/cost/network/communication_cost.h"
@@ -11,6 +10,10 @@
 
 namespace foretrain {
 namespace {
+
+// The estimate knows neither micro-batches nor what overlaps, so only clear gains count: another
+// order must take at most this share of the given one's communication.
+constexpr double kClearGain = 0.8;
 
 enum Degree : std::size_t { kTp, kCp, kEp, kDp, kPp };
 
@@ -111,8 +114,7 @@ class Communication {
     const double bytes = plan.HasShortActivations() ? 2 : 4;
     const double tokens = real(micro_batch) * real(plan.sequence) / plan.cp;
     hidden_bytes_ = tokens * real(model.hidden) * bytes;
-    key_bytes_ =
-        2 * tokens * plan.cp * real(model.kv_heads * model.head_dim) / plan.tp * bytes;
+    key_bytes_ = 2 * tokens * plan.cp * real(model.kv_heads * model.head_dim) / plan.tp * bytes;
     token_bytes_ = hidden_bytes_ * real(model.experts_per_token) / plan.tp;
     // An expert has three matrices of hidden x expert_ffn_hidden, or two without a gate.
     const double gated = model.mlp == MlpKind::kSwiglu ? 3 : 2;
@@ -122,8 +124,8 @@ class Communication {
     expert_gradients_ = 4 * in_experts / (plan.pp * std::max(plan.ep, plan.tp));
     gradients_ = 4 * std::max(0.0, all - in_experts) / (plan.tp * plan.pp);
     const DeviceSpec& device = costs.cluster().device;
-    const double flop_per_s = std::max({device.bf16_flop_per_s, device.fp16_flop_per_s,
-                                        device.fp32_flop_per_s});
+    const double flop_per_s =
+        std::max({device.bf16_flop_per_s, device.fp16_flop_per_s, device.fp32_flop_per_s});
     // Forward 2, backward 4 operations a parameter and token.
     last_backward_s_ = flop_per_s <= 0 ? 0
                                        : 4 * real(ActiveParameterCount(model)) * tokens /
@@ -136,17 +138,14 @@ class Communication {
       if (place.members < 2) return 0.0;
       return TimeOfCommunication(costs_.fabric(), kind, bytes, place).seconds;
     };
-    double micro_batch_s =
-        4 * layers_ * time(OpKind::kAllReduce, hidden_bytes_, {kTp}) +
-        3 * layers_ * time(OpKind::kAllGather, key_bytes_, {kCp});
+    double micro_batch_s = 4 * layers_ * time(OpKind::kAllReduce, hidden_bytes_, {kTp}) +
+                           3 * layers_ * time(OpKind::kAllGather, key_bytes_, {kCp});
     if (plan_.ep > 1) {
-      micro_batch_s +=
-          4 * expert_layers_ * time(OpKind::kAllToAll, token_bytes_, ExpertGroup());
+      micro_batch_s += 4 * expert_layers_ * time(OpKind::kAllToAll, token_bytes_, ExpertGroup());
     }
     double seconds = micro_batches_ * micro_batch_s;
-    const double gradients_s =
-        time(OpKind::kAllReduce, gradients_, {kCp, kEp, kDp}) +
-        time(OpKind::kAllReduce, expert_gradients_, {kDp});
+    const double gradients_s = time(OpKind::kAllReduce, gradients_, {kCp, kEp, kDp}) +
+                               time(OpKind::kAllReduce, expert_gradients_, {kDp});
     seconds += std::max(0.0, gradients_s - last_backward_s_);
     if (plan_.pp > 1) seconds += TransferSeconds(spread);
     return seconds;
@@ -169,8 +168,7 @@ class Communication {
       place.senders = static_cast<int>(std::max<std::int64_t>(1, in_unit / stages));
     }
     const double bytes = plan_.sequence_parallel ? hidden_bytes_ / plan_.tp : hidden_bytes_;
-    const double each_s =
-        TimeOfCommunication(costs_.fabric(), OpKind::kSend, bytes, place).seconds;
+    const double each_s = TimeOfCommunication(costs_.fabric(), OpKind::kSend, bytes, place).seconds;
     const double waits = costs_.profile().system.blocking_sends ? 2 : 1;
     return waits * (micro_batches_ + plan_.pp - 1) * each_s;
   }
@@ -188,8 +186,8 @@ struct OrderSpread {
   Spread spread;
 };
 
-// Orders that differ only in the place of degrees of 1 are one order, so most of the 120 are dropped
-// before their spread is compared.
+// Orders that differ only in the place of degrees of 1 are one order, so most of the 120 are
+// dropped before their spread is compared.
 std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan& plan) {
   const UnitSizes sizes = SizesOf(cluster);
   const Counts degrees = DegreesOfPlan(plan);
@@ -204,9 +202,8 @@ std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan&
     }
     if (!seen.insert(std::move(larger)).second) continue;
     Spread spread = SpreadOf(sizes, degrees, order);
-    const bool known = std::any_of(out.begin(), out.end(), [&](const OrderSpread& other) {
-      return other.spread == spread;
-    });
+    const bool known = std::any_of(
+        out.begin(), out.end(), [&](const OrderSpread& other) { return other.spread == spread; });
     if (!known) out.push_back({order, std::move(spread)});
   }
   return out;
@@ -225,8 +222,9 @@ int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& 
   if (distinct.size() == 1) return plan.rank_order;
   const Communication estimate(model, costs, plan);
   int best = plan.rank_order;
-  double best_s = std::numeric_limits<double>::infinity();
+  double best_s = kClearGain * estimate.Seconds(distinct.front().spread);
   for (const OrderSpread& one : distinct) {
+    if (one.spread.unit[kTp] < distinct.front().spread.unit[kTp]) continue;
     const double seconds = estimate.Seconds(one.spread);
     if (seconds >= best_s) continue;
     best_s = seconds;

@@ -128,9 +128,9 @@ TEST_F(RankOrders, CostTheSameWithSharedTables) {
   EXPECT_GT(different.size(), 2U);
 }
 
-// A layer a stage, and a network of 1 GB/s. Each of 128 micro-batches passes 1.6 MB between stages in
-// either direction, 400 MB in all, and a stage's gradients are 30 MB. The default order puts stages 2
-// and 3 on different nodes; the other order gradients.
+// A layer a stage, and a network of 1 GB/s. Each of 128 micro-batches passes 1.6 MB between stages
+// in either direction, 400 MB in all, and a stage's gradients are 30 MB. The default order puts
+// stages 2 and 3 on different nodes; the other order gradients.
 TEST_F(RankOrders, AreFoundByTheSearchAndSimulatedFaster) {
   ClusterSpec cluster = ClusterOf("2x8xh100");
   cluster.network_bytes_per_s = 1e9;
@@ -143,10 +143,13 @@ TEST_F(RankOrders, AreFoundByTheSearchAndSimulatedFaster) {
   base.global_batch = 512;
   base.precision = Precision::kBf16;
   SearchSpace space = DefaultSpace(model, cluster, 16, base);
-  for (const auto& [field, value] :
-       std::map<std::string, std::int64_t>{{"tp", 1}, {"cp", 1}, {"dp", 4}, {"pp", 4},
-                                           {"micro_batch", 1}, {"zero_stage", 0},
-                                           {"recompute", 0}}) {
+  for (const auto& [field, value] : std::map<std::string, std::int64_t>{{"tp", 1},
+                                                                        {"cp", 1},
+                                                                        {"dp", 4},
+                                                                        {"pp", 4},
+                                                                        {"micro_batch", 1},
+                                                                        {"zero_stage", 0},
+                                                                        {"recompute", 0}}) {
     space.Choose(field, {value});
   }
   space.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b)});
