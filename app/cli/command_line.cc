@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/config/plan/plan_fields.h"
+#include "sim/search/advice/better_order.h"
 
 namespace foretrain {
 
@@ -27,13 +28,20 @@ std::string MachineOptionsOf(const ClusterFlags& flags) {
   return text;
 }
 
-// The command that trains or forecasts `plan` again. A preset is written by name, and options only
-// where the plan differs from it.
+// A preset is written by name, and options only where the plan differs from it. The rank order is
+// written where its default is chosen, not fixed.
 std::string CommandOf(const ModelFlags& model, const ClusterFlags& cluster,
-                      const std::optional<Preset>& preset, const Plan& plan, bool trains) {
-  std::string text = std::string("foretrain ") + (trains ? "train --data FILE " : "predict ") +
+                      const std::optional<Preset>& preset, const Plan& plan,
+                      const ClusterSpec& machine) {
+  std::string text = std::string("foretrain ") +
+                     (machine.is_cpu ? "train --data FILE " : "predict ") +
                      CommandLineOf(model, plan) + MachineOptionsOf(cluster);
-  if (!preset) return text;
+  if (!preset) {
+    if (plan.rank_order == 0 && OrdersRanks(machine)) {
+      text.append(" --rank-order ").append(NameOfRankOrder(plan.rank_order));
+    }
+    return text;
+  }
   text += " --preset " + preset->name;
   // A default is written only if the preset has another value.
   for (const PresetOption& option : preset->options) {

@@ -14,8 +14,9 @@ namespace foretrain {
 std::string MachineOptionsOf(const ClusterFlags& flags);
 
 // "foretrain predict --model ... --cluster ...", or "train" on CPUs: the command that forecasts
-// `plan` again, with its preset.
+// `plan` on `machine` again, with its preset.
 std::string CommandOf(const ModelFlags& model, const ClusterFlags& cluster,
-                      const std::optional<Preset>& preset, const Plan& plan, bool trains);
+                      const std::optional<Preset>& preset, const Plan& plan,
+                      const ClusterSpec& machine);
 
 }  // namespace foretrain

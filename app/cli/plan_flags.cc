@@ -47,6 +47,7 @@ void ChooseAsPreset(const Preset& preset, const PlanFlags& flags,
   for (const std::string_view field : {"schedule", "zero_stage"}) {
     space.Choose(field, {PlanFieldOf(field).get(standard)});
   }
+  space.orders_ranks = false;
   for (const PresetOption& option : preset.options) {
     const PlanField& field = *option.field;
     if (field.get == nullptr) {
@@ -140,6 +141,8 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
   // Every plan of the search trains the same batch.
   base.global_batch = DefaultBatch(ranks, base.sequence);
   SearchSpace out = DefaultSpace(model, cluster, ranks, base);
+  // A plan file states the order, as it does every option that the search leaves alone.
+  if (!flags.plan_file.empty() || flags.Given("rank_order")) out.orders_ranks = false;
   FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
   if (preset) {
     ChooseAsPreset(*preset, flags, divisors, out);
@@ -147,7 +150,7 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
       out.complete = [complete = out.complete, preset = *preset,
                       given = flags.GivenFields()](Plan& plan) {
         complete(plan);
-        ApplyKernels(preset, given, plan);
+        ApplySoftware(preset, given, plan);
       };
     }
   }

@@ -113,7 +113,7 @@ class FitCommand final : public Command {
   std::string CommandOf(const Row& row, const ClusterSpec& cluster) const {
     ModelFlags model;
     model.model = row.model;
-    return foretrain::CommandOf(model, cluster_, std::nullopt, row.fit.best->plan, cluster.is_cpu);
+    return foretrain::CommandOf(model, cluster_, std::nullopt, row.fit.best->plan, cluster);
   }
 
   // A row without a plan says what breaks first at the shortest sequence.

@@ -85,8 +85,8 @@ class PlanCommand final : public Command {
     report.context = &context;
     report.space = &space;
     // The report ends in the command for its best plan.
-    const std::string command = CommandOf(model_, cluster_, preset,
-                                          report.result.plans.front().plan, context.cluster.is_cpu);
+    const std::string command =
+        CommandOf(model_, cluster_, preset, report.result.plans.front().plan, context.cluster);
     std::fputs(json_ ? (PlanReportJson(report, command) + "\n").c_str()
                      : PlanReportText(report, command).c_str(),
                stdout);

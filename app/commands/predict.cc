@@ -4,17 +4,21 @@
 
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
+#include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"
+#include "app/report/explain_report.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "sim/cost/explain_ops.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/forecast/forecast.h"
 #include "sim/memory/device_use.h"
 #include "sim/memory/host_memory.h"
 #include "sim/search/advice/advice.h"
+#include "sim/search/advice/better_order.h"
 
 namespace foretrain {
 namespace {
@@ -36,13 +40,16 @@ class Predict final : public Command {
                    "Print the program of each rank, instruction by instruction");
     arguments.Flag("--ops", ops_,
                    "With --program: print each op with its queue, tensors and edges");
+    arguments.Option("--explain", explain_, "OP",
+                     "Show where the time of these ops comes from, e.g. mlp.up or 'mlp.*'");
     DeclareJson(arguments);
     arguments.Footer(
-        "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db");
+        "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db\n"
+        "  foretrain predict --model llama3-8b --cluster 1x8xh100 --tp 2 --explain mlp.up");
   }
 
-  // Context, plan, forecast. --program ends here, because a listing needs no metrics. The run is
-  // stored before anything is printed, so that the number in the output exists.
+  // Context, plan, forecast. --program and --explain end here, because they need no metrics. The
+  // run is stored before anything is printed, so that the number in the output exists.
   Result<Exit> Run() override {
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
@@ -52,7 +59,11 @@ class Predict final : public Command {
                                                    "that has, e.g. --cluster 1x8xh100");
     }
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
-    if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
+    if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
+    const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
+    if (!states_order && OrdersRanks(context.cluster)) {
+      plan = FastestRankOrder(context.model, context.costs, plan).plan;
+    }
     ForecastOptions options;
     // On CPUs every rank is compiled: cores of one machine are few. On a cluster one rank of each
     // class stands for all alike.
@@ -61,13 +72,19 @@ class Predict final : public Command {
     // enough.
     options.simulate.last_step = store_.empty();
     options.simulate.threads = HardwareThreads();
-    FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs, options));
+    Forecast forecast;
+    {
+      ForecastWatch watch(!json_);
+      watch.Watch(options);
+      FT_ASSIGN(forecast, MakeForecast(context.model, plan, context.costs, options));
+    }
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
         std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);
       }
       return Exit::kDone;
     }
+    if (!explain_.empty()) return Explain(context, forecast);
     FindMemory(context, forecast);
     const Metrics metrics = ForecastMetrics(context, forecast);
     RunId run = 0;
@@ -81,6 +98,15 @@ class Predict final : public Command {
   }
 
  private:
+  Result<Exit> Explain(const ForecastContext& context, const Forecast& forecast) const {
+    FT_ASSIGN(const std::vector<ExplainedOp> ops,
+              ExplainOps(forecast.program, forecast.costs, context.costs, explain_));
+    std::fputs(json_ ? (ExplainJson(ops, context.profile_origin) + "\n").c_str()
+                     : ExplainText(ops, context.profile_origin).c_str(),
+               stdout);
+    return Exit::kDone;
+  }
+
   // Whether the plan fits the devices and their hosts.
   bool Fits() const { return FitsDevice() && host_.fits(); }
   bool FitsDevice() const { return fullest_bytes_ <= device_bytes_; }
@@ -89,12 +115,23 @@ class Predict final : public Command {
     return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
-  // Empty if the plan fits the devices.
-  std::vector<Advice> AdviceFor(const ForecastContext& context, const Plan& plan) const {
-    if (FitsDevice()) return {};
+  // Changes that make the plan fit the devices. If it fits, another rank order that is faster.
+  std::vector<Advice> AdviceFor(const ForecastContext& context, const Forecast& forecast) const {
+    const Plan& plan = forecast.program.plan;
+    if (FitsDevice()) return FasterOrder(context, forecast);
     return AdviseToFit(context.model, context.costs, SpaceOfPlan(plan), plan.World(), device_bytes_,
                        HostShareOf(context.cluster, context.costs.profile().system),
                        HardwareThreads());
+  }
+
+  static std::vector<Advice> FasterOrder(const ForecastContext& context, const Forecast& forecast) {
+    const Plan& plan = forecast.program.plan;
+    if (context.cluster.is_cpu) return {};
+    const RankOrderChoice best = FastestRankOrder(context.model, context.costs, plan);
+    if (best.step_s > best.given_step_s * (1 - kBetterOrder)) return {};
+    const double step_s = forecast.simulation.step_s * best.step_s / best.given_step_s;
+    const std::string order(NameOfRankOrder(best.plan.rank_order));
+    return {{"--rank-order " + order, Describe(best.plan), step_s, best.bytes}};
   }
 
   // Fills in the device memory of each stage's first rank, and the memory of a node's host.
@@ -163,7 +200,12 @@ class Predict final : public Command {
     if (!FitsDevice()) {
       std::printf("\nIt does not fit: a rank takes %s of a device that has %s.%s\n",
                   FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str(),
-                  AdviceText(AdviceFor(context, plan)).c_str());
+                  AdviceText(AdviceFor(context, forecast)).c_str());
+    } else {
+      for (const Advice& advice : AdviceFor(context, forecast)) {
+        std::printf("\nFaster placement: %s, step time about %s\n", advice.change.c_str(),
+                    FormatSeconds(advice.step_s).c_str());
+      }
     }
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
       std::printf("\nForecast only: no kernel computes %s of this model yet.\n", part.c_str());
@@ -193,7 +235,7 @@ class Predict final : public Command {
       json.Field("bytes_per_s", place.bytes_per_s).EndObject();
     }
     json.EndArray().Name("suggestions").BeginArray();
-    for (const Advice& advice : AdviceFor(context, forecast.program.plan)) {
+    for (const Advice& advice : AdviceFor(context, forecast)) {
       json.BeginObject().Field("change", advice.change).Field("plan", advice.plan);
       json.Field("step_time_s", advice.step_s);
       json.Field("device_memory_gib", GibFromBytes(advice.bytes)).EndObject();
@@ -208,7 +250,7 @@ class Predict final : public Command {
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
-  std::string store_;
+  std::string store_, explain_;
   bool listing_ = false;
   bool ops_ = false;
 };

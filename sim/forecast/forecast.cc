@@ -105,11 +105,16 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
                               const ForecastOptions& options) {
   if (options.outline) return ForecastOutline(model, plan, costs, options);
   const SimulateOptions& simulate = options.simulate;
+  const auto begin = [&](ForecastPart part) {
+    if (options.progress) options.progress(part);
+  };
+  begin(ForecastPart::kCompile);
   FT_ASSIGN(Program program,
             CompileUnverified(model, plan, {.ranks = options.ranks}, simulate.threads));
   if (simulate.cancelled && simulate.cancelled()) {
     return Fail(ErrorCode::kAborted, "the forecast was cancelled");
   }
+  begin(ForecastPart::kSimulate);
   return ForecastVerified(std::move(program), costs, simulate);
 }
 

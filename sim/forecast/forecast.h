@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct Forecast {
   }
 };
 
+enum class ForecastPart : std::uint8_t { kCompile, kSimulate };
+
 struct ForecastOptions {
   RankChoice ranks = RankChoice::kAll;  // attribution needs all
   // timeline, threads, cancelled and the like. With several threads the program is verified while
@@ -56,6 +59,8 @@ struct ForecastOptions {
   bool outline = false;
   // With `outline` and RankChoice::kFirst: asked about each rank before the next one is compiled.
   std::function<bool(const RankProgram&, const PeakMemory&)> fits = {};
+  // Called on the calling thread when a part begins; may be empty. Not called for an outline.
+  std::function<void(ForecastPart)> progress = {};
 };
 
 // Errors: those of Compile, CostsOf and Simulate; kAborted, simulate.cancelled said true.

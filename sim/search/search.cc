@@ -13,7 +13,9 @@
 #include "sim/memory/host_memory.h"
 #include "sim/search/advice/advice.h"
 #include "sim/search/advice/dependencies.h"
+#include "sim/search/advice/pairs.h"
 #include "sim/search/space/enumerate.h"
+#include "sim/search/space/rank_orders.h"
 #include "sim/search/space/tune_gathers.h"
 
 namespace foretrain {
@@ -21,6 +23,7 @@ namespace {
 
 constexpr std::size_t kFront = 4;      // plans of the front that are simulated to show their memory
 constexpr std::size_t kBalanced = 16;  // fastest plans for which layers are also balanced by time
+constexpr std::size_t kOrdered = 16;   // fastest plans that also try the other rank orders
 constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers are tuned
 constexpr double kEnumerating = 0.5;   // share of the progress bar for the enumeration
 // Maximum block passes that are simulated in total: a few seconds of work.
@@ -60,6 +63,7 @@ class Searcher {
     const std::vector<Rejection>& stuck = stuck_.list();
     result_.rejected.insert(result_.rejected.end(), stuck.begin(), stuck.end());
     MarkFront();
+    MarkPairs(model_, costs_, options_.threads, result_.plans);
     MarkDependencies(result_.plans, capacity_);
     result_.bound_s = found_.bound_s;
     result_.gap = std::max(0.0, 1 - found_.bound_s / result_.plans.front().step_s);
@@ -123,11 +127,29 @@ class Searcher {
     return Fail(ErrorCode::kInfeasible, text);
   }
 
+  // Gives each of the fastest plans its fastest rank order. The enumeration tried only the likely
+  // one.
+  void OrderRanks(Evaluator& evaluator) {
+    if (!space_.orders_ranks) return;
+    for (std::size_t i = 0; i < std::min(kOrdered, found_.fastest.size()); ++i) {
+      Candidate& best = found_.fastest[i];
+      for (const int order : DistinctRankOrders(costs_.cluster(), best.plan)) {
+        if (order == best.plan.rank_order) continue;
+        Candidate other{best.plan, {}};
+        other.plan.rank_order = order;
+        other.estimate = evaluator.Evaluate(other.plan);
+        found_.bound_s = std::min(found_.bound_s, other.estimate.bound_s);
+        const bool fits = other.estimate.memory_bytes <= capacity_;
+        if (fits && other.estimate.step_s < best.estimate.step_s) best = std::move(other);
+      }
+    }
+  }
   // The fastest plans of the enumeration and, if faster, their variants with layers balanced by
   // time.
   std::vector<Candidate> Chosen() {
-    std::vector<Candidate> chosen = found_.fastest;
     Evaluator evaluator(model_, costs_, AllPlanFields());
+    OrderRanks(evaluator);
+    std::vector<Candidate> chosen = found_.fastest;
     for (std::size_t i = 0; i < std::min(kBalanced, found_.fastest.size()); ++i) {
       Plan plan = found_.fastest[i].plan;
       if (plan.pp == 1 || !plan.stage_layers.empty()) continue;
@@ -298,6 +320,7 @@ class Searcher {
     const ForecastInterval interval = forecast.Interval();
     out.low_s = interval.low_s;
     out.high_s = interval.high_s;
+    out.relative_error = forecast.relative_error;
     return out;
   }
 
@@ -328,7 +351,6 @@ class Searcher {
   void MarkFront() {
     std::int64_t min = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
-      plan.tied = plan.low_s <= result_.plans.front().step_s;
       plan.pareto = plan.device.Needed() < min;
       min = std::min(min, plan.device.Needed());
     }

@@ -128,7 +128,9 @@ Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family,
 Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
                               const Catalogue& catalogue) {
   FT_ASSIGN(const GpuEntry gpu, FindGpu(catalogue, run.gpu));
-  const int per_node = std::min(run.gpus, run.gpus_per_node);
+  int per_node = std::min(run.gpus, run.gpus_per_node);
+  // A "node" of such tables may be a rack of 72, of which jobs use equal shares.
+  if (gpu.device.link_devices == per_node) per_node = EvenShareOfDomain(run.gpus, per_node, 1);
   FT_ASSIGN(ClusterSpec cluster, MakeCluster(gpu, (run.gpus + per_node - 1) / per_node, per_node,
                                              run.network_bytes_per_s));
   cluster.adapters_per_node = family.adapters_per_node;

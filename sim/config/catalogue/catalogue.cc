@@ -89,7 +89,7 @@ std::vector<int> NearlyCubic(int devices, int axes) {
 
 // Derives what follows from the device's links, and notes it as an assumption.
 void FillLinks(ClusterSpec& cluster, std::vector<std::string>& assumptions) {
-  const DeviceSpec& device = cluster.device;
+  DeviceSpec& device = cluster.device;
   const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
   if (cluster.nodes < 1 || cluster.devices_per_node < 1 || devices > kMaxRanks) return;
   if (device.torus_axes > 0) {
@@ -102,6 +102,14 @@ void FillLinks(ClusterSpec& cluster, std::vector<std::string>& assumptions) {
                     device.link_devices, cluster.devices_per_node));
   }
   if (device.link_devices > cluster.devices_per_node && cluster.nodes > 1) {
+    const int domain = device.link_devices;
+    if (cluster.Devices() > domain) {
+      device.link_devices = EvenShareOfDomain(cluster.Devices(), domain, cluster.devices_per_node);
+    }
+    if (device.link_devices < domain) {
+      assumptions.push_back(
+          fmt::format("{} GPUs of each link domain of {} are used", device.link_devices, domain));
+    }
     assumptions.push_back(fmt::format("links join {} GPUs of {} nodes", device.link_devices,
                                       CeilDiv(device.link_devices, cluster.devices_per_node)));
   }

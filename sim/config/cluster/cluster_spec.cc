@@ -129,6 +129,15 @@ int ClusterSpec::DevicesPerUnit() const {
   return beyond ? device.link_devices : devices_per_node;
 }
 
+// O(devices / domain).
+int EvenShareOfDomain(int devices, int domain, int node) {
+  const int fewest = (devices + domain - 1) / domain;
+  for (int domains = fewest; domains <= fewest + fewest / 3; ++domains) {
+    if (devices % domains == 0 && devices / domains % node == 0) return devices / domains;
+  }
+  return domain;
+}
+
 std::string_view Name(CollectiveAlgorithm algorithm) { return NameIn(kAlgorithmNames, algorithm); }
 
 std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {

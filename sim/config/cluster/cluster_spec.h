@@ -111,6 +111,12 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+// Devices that a job of `devices` uses of each link domain of up to `domain` devices: the same
+// number of each, whole nodes of `node` devices, on as few domains as that allows. Jobs on NVL72
+// racks use 64 of 72 if their number of devices is a power of two, so that no group straddles
+// racks. Returns `domain` if equal shares would take more than a third more domains.
+int EvenShareOfDomain(int devices, int domain, int node);
+
 // Checks every field of `cluster`.
 //
 // Errors: kInvalidArgument, naming field, value and remedy:

@@ -182,8 +182,10 @@ std::string Listing(const Program& program, int rank_index, bool ops);
 // Selects the ranks of each stage that a program contains.
 enum class RankChoice : std::uint8_t {
   kAll,
-  kClasses,  // one rank of each class that a simulation cannot tell apart (lower/rank_class.h)
-  kFirst,    // the first of each stage: others may differ in padding and in pieces of the norm
+  // One rank of each class that a simulation cannot tell apart; kFirst if they are too many
+  // (lower/rank/rank_class.h).
+  kClasses,
+  kFirst,  // the first of each stage: others may differ in padding and in pieces of the norm
 };
 
 struct CompileOptions {

@@ -13,12 +13,12 @@ int ExpertShareOfDp(const Plan& plan) {
   return plan.ep % inner == 0 ? plan.ep / inner : 1;
 }
 
-Digits SizesOf(const Plan& plan) {
+}  // namespace
+
+std::array<int, kDegreeCount> DegreeSizes(const Plan& plan) {
   const int ep = ExpertShareOfDp(plan);
   return {plan.tp, plan.cp, ep, plan.dp / ep, plan.pp};
 }
-
-}  // namespace
 
 RankCoordinates CoordinatesOf(const Plan& plan, int rank) {
   RankCoordinates at;
@@ -35,7 +35,7 @@ RankCoordinates CoordinatesOf(const Plan& plan, int rank) {
 // RankOnDevice is its inverse.
 int DeviceOf(const Plan& plan, int rank) {
   if (plan.rank_order == 0) return rank;
-  const Digits sizes = SizesOf(plan);
+  const Digits sizes = DegreeSizes(plan);
   const RankCoordinates at = CoordinatesOf(plan, rank);
   const Digits digits = {at.tp, at.cp, at.dp % sizes[2], at.dp / sizes[2], at.pp};
   int device = 0, below = 1;
@@ -48,7 +48,7 @@ int DeviceOf(const Plan& plan, int rank) {
 
 int RankOnDevice(const Plan& plan, int device) {
   if (plan.rank_order == 0) return device;
-  const Digits sizes = SizesOf(plan);
+  const Digits sizes = DegreeSizes(plan);
   Digits digits{};
   for (const int degree : DegreesOf(plan.rank_order)) {
     const int size = sizes[static_cast<std::size_t>(degree)];

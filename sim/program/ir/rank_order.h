@@ -2,6 +2,7 @@
 // Leaves out which devices are near each other (sim/cost/network/group_place.h).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "sim/config/plan/plan.h"
@@ -20,6 +21,9 @@ namespace foretrain {
 //   rank, device  in [0, plan.World())
 int DeviceOf(const Plan& plan, int rank);
 int RankOnDevice(const Plan& plan, int device);
+
+// Sizes of the degrees tp, cp, ep, dp and pp as rank orders count them; their product is the world.
+std::array<int, kDegreeCount> DegreeSizes(const Plan& plan);
 
 // DeviceOf each rank.
 std::vector<int> DevicesOf(const Plan& plan, const std::vector<int>& ranks);

@@ -183,7 +183,7 @@ namespace {
 // global_batch enters the scale of gradients alone. Memoization is sound because every other field
 // is part of the key; the rest of what blocks read is added in KeysOf.
 constexpr std::string_view kNotOfBlocks =
-    "dp pp global_batch schedule vpp stage_layers post_validation zero_stage replicas "
+    "dp pp rank_order global_batch schedule vpp stage_layers post_validation zero_stage replicas "
     "prefetch_depth gather_bytes unsharded_bytes gather_format reduction_time bucket_bytes "
     "recompute recompute_layers recompute_every offload_optimizer offload_gradients "
     "offload_parameters "

@@ -61,14 +61,36 @@ BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
   wake_s_ = costs.Overhead(OverheadKind::kWake, busy);
 }
 
-// The first rank stands for all: groups of one kind are laid out alike. Memoized, because listing
-// members costs O(members).
+namespace {
+
+// Place of the first stage's transfers, or of the first ones that leave the unit. A node may hold
+// several stages, and the slowest transfers set the pace of a pipeline.
+GroupPlace PlaceOfTransfers(const ClusterSpec& cluster, const Plan& plan, GroupKind group) {
+  GroupPlace first;
+  const int direction = group == GroupKind::kNext ? 0 : 1;
+  for (int pp = 0; pp + 1 < plan.pp; ++pp) {
+    const RankCoordinates at{.pp = pp + direction};
+    const GroupPlace place = PlaceOfGroup(cluster, plan, at, group, GroupMembers(plan, at, group));
+    if (pp == 0) first = place;
+    if (place.nodes > 1) return place;
+  }
+  return first;
+}
+
+}  // namespace
+
+// The first rank stands for all: groups of one kind are laid out alike, but for transfers between
+// stages. Memoized, because listing members costs O(members).
 GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
   if (group == GroupKind::kNone) return {};
   const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
   const auto [found, is_new] = places_.try_emplace(key);
   if (is_new) {
-    found->second = PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
+    const ClusterSpec& cluster = costs_.cluster();
+    const bool transfers = group == GroupKind::kNext || group == GroupKind::kPrev;
+    found->second = transfers
+                        ? PlaceOfTransfers(cluster, plan, group)
+                        : PlaceOfGroup(cluster, plan, {}, group, GroupMembers(plan, {}, group));
   }
   return found->second;
 }

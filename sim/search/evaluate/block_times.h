@@ -55,7 +55,8 @@ class BlockTimes {
   std::uint64_t KeyOfNearPlaces(const Plan& plan);
   // Same for the groups that reduce gradients and gather parameters.
   std::uint64_t KeyOfDataPlaces(const Plan& plan);
-  // Place of the group that contains the plan's first rank; empty for kNone.
+  // Place of the group that contains the plan's first rank; empty for kNone. For kNext and kPrev,
+  // that of the slowest transfers between stages.
   GroupPlace PlaceOf(const Plan& plan, GroupKind group);
 
  private:

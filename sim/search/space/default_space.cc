@@ -50,6 +50,7 @@ void ChooseForAccelerators(const ModelSpec& model, int ranks, SearchSpace& out) 
                                 ContextParallelKind::kAllToAll}));
   out.Choose("offload_optimizer", Values({OffloadTarget::kNone, OffloadTarget::kHost}));
   out.Choose("offload_activations", Values({OffloadTarget::kNone, OffloadTarget::kHost}));
+  out.orders_ranks = true;
   if (model.experts == 0) return;
   out.Choose("ep", DivisorsOf(model.experts, ranks));
   out.Choose("expert_tp", {0, 1});

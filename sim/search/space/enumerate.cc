@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/search/space/rank_orders.h"
 
 namespace foretrain {
 namespace {
@@ -416,9 +417,10 @@ class Enumerator {
 Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
                                    const SearchSpace& space, int ranks,
                                    const EnumerateOptions& options) {
-  const SpaceWalk walk(model, space, ranks);
+  const auto order_of = [&](const Plan& plan) { return LikelyRankOrder(model, costs, plan); };
+  const SpaceWalk walk(model, space, ranks, order_of);
   const SearchSpace coarse = CoarseSpace(space);
-  const SpaceWalk first(model, coarse, ranks);
+  const SpaceWalk first(model, coarse, ranks, order_of);
   Enumerator enumerator(model, costs, walk.varying(), options);
   Rivals rivals;
   if (first.size() < walk.size()) {

@@ -17,9 +17,9 @@ constexpr std::int64_t kMax = std::int64_t{1} << 62;
 
 // Order of the levels. Fields whose values are often invalid or share work come first, then those
 // with the largest effect on time and memory. Offload comes last.
-constexpr std::array<std::string_view, 11> kFirst = {
-    "expert_tp", "ep",         "cp_kind",           "micro_batch",    "schedule", "vpp",
-    "recompute", "zero_stage", "sequence_parallel", "vocab_parallel", "tp_tiles"};
+constexpr std::array<std::string_view, 12> kFirst = {
+    "expert_tp", "ep",        "rank_order", "cp_kind",           "micro_batch",    "schedule",
+    "vpp",       "recompute", "zero_stage", "sequence_parallel", "vocab_parallel", "tp_tiles"};
 constexpr std::array<std::string_view, 4> kSplit = {"dp", "cp", "tp", "pp"};
 
 bool IsOffload(const PlanField& field) { return field.name.starts_with("offload_"); }
@@ -128,7 +128,8 @@ std::int64_t Rejections::count() const {
 
 // Separates the split of the ranks from the other choices, which become the levels of the walk.
 // below_ counts combinations under each level, so a cut subtree is counted without being visited.
-SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks)
+SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks,
+                     RankOrderOf order_of)
     : model_(model), space_(space), all_fields_(AllPlanFields()) {
   std::array<SearchChoice, 4> split;
   for (std::size_t i = 0; i < kSplit.size(); ++i) {
@@ -155,6 +156,14 @@ SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks
   for (std::size_t i = levels_.size(); i-- > 0;) {
     const auto values = static_cast<std::int64_t>(levels_[i].values.size());
     below_[i] = values == 0 ? 0 : Times(below_[i + 1], values);
+  }
+  if (space.orders_ranks && order_of) {
+    order_of_ = std::move(order_of);
+    // Levels of degrees come first (kFirst).
+    const auto is_degree = [](const SearchChoice& level) {
+      return level.field->name == "expert_tp" || level.field->name == "ep";
+    };
+    while (ordered_ < levels_.size() && is_degree(levels_[ordered_])) ++ordered_;
   }
   first_free_ = levels_.size();
   while (first_free_ > 0 && MayBeFree(*levels_[first_free_ - 1].field)) --first_free_;
@@ -197,6 +206,7 @@ VaryingFields SpaceWalk::varying() const {
   VaryingFields fields;
   for (const std::string_view name : kSplit) fields.push_back(&PlanFieldOf(name));
   for (const SearchChoice& level : levels_) fields.push_back(level.field);
+  if (order_of_) fields.push_back(&PlanFieldOf("rank_order"));
   return fields;
 }
 
@@ -278,6 +288,11 @@ std::string SpaceWalk::BrokenEarly(const Plan& plan, const PlanField& field) con
 // difference collapse to one, and offload values are skipped once a plan without them fits.
 bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
   if (visit.stop()) return false;
+  // The order of other degrees may be left over, so it starts from the space's.
+  if (order_of_ && level == ordered_) {
+    plan.rank_order = space_.base.rank_order;
+    plan.rank_order = order_of_(plan);
+  }
   if (level == levels_.size()) return Leaf(plan, visit);
   if (IsLeftOut(plan, level, visit)) return false;
   const SearchChoice& choice = levels_[level];

@@ -22,6 +22,9 @@ struct SearchSpace {
   Plan base;
   std::vector<SearchChoice> choices;
   std::function<void(Plan&)> complete = {};  // sets fields that follow; may be empty
+  // Each plan takes the rank order that probably suits its degrees (rank_orders.h), and the fastest
+  // ones also try the others. false: all plans have the order of `base`, or of a choice.
+  bool orders_ranks = false;
 
   // Sets the values of a field, replacing earlier ones.
   void Choose(std::string_view field, std::vector<std::int64_t> values);
@@ -65,8 +68,11 @@ SearchSpace CoarseSpace(const SearchSpace& space);
 // the ranks into dp, cp, tp and pp; parts may be visited in parallel.
 class SpaceWalk {
  public:
-  // Borrows both; they must outlive this object.
-  SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks);
+  // The rank order of plans with the degrees of a plan: dp, cp, tp, pp, ep, expert_tp.
+  using RankOrderOf = std::function<int(const Plan&)>;
+  // Borrows both; they must outlive this object. `order_of`: for a space that orders ranks, else
+  // not called.
+  SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks, RankOrderOf order_of = {});
 
   std::size_t parts() const { return splits_.size(); }
   int TpOf(std::size_t part) const { return splits_[part].tp; }
@@ -111,6 +117,8 @@ class SpaceWalk {
   std::vector<SearchChoice> levels_;  // the other choices, in the order of the walk
   std::vector<std::int64_t> below_;   // number of combinations of all levels from this one on
   std::size_t first_free_ = 0;        // from this level on, all fields may be free
+  RankOrderOf order_of_;              // empty: plans keep their order
+  std::size_t ordered_ = 0;           // level at which all degrees are chosen
 };
 
 }  // namespace foretrain

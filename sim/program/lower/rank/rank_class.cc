@@ -169,13 +169,27 @@ Key ClassesIn(const std::vector<int>& members, const std::vector<std::int32_t>& 
   return found;
 }
 
+// Number of classes that kMaxClassPasses allows.
+std::int64_t MaxClasses(const ModelSpec& model, const Plan& plan) {
+  const std::int64_t blocks = model.layers / plan.pp + 1;
+  const std::int64_t passes = 2 * blocks * plan.MicroBatches();
+  return std::max<std::int64_t>(plan.pp, kMaxClassPasses / passes);
+}
+
+std::int64_t CountOf(const std::vector<std::int32_t>& classes) {
+  return classes.empty() ? 0 : *std::max_element(classes.begin(), classes.end()) + 1;
+}
+
 // Splits classes until the ranks of each meet the same classes in all their groups (partition
 // refinement). It starts from equal sizes and stops when a round splits none. Then ranks of a class
-// always wait for the same classes, so one of them can stand for all.
+// always wait for the same classes, so one of them can stand for all. Rounds never join classes, so
+// it gives up, with an empty result, once there are more than `max`.
 std::vector<std::int32_t> Refined(const ModelSpec& model, const Plan& plan,
-                                  std::vector<std::int32_t> classes) {
+                                  std::vector<std::int32_t> classes, std::int64_t max) {
+  if (CountOf(classes) > max) return {};
   const Groups groups = AllGroups(model, plan);
   for (;;) {
+    if (CountOf(classes) > max) return {};
     Numbers meetings, parts;
     std::vector<std::int32_t> meeting, finer;
     for (const auto& members : groups.members)
@@ -200,15 +214,15 @@ std::vector<std::int32_t> Representatives(const ModelSpec& model, const Plan& pl
   std::vector<std::int32_t> representatives;
   if (choice == RankChoice::kAll) return representatives;
   std::vector<std::int32_t> classes;
-  Numbers numbers;
-  for (int pp = 0; pp < plan.pp; ++pp) {
-    if (choice == RankChoice::kFirst) {
-      classes.resize(classes.size() + static_cast<std::size_t>(plan.World() / plan.pp), pp);
-    } else {
-      AddClassesOfStage(model, plan, pp, numbers, classes);
-    }
+  if (choice == RankChoice::kClasses) {
+    Numbers numbers;
+    for (int pp = 0; pp < plan.pp; ++pp) AddClassesOfStage(model, plan, pp, numbers, classes);
+    classes = Refined(model, plan, std::move(classes), MaxClasses(model, plan));
   }
-  if (choice == RankChoice::kClasses) classes = Refined(model, plan, std::move(classes));
+  if (classes.empty()) {
+    const auto stage = static_cast<std::size_t>(plan.World() / plan.pp);
+    for (int pp = 0; pp < plan.pp; ++pp) classes.resize(classes.size() + stage, pp);
+  }
   std::vector<std::int32_t> first_of;
   for (std::size_t rank = 0; rank < classes.size(); ++rank) {
     const auto number = static_cast<std::size_t>(classes[rank]);
