@@ -87,26 +87,26 @@ void Layer::LatentNorm(const Latent& latent) {
 void Layer::LatentQkv(std::int16_t out) {
   const ModelSpec& model = context.model;
   const std::int64_t rank = model.key_value_rank, turned = model.rope_head_dim;
-  std::int16_t queries_from = query_latent.normed;
+  LatentInputs from;
   if (HasLatentQueries()) {
     b.Linear("attention.q_down", norm1, Parameter("q_down.weight", kQueryDown), kNoSlot,
              query_latent.in, own_rows, model.query_rank, hidden);
     LatentNorm(query_latent);
-    queries_from = GatheredOf("attention.q_down.gather", query_latent.normed, model.query_rank);
+    from.queries = GatheredOf("attention.q_down.gather", query_latent.normed, model.query_rank);
   } else {
-    queries_from = whole_norm1 = Gathered("norm1.gather", norm1);
+    from.queries = whole_norm1 = Gathered("norm1.gather", norm1);
   }
   const std::int16_t down = b.Temporary("kv_down", own_rows * (rank + turned));
-  const std::int16_t own_turned =
+  from.own_turned =
       turned_key != kNoSlot ? turned_key : b.Temporary("turned_key.own", own_rows * turned);
   b.Linear("attention.kv_down", norm1, Parameter("kv_down.weight", kKeyDown), kNoSlot, down,
            own_rows, rank + turned, hidden);
   b.Add(OpKind::kSplitColumns, "attention.kv_down.split",
-        {In(down), Out(key_latent.in), Out(own_turned)})
+        {In(down), Out(key_latent.in), Out(from.own_turned)})
       .shape = {.rows = own_rows, .cols = rank, .inner = turned};
   LatentNorm(key_latent);
-  const std::int16_t keys_from = GatheredOf("attention.kv_down.gather", key_latent.normed, rank);
-  LatentUp({queries_from, keys_from, own_turned}, out);
+  from.keys = GatheredOf("attention.kv_down.gather", key_latent.normed, rank);
+  LatentUp(from, out);
 }
 
 // Rope works in place. So the saved key is already rotated unless rows are split, where a gathered
@@ -184,17 +184,16 @@ struct LatentBackward {
   void DownWeights();
 
   std::int16_t d_norm1 = kNoSlot;  // on own rows
-
- private:
-  std::int16_t NormedAgain(const Layer::Latent& latent, LayerTensor normed);
-  std::int16_t Norm1Again();
-  void NormGradients(const Layer::Latent& latent, std::int16_t dy, std::int16_t dx);
-
   std::int16_t d_q = kNoSlot, d_kv = kNoSlot;
   // Gradients of tensors that heads share, on own rows: the norms' outputs and the rotated key.
   std::int16_t d_queries = kNoSlot, d_keys = kNoSlot, d_turned = kNoSlot;
   std::int16_t d_query_latent = kNoSlot, d_kv_down = kNoSlot;
   bool has_norm1 = Holds(have, kNorm1);
+
+ private:
+  std::int16_t NormedAgain(const Layer::Latent& latent, LayerTensor normed);
+  std::int16_t Norm1Again();
+  void NormGradients(const Layer::Latent& latent, std::int16_t dy, std::int16_t dx);
 };
 
 // The norm's output of all rows. It is recomputed in the input half, because gathered parameters
