@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <set>
 
 #include "sim/cost/network/communication_cost.h"
@@ -11,6 +10,10 @@
 
 namespace foretrain {
 namespace {
+
+// The estimate knows neither micro-batches nor what overlaps, so only clear gains count: another
+// order must take at most this share of the given one's communication.
+constexpr double kClearGain = 0.8;
 
 enum Degree : std::size_t { kTp, kCp, kEp, kDp, kPp };
 
@@ -219,8 +222,9 @@ int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& 
   if (distinct.size() == 1) return plan.rank_order;
   const Communication estimate(model, costs, plan);
   int best = plan.rank_order;
-  double best_s = std::numeric_limits<double>::infinity();
+  double best_s = kClearGain * estimate.Seconds(distinct.front().spread);
   for (const OrderSpread& one : distinct) {
+    if (one.spread.unit[kTp] < distinct.front().spread.unit[kTp]) continue;
     const double seconds = estimate.Seconds(one.spread);
     if (seconds >= best_s) continue;
     best_s = seconds;
