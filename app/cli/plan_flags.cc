@@ -150,7 +150,7 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
       out.complete = [complete = out.complete, preset = *preset,
                       given = flags.GivenFields()](Plan& plan) {
         complete(plan);
-        ApplyKernels(preset, given, plan);
+        ApplySoftware(preset, given, plan);
       };
     }
   }

@@ -11,6 +11,7 @@
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
+#include "app/forecast/learning.h"
 #include "app/training/local_gpu.h"
 #include "base/io/file_system.h"
 #include "base/json/json.h"
@@ -22,33 +23,41 @@ namespace foretrain {
 namespace {
 
 // Measures rates for one plan, or for the usual splits of a model, and stores them where forecasts
-// look. All options are checked first, because the measurement takes as long as --seconds says.
+// look. With --from-run or --step-time it measures nothing and learns from runs instead. All
+// options are checked first, because the measurement takes as long as --seconds says.
 class CalibrateCommand final : public Command {
  public:
   void Declare(Arguments& arguments) override {
     model_.Declare(arguments);
+    cluster_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Calibration");
     device_.Declare(arguments);
-    arguments.Option(
-        "--ranks", ranks_, "N",
-        "Ranks that run at once; 0: as the plan says, else one for each core or one GPU");
     arguments.Option("--seconds", seconds_, "S", "Approximate duration of the measurement");
     DeclareOffloadLinks(arguments, request_.options.nvme, request_.options.copy_caps);
     arguments.Option("--out", out_, "FILE",
                      "File for the profile; default: where forecasts look for it");
+    arguments.Section("Learning from measured runs");
+    arguments.Option("--from-run", from_run_, "STORE[:RUN],...",
+                     "Learn from these runs instead of measuring; default RUN: the newest");
+    arguments.Option("--step-time", step_time_, "TIME",
+                     "Learn from one measured step, e.g. 12.3s, of the plan that the options name");
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain calibrate                              the ops of a small GPT, as usual plans "
         "split it\n"
         "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan\n"
-        "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU");
+        "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU\n"
+        "  foretrain calibrate --from-run foretrain.db:3    learn from a stored run\n"
+        "  foretrain calibrate --step-time 12.3s --preset megatron --model llama3-8b --cluster "
+        "1x8xh100 --tp 2");
   }
 
   // Options, device, ops to measure, measurement, file. Without a named plan or model, a GPU is
   // measured with the shapes of GpuTargets.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
+    if (Learns()) return Learn();
     CalibrationRequest request = request_;
     request.options.seconds = seconds_;
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
@@ -75,6 +84,17 @@ class CalibrateCommand final : public Command {
   }
 
  private:
+  bool Learns() const { return !from_run_.empty() || !step_time_.empty(); }
+
+  Result<Exit> Learn() const {
+    FT_ASSIGN(const LearnedProfile profile,
+              LearnFromMeasurements({model_, cluster_, plan_, from_run_, step_time_, out_}));
+    std::fputs(
+        json_ ? (LearnedProfileJson(profile) + "\n").c_str() : LearnedProfileText(profile).c_str(),
+        stdout);
+    return Exit::kDone;
+  }
+
   // Finds errors that would otherwise show only after the measurement.
   Result<void> CheckOptions() const {
     if (!(seconds_ > 0) || !std::isfinite(seconds_)) {
@@ -82,6 +102,12 @@ class CalibrateCommand final : public Command {
                   fmt::format("--seconds: {} is no time; give a number above 0", seconds_));
     }
     FT_TRY(CheckOutputFile("--out", out_));
+    if (!Learns() && (cluster_.cluster != "local" || !cluster_.device_profile.empty())) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "--cluster, --device-profile: calibrate measures this machine; with --from-run or "
+          "--step-time it learns from runs on others");
+    }
     PosixFileSystem files;
     const std::string& nvme = request_.options.nvme.folder;
     FT_ASSIGN(const FileInfo disk, files.Stat(nvme));
@@ -116,17 +142,17 @@ class CalibrateCommand final : public Command {
   Result<std::vector<CalibrationTarget>> Targets() const {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
-    if (ranks_ < 0 || ranks_ > kMaxRanks) {
-      return Fail(ErrorCode::kInvalidArgument, "--ranks: " + std::to_string(ranks_) +
+    if (cluster_.ranks < 0 || cluster_.ranks > kMaxRanks) {
+      return Fail(ErrorCode::kInvalidArgument, "--ranks: " + std::to_string(cluster_.ranks) +
                                                    " is outside 0 to " + std::to_string(kMaxRanks) +
                                                    "; 0 takes one a core");
     }
     const int one_each = device_.IsCuda() ? 1 : ThisMachine().cores;
-    const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : one_each;
+    const int ranks = cluster_.ranks > 0 ? static_cast<int>(cluster_.ranks) : one_each;
     if (OnePlan()) {
       // Without --ranks the plan has one data-parallel rank; with it, dp takes the rest.
       PlanFlags flags = plan_;
-      if (ranks_ == 0 && !flags.Given("dp")) flags.Text("dp") = "1";
+      if (cluster_.ranks == 0 && !flags.Given("dp")) flags.Text("dp") = "1";
       FT_ASSIGN(const Plan plan, PlanOf(flags, model, ranks));
       return std::vector<CalibrationTarget>{{model, plan}};
     }
@@ -161,12 +187,12 @@ class CalibrateCommand final : public Command {
   }
 
   ModelFlags model_;
+  ClusterFlags cluster_;
   PlanFlags plan_;
   DeviceFlag device_;
-  std::int64_t ranks_ = 0;
   double seconds_ = 20;
   CalibrationRequest request_;  // the options that go to it as they are
-  std::string out_;
+  std::string out_, from_run_, step_time_;
 };
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include "app/commands/commands.h"
 #include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"
+#include "app/report/explain_report.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "sim/cost/explain_ops.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/forecast/forecast.h"
 #include "sim/memory/device_use.h"
@@ -38,13 +40,16 @@ class Predict final : public Command {
                    "Print the program of each rank, instruction by instruction");
     arguments.Flag("--ops", ops_,
                    "With --program: print each op with its queue, tensors and edges");
+    arguments.Option("--explain", explain_, "OP",
+                     "Show where the time of these ops comes from, e.g. mlp.up or 'mlp.*'");
     DeclareJson(arguments);
     arguments.Footer(
-        "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db");
+        "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db\n"
+        "  foretrain predict --model llama3-8b --cluster 1x8xh100 --tp 2 --explain mlp.up");
   }
 
-  // Context, plan, forecast. --program ends here, because a listing needs no metrics. The run is
-  // stored before anything is printed, so that the number in the output exists.
+  // Context, plan, forecast. --program and --explain end here, because they need no metrics. The
+  // run is stored before anything is printed, so that the number in the output exists.
   Result<Exit> Run() override {
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
@@ -54,7 +59,7 @@ class Predict final : public Command {
                                                    "that has, e.g. --cluster 1x8xh100");
     }
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
-    if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
+    if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
       plan = FastestRankOrder(context.model, context.costs, plan).plan;
@@ -79,6 +84,7 @@ class Predict final : public Command {
       }
       return Exit::kDone;
     }
+    if (!explain_.empty()) return Explain(context, forecast);
     FindMemory(context, forecast);
     const Metrics metrics = ForecastMetrics(context, forecast);
     RunId run = 0;
@@ -92,6 +98,15 @@ class Predict final : public Command {
   }
 
  private:
+  Result<Exit> Explain(const ForecastContext& context, const Forecast& forecast) const {
+    FT_ASSIGN(const std::vector<ExplainedOp> ops,
+              ExplainOps(forecast.program, forecast.costs, context.costs, explain_));
+    std::fputs(json_ ? (ExplainJson(ops, context.profile_origin) + "\n").c_str()
+                     : ExplainText(ops, context.profile_origin).c_str(),
+               stdout);
+    return Exit::kDone;
+  }
+
   // Whether the plan fits the devices and their hosts.
   bool Fits() const { return FitsDevice() && host_.fits(); }
   bool FitsDevice() const { return fullest_bytes_ <= device_bytes_; }
@@ -235,7 +250,7 @@ class Predict final : public Command {
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
-  std::string store_;
+  std::string store_, explain_;
   bool listing_ = false;
   bool ops_ = false;
 };

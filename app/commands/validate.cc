@@ -1,8 +1,11 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "app/cli/output_file.h"
 #include "app/cli/stop_signal.h"
@@ -15,7 +18,8 @@
 #include "base/units.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/cost/profile/profile_json.h"
-#include "sim/validate/fit_profile.h"
+#include "sim/learn/learn.h"
+#include "sim/validate/learn_runs.h"
 #include "sim/validate/predict_run.h"
 
 namespace foretrain {
@@ -23,10 +27,11 @@ namespace {
 
 constexpr std::int64_t kMaxTableBytes = 64 * kMiB;
 constexpr std::int64_t kMaxThreads = 256;
+constexpr std::int64_t kMaxLearnedRows = 1'000'000;
 
 // Forecasts every row of the tables and scores the errors. With --learn even or odd the rows are
-// split: constants are fitted to one half and scored on the other, so that no row is scored with
-// constants that it shaped.
+// split: constants are learned from one half and scored on the other, so that no row is scored with
+// constants that it shaped. With --learn N each group of rows is learned from its first N.
 class Validate final : public Command {
  public:
   void Declare(Arguments& arguments) override {
@@ -37,11 +42,14 @@ class Validate final : public Command {
     arguments.Option("--worst", worst_, "N",
                      "Number of rows to show, those with the largest time errors");
     arguments.Option("--families", families_, "A,B", "Only these families");
-    arguments.Option("--learn", learn_, "even|odd|all",
-                     "Fit the device profile's constants to the rows with even or odd ids and "
-                     "score the others; all: fit and score all rows");
+    arguments.Option("--learn", learn_, "N|even|odd|all",
+                     "Learn from the first N rows of each model and number of GPUs, or from rows "
+                     "with even or odd ids, and score the others; all: learn from and score all");
     arguments.Option("--profile", profile_, "FILE",
-                     "With --learn: write the fitted profile of the table's largest machine");
+                     "With --learn even, odd or all: write the learned profile of the table's "
+                     "largest machine");
+    arguments.Flag("--pairs", pairs_,
+                   "Also score how often pairs of plans are ordered as forecast");
     arguments.Option("--threads", threads_, "N", "Rows to forecast at once; 0: one for each core");
     arguments.Option("--kernels", kernels_, "FILE,...",
                      "Forecast tables of measured kernels (.csv or .csv.gz) instead of runs; with "
@@ -73,18 +81,28 @@ class Validate final : public Command {
     }
     FT_ASSIGN(std::vector<PublishedRun> runs, ReadRuns());
     FT_ASSIGN(const CaseSources sources, BuiltInCaseSources());
-    if (!learn_.empty()) {
-      FT_TRY(Learn(runs, sources));
-      if (StopSignal() != 0) return ExitOfSignal(StopSignal());
+    std::vector<RunPrediction> predictions;
+    std::vector<LearnedScore> learned;
+    if (const std::optional<std::size_t> first = FirstRows()) {
+      FT_TRY(LearnByGroup(*first, sources, runs, predictions, learned));
+    } else {
+      if (!learn_.empty()) FT_TRY(Learn(runs, sources));
+      predictions = PredictAll(runs, sources);
     }
-    const std::vector<RunPrediction> predictions = PredictAll(runs, sources);
     if (StopSignal() != 0) return ExitOfSignal(StopSignal());
     if (!out_.empty()) {
       PosixFileSystem files;
       FT_TRY(WriteFileAtomically(files, out_, PredictionsCsv(runs, predictions)));
     }
+    std::vector<PairScore> pairs;
+    if (pairs_) {
+      const auto steps = UncertainSteps(runs, sources, Threads(), [] { return StopSignal() != 0; });
+      if (StopSignal() != 0) return ExitOfSignal(StopSignal());
+      pairs = ScorePairs(runs, steps, CovarianceOf(DeviceProfile()));
+    }
     const ValidationReport report(runs, predictions,
-                                  static_cast<std::size_t>(std::max<std::int64_t>(0, worst_)));
+                                  static_cast<std::size_t>(std::max<std::int64_t>(0, worst_)),
+                                  std::move(learned), std::move(pairs));
     std::fputs((json_ ? report.Json() + "\n" : report.Text()).c_str(), stdout);
     return Exit::kDone;
   }
@@ -124,7 +142,7 @@ class Validate final : public Command {
     // Rows take very different times, so each thread takes the next row when it is free.
     ForEachInParallel(runs.size(), Threads(), [&](std::size_t row) {
       if (StopSignal() != 0) return;
-      out[row] = PredictRun(runs[row], sources, fit_ ? &*fit_ : nullptr);
+      out[row] = PredictRun(runs[row], sources, learned_ ? &*learned_ : nullptr);
       ShowProgress(++done, runs.size(), printing);
     });
     return out;
@@ -143,21 +161,73 @@ class Validate final : public Command {
     return odd == (learn_ == "odd");
   }
 
-  // Fits the constants, and keeps in `runs` the rows to score.
+  // The number of rows of each group to learn from; `nullopt` if --learn is no number.
+  std::optional<std::size_t> FirstRows() const {
+    const auto number = ParseInt("--learn", learn_, 1, kMaxLearnedRows);
+    if (!number.has_value()) return std::nullopt;
+    return static_cast<std::size_t>(*number);
+  }
+
+  // Learns from the first rows of each group, and keeps the scored rows in `runs`.
+  Result<void> LearnByGroup(std::size_t first, const CaseSources& sources,
+                            std::vector<PublishedRun>& runs,
+                            std::vector<RunPrediction>& predictions,
+                            std::vector<LearnedScore>& scores) const {
+    if (!profile_.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "--profile: --learn " + learn_ +
+                                                   " makes a profile for each group; give --learn "
+                                                   "all");
+    }
+    const std::vector<RunGroup> groups = RunGroupsOf(runs, sources, first);
+    if (groups.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--learn {}: no model and number of GPUs has {} rows with a measured "
+                              "step and a whole plan; learn from fewer",
+                              learn_, std::max(first + 1, kSmallestRunGroup)));
+    }
+    std::vector<GroupForecasts> forecasts(groups.size());
+    std::atomic<std::size_t> done = 0;
+    std::mutex printing;
+    std::optional<Error> error;
+    ForEachInParallel(groups.size(), Threads(), [&](std::size_t g) {
+      if (StopSignal() != 0) return;
+      auto of = LearnGroup(groups[g], runs, sources);
+      const std::lock_guard lock(printing);
+      if (!of.has_value()) {
+        error = of.error();
+        return;
+      }
+      forecasts[g] = std::move(*of);
+      if (!json_ && ++done % 10 == 0)
+        std::fprintf(stderr, "%zu of %zu groups\n", +done, groups.size());
+    });
+    if (error.has_value()) return tl::unexpected<Error>(*error);
+    if (StopSignal() != 0) return {};
+    scores = ScoreLearned(groups, forecasts, runs);
+    std::vector<PublishedRun> scored;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const std::size_t row : groups[g].scored) scored.push_back(runs[row]);
+      predictions.insert(predictions.end(), forecasts[g].after.begin(), forecasts[g].after.end());
+    }
+    runs = std::move(scored);
+    return {};
+  }
+
+  // Learns the constants, and keeps in `runs` the rows to score.
   Result<void> Learn(std::vector<PublishedRun>& runs, const CaseSources& sources) {
     if (learn_ != "even" && learn_ != "odd" && learn_ != "all") {
       return Fail(ErrorCode::kInvalidArgument,
-                  "--learn " + Printable(learn_) + ": give even, odd or all");
+                  "--learn " + Printable(learn_) + ": give a number of rows, even, odd or all");
     }
     std::vector<PublishedRun> learned, scored;
     for (const PublishedRun& run : runs) {
       if (Learns(run)) learned.push_back(run);
       if (!Learns(run) || learn_ == "all") scored.push_back(run);
     }
-    FT_ASSIGN(const ProfileFit fit,
-              FitProfile(learned, sources, Threads(), [] { return StopSignal() != 0; }));
-    fit_ = fit;
-    std::fputs(FitText(fit).c_str(), stderr);
+    auto result = LearnFromRuns(learned, sources, Threads(), [] { return StopSignal() != 0; });
+    if (!result.has_value() && StopSignal() != 0) return {};
+    FT_ASSIGN(learned_, std::move(result));
+    std::fputs(LearnedText(*learned_).c_str(), stderr);
     runs = std::move(scored);
     return profile_.empty() ? Result<void>() : WriteProfile(learned, sources);
   }
@@ -169,8 +239,8 @@ class Validate final : public Command {
         [](const PublishedRun& a, const PublishedRun& b) { return a.gpus < b.gpus; });
     FT_ASSIGN(const RunCase of, CaseOf(*largest, sources));
     DeviceProfile profile = DeriveProfile(of.cluster, of.system);
-    ApplyFit(*fit_, profile);
-    profile.assumptions = "learned from " + std::to_string(fit_->rows) + " measured runs";
+    ApplyLearned(*learned_, of.preset, profile);
+    profile.assumptions = "learned from " + std::to_string(learned_->runs) + " measured runs";
     PosixFileSystem files;
     return WriteFileAtomically(files, profile_, ProfileToJson(profile));
   }
@@ -184,7 +254,8 @@ class Validate final : public Command {
 
   std::vector<std::string> files_;
   std::string out_, families_, learn_, profile_, kernels_;
-  std::optional<ProfileFit> fit_;
+  std::optional<Learned> learned_;
+  bool pairs_ = false;
   std::int64_t worst_ = 10;
   std::int64_t threads_ = 0;
 };

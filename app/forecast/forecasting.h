@@ -28,6 +28,17 @@ Result<ForecastContext> MakeContext(const ModelFlags& model, const ClusterFlags&
 // foretrain/local.json; cuda.json of its GPU.
 std::string LocalProfilePath(bool cuda = false);
 
+// Where `calibrate --from-run` keeps what it learned for a device and a system, beside the files
+// above.
+//   preset  the system; empty: foretrain's own
+std::string LearnedProfilePath(const std::string& device, const std::string& preset);
+
+// What MakeContext needs of a cluster: its profile with the preset's software.
+//   learned  whether to use what was learned for the device and the preset
+Result<DeviceProfile> MakeProfile(const ClusterFlags& flags, const ClusterSpec& cluster,
+                                  const std::optional<Preset>& preset, bool learned,
+                                  std::string& origin);
+
 // The profile that the options name, else the one stored for this machine, else one derived from
 // the cluster's published peaks. `origin` says which.
 Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& cluster,

@@ -30,16 +30,15 @@ double MfuOf(const PlanReport& report, const RankedPlan& plan) {
   return options.model_flops_per_step / plan.step_s / options.peak_flop_per_s;
 }
 
-// "tied": its interval reaches down to the best plan's step. The best plan itself has no such mark.
-std::string MarksOf(const RankedPlan& plan, bool best) {
-  std::string marks = plan.pareto ? "pareto" : "";
-  if (plan.tied && !best) marks += marks.empty() ? "tied" : ", tied";
-  return marks;
+// "93 %": probability that the best plan is faster than this one.
+std::string FirstIsFasterText(const RankedPlan& plan, bool best) {
+  return best ? "" : fmt::format("{:.0f} %", 100 * plan.first_is_faster);
 }
 
 // Shows the fastest plans and the Pareto front, and counts the others.
 std::string PlansText(const PlanReport& report) {
-  Table table({"plan", ">step time", ">low", ">high", ">tokens/s", ">MFU", ">device memory", ""});
+  Table table({"plan", ">step time", ">low", ">high", ">tokens/s", ">MFU", ">device memory",
+               ">first is faster", ""});
   const std::vector<RankedPlan>& plans = report.result.plans;
   std::size_t left_out = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -52,7 +51,8 @@ std::string PlansText(const PlanReport& report) {
     table.AddRow({Describe(plan.plan), FormatSeconds(plan.step_s), FormatSeconds(plan.low_s),
                   FormatSeconds(plan.high_s), FormatSi(TokensPerSecond(report, plan.step_s), ""),
                   fmt::format("{:.1f} %", 100 * MfuOf(report, plan)),
-                  FormatBytes(plan.device.Total()), MarksOf(plan, i == 0)});
+                  FormatBytes(plan.device.Total()), FirstIsFasterText(plan, i == 0),
+                  plan.pareto ? "pareto" : ""});
   }
   std::string text = table.Text();
   if (left_out > 0) {
@@ -77,7 +77,8 @@ std::string PrunedText(const SearchResult& result) {
   return "\n" + table.Text(2) + examples;
 }
 
-// The plans whose intervals overlap, with the part of the step that each depends on most.
+// The plans that may be faster than the first after all, with the part of the step that each
+// depends on most.
 std::string TiedPlansText(const PlanReport& report) {
   std::string text;
   int shown = 0;
@@ -179,6 +180,8 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
   json.Field("pareto", plan.pareto).Field("tied", plan.tied);
+  json.Name("first_is_faster");
+  &plan == &report.result.plans.front() ? json.Null() : json.Number(plan.first_is_faster);
   json.Field("depends_most_on", plan.depends_most_on);
   json.Name("parts").BeginObject().Field("compute_s", parts.compute_s);
   json.Field("communication_s", parts.communication_s).Field("bubble_s", parts.bubble_s);

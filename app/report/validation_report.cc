@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/table.h"
 #include "base/text.h"
@@ -54,22 +56,53 @@ void AddFamily(Table& table, const FamilyScore& family, const std::string& name)
 
 }  // namespace
 
-// "known to": standard deviation of the constant's prior, in units of ln.
-std::string FitText(const ProfileFit& fit) {
+// The last two columns: standard deviations before and after learning, in units of ln.
+std::string LearnedText(const Learned& learned) {
   std::string out = fmt::format(
-      "fitted to {} rows: root of the mean square of ln(forecast / measured) {:.3f}, "
-      "before {:.3f}\n",
-      fit.rows, fit.error_after, fit.error_before);
-  for (std::size_t c = 0; c < kFitConstants; ++c) {
-    out += fmt::format("  {:<20} {:+.3f}, known to {:.2f}\n", FitConstants()[c].name, fit.by[c],
-                       FitConstants()[c].known_to);
+      "learned from {} runs: root of the mean square of ln(forecast / measured) {:.3f}, before "
+      "{:.3f}; error of further plans {:.3f}\n",
+      learned.runs, learned.error_after, learned.error_before, learned.error);
+  for (std::size_t c = 0; c < kLearnedConstants; ++c) {
+    out += fmt::format("  {:<20} {:+.3f}, known to {:.2f}, before {:.2f}\n",
+                       LearnedConstants()[c].name, learned.by[c],
+                       std::sqrt(learned.covariance[c * kLearnedConstants + c]),
+                       LearnedConstants()[c].known_to);
   }
   return out;
 }
 
+std::string LearnedScoresText(std::span<const LearnedScore> scores) {
+  if (scores.empty()) return {};
+  Table table({"learned by group", ">groups", ">rows scored", ">median |ln| before", ">after"});
+  for (const LearnedScore& score : scores) {
+    if (score.family.empty()) table.AddLine();
+    table.AddRow({score.family.empty() ? "all, median over groups" : score.family,
+                  std::to_string(score.groups), std::to_string(score.rows),
+                  fmt::format("{:.3f}", score.before), fmt::format("{:.3f}", score.after)});
+  }
+  return table.Text() + "\n";
+}
+
+// One line a family and bin; bins without pairs are left out.
+std::string PairScoresText(std::span<const PairScore> scores) {
+  if (scores.empty()) return {};
+  Table table({"pairs of plans", ">probability from", ">to", ">pairs", ">forecast", ">ordered so"});
+  for (const PairScore& score : scores) {
+    if (score.family.empty()) table.AddLine();
+    for (const PairBin& bin : score.bins) {
+      if (bin.pairs == 0) continue;
+      table.AddRow({score.family.empty() ? "all" : score.family, fmt::format("{:.2f}", bin.low),
+                    fmt::format("{:.2f}", bin.high), std::to_string(bin.pairs),
+                    FormatPercent(bin.forecast), FormatPercent(bin.ordered)});
+    }
+  }
+  return table.Text() + "\n";
+}
+
 // Computes every score once; the tables and JSON only format them.
 ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
-                                   std::span<const RunPrediction> predictions, std::size_t worst)
+                                   std::span<const RunPrediction> predictions, std::size_t worst,
+                                   std::vector<LearnedScore> learned, std::vector<PairScore> pairs)
     : runs_(runs),
       predictions_(predictions),
       families_(ScoreFamilies(runs, predictions)),
@@ -77,7 +110,9 @@ ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
       choices_(ScorePlanChoice(runs, predictions)),
       fitting_(ScoreFittingChoice(runs, predictions)),
       repeats_(FindRepeats(runs, predictions)),
-      worst_(WorstRows(runs, predictions, worst)) {}
+      worst_(WorstRows(runs, predictions, worst)),
+      learned_(std::move(learned)),
+      pairs_(std::move(pairs)) {}
 
 // One line a family. The last line weighs families equally, so that a family with many rows does
 // not decide it. A family whose plan fields were mostly searched is left out of it.
@@ -181,8 +216,8 @@ std::string ValidationReport::OpenFields() const {
 }
 
 std::string ValidationReport::Text() const {
-  return FamilyTable() + ChoiceTable() + FittingTable() + RepeatTable() + WorstTable() +
-         OpenFields() + Refusals();
+  return LearnedScoresText(learned_) + PairScoresText(pairs_) + FamilyTable() + ChoiceTable() +
+         FittingTable() + RepeatTable() + WorstTable() + OpenFields() + Refusals();
 }
 
 // Rows with large errors, and rows that needed guesses.
@@ -241,6 +276,22 @@ std::string ValidationReport::Json() const {
   }
   json.EndArray();
   WriteRows(json);
+  json.Name("learned").BeginArray();
+  for (const LearnedScore& score : learned_) {
+    json.BeginObject().Field("family", score.family).Field("groups", score.groups);
+    json.Field("rows", score.rows).Field("time_median_abs_log_before", score.before);
+    json.Field("time_median_abs_log", score.after).EndObject();
+  }
+  json.EndArray().Name("pairs").BeginArray();
+  for (const PairScore& score : pairs_) {
+    for (const PairBin& bin : score.bins) {
+      if (bin.pairs == 0) continue;
+      json.BeginObject().Field("family", score.family).Field("from", bin.low);
+      json.Field("to", bin.high).Field("pairs", bin.pairs).Field("forecast", bin.forecast);
+      json.Field("ordered", bin.ordered).EndObject();
+    }
+  }
+  json.EndArray();
   return json.EndObject().Take();
 }
 

@@ -8,22 +8,35 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "sim/learn/learn.h"
+#include "sim/validate/learn_runs.h"
 #include "sim/validate/score.h"
+#include "sim/validate/score_pairs.h"
 
 namespace foretrain {
 
-// The constants that a fit changed, one a line.
-std::string FitText(const ProfileFit& fit);
+// The constants that learning moved, one a line.
+std::string LearnedText(const Learned& learned);
+
+// How often pairs of plans are ordered as forecast, by the probability of that (`--pairs`).
+std::string PairScoresText(std::span<const PairScore> scores);
+
+// Scores of groups that were learned from by their first rows (`--learn N`).
+std::string LearnedScoresText(std::span<const LearnedScore> scores);
 
 // Both spans have the same length and must outlive the report.
 class ValidationReport {
  public:
+  //   learned  scores of `--learn N`; empty: none
+  //   pairs    scores of `--pairs`; empty: none
   ValidationReport(std::span<const PublishedRun> runs, std::span<const RunPrediction> predictions,
-                   std::size_t worst);
+                   std::size_t worst, std::vector<LearnedScore> learned = {},
+                   std::vector<PairScore> pairs = {});
 
   std::string Text() const;
   // {"schema", "rows", "predicted", "refused", "summary", "families", "plan_choice",
-  // "fitting_choice", "repeats", "worst", "filled"}; scores without data are null.
+  // "fitting_choice", "repeats", "worst", "filled", "learned", "pairs"}; scores without data are
+  // null.
   std::string Json() const;
 
  private:
@@ -44,6 +57,8 @@ class ValidationReport {
   std::vector<FittingChoice> fitting_;
   std::vector<Repeats> repeats_;
   std::vector<std::size_t> worst_;
+  std::vector<LearnedScore> learned_;
+  std::vector<PairScore> pairs_;
 };
 
 // "id,predicted_time_s,predicted_memory_gib,fits,refused_reason,low_s,high_s", one line for each

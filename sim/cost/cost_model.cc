@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string_view>
+#include <utility>
 
 #include "base/checked.h"
 #include "sim/cost/kernels/fused_parts.h"
@@ -12,26 +14,39 @@
 namespace foretrain {
 namespace {
 
-// Seconds of attention's products. The attention rate is for fp32 and scales with the GEMM rate of
-// the op's format.
-double AttentionSeconds(const Op& op, double flop, const Figure& rate, const ProfileRates& rates) {
-  const double faster = GemmRate(rates, op.format).value / rates.gemm_flop_per_s.value;
-  return flop / (rate.value * faster);
+// Rate of attention's products. The attention rate is for fp32 and scales with the GEMM rate of the
+// op's format.
+double AttentionRate(const Op& op, const Figure& rate, const ProfileRates& rates) {
+  return rate.value * (GemmRate(rates, op.format).value / rates.gemm_flop_per_s.value);
 }
+
+// Fixed time plus work over a rate.
+struct FixedAndRate {
+  double fixed_s = 0, work = 0, rate = 1;
+  std::string_view unit = "B/s";
+
+  double Seconds() const { return fixed_s + work / rate; }
+  void Explain(CostTerms* terms) const {
+    if (terms == nullptr) return;
+    terms->Fact("rate", rate, unit);
+    if (fixed_s > 0) terms->Seconds("fixed", fixed_s);
+    terms->Seconds("work / rate", work / rate);
+  }
+};
 
 // Host-device copies take the copy rate of the bus. NVMe has separate rates for reads and writes. A
 // copy on the device reads and writes each byte.
-double CopySeconds(const Op& op, double bytes, const ProfileRates& rates) {
+FixedAndRate CopyTime(const Op& op, double bytes, const ProfileRates& rates) {
   if (op.to == Space::kNvme) {
-    return rates.nvme_base_s.value + bytes / rates.nvme_write_bytes_per_s.value;
+    return {rates.nvme_base_s.value, bytes, rates.nvme_write_bytes_per_s.value};
   }
   if (op.from == Space::kNvme) {
-    return rates.nvme_base_s.value + bytes / rates.nvme_read_bytes_per_s.value;
+    return {rates.nvme_base_s.value, bytes, rates.nvme_read_bytes_per_s.value};
   }
   if (op.from == Space::kDevice && op.to == Space::kDevice) {
-    return rates.kernel_s.value + 2 * bytes / rates.memory_bytes_per_s.value;
+    return {rates.kernel_s.value, 2 * bytes, rates.memory_bytes_per_s.value};
   }
-  return rates.kernel_s.value + bytes / rates.copy_bytes_per_s.value;
+  return {rates.kernel_s.value, bytes, rates.copy_bytes_per_s.value};
 }
 
 // True if the op runs on the host of an accelerator. Measured points are from the device, so they
@@ -50,56 +65,75 @@ Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfil
 
 // Roofline estimate: fixed cost plus the larger of arithmetic and memory time. Kernel models, if
 // the architecture is known, replace it for compute ops. A few kinds have rates of their own.
-Estimate CostModel::FromRates(const Op& op) const {
+Estimate CostModel::FromRates(const Op& op, CostTerms* terms) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, profile_.error};
   if (hot_.has_value()) {
-    if (const auto seconds = KernelSeconds(*profile_.kernels, *hot_, profile_.system, op, bytes)) {
+    if (const auto seconds =
+            KernelSeconds(*profile_.kernels, *hot_, profile_.system, op, bytes, terms)) {
+      if (terms != nullptr) {
+        terms->Fact("architecture", profile_.kernels->architecture.name);
+      }
       estimate.seconds = *seconds;
       return estimate;
     }
   }
-  double flop_s = 0;
-  double fixed_s = rates.kernel_s.value;
-  if (IsProduct(op.kind)) {
-    flop_s = work.flop / GemmRate(rates, op.format).value;
-    fixed_s += rates.gemm_fill_s.value;
-  } else if (IsAttention(op.kind)) {
-    const Figure& rate = IsAttentionForward(op.kind) ? rates.attention_forward_flop_per_s
-                                                     : rates.attention_backward_flop_per_s;
-    flop_s = AttentionSeconds(op, work.flop, rate, rates);
+  const auto of = [&](const FixedAndRate& time) {
+    time.Explain(terms);
+    estimate.seconds = time.Seconds();
+    return estimate;
+  };
+  if (IsOnHost(op, cluster_)) {
+    return of({rates.kernel_s.value, bytes, rates.host_bytes_per_s.value});
   }
-  estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);
   if (op.kind == OpKind::kLoadBatch) {
-    estimate.seconds = rates.kernel_s.value + work.bytes / rates.copy_bytes_per_s.value;
+    return of({rates.kernel_s.value, bytes, rates.copy_bytes_per_s.value});
   }
   if (op.kind == OpKind::kHostRead || op.kind == OpKind::kReadCounts) {
-    estimate.seconds = rates.host_read_s.value;
+    return of({rates.host_read_s.value, 0, 1});
   }
-  if (op.kind == OpKind::kCopy) estimate.seconds = CopySeconds(op, bytes, rates);
-  if (IsOnHost(op, cluster_)) {
-    estimate.seconds = rates.kernel_s.value + bytes / rates.host_bytes_per_s.value;
+  if (op.kind == OpKind::kCopy) return of(CopyTime(op, bytes, rates));
+  const FixedAndRate moved{rates.kernel_s.value, bytes, rates.memory_bytes_per_s.value};
+  if (IsProduct(op.kind)) {
+    FixedAndRate product{rates.kernel_s.value + rates.gemm_fill_s.value, work.flop,
+                         GemmRate(rates, op.format).value, "FLOP/s"};
+    const FixedAndRate memory{product.fixed_s, bytes, moved.rate};
+    return of(product.Seconds() >= memory.Seconds() ? product : memory);
   }
-  return estimate;
+  if (IsAttention(op.kind)) {
+    const Figure& rate = IsAttentionForward(op.kind) ? rates.attention_forward_flop_per_s
+                                                     : rates.attention_backward_flop_per_s;
+    const FixedAndRate attention{moved.fixed_s, work.flop, AttentionRate(op, rate, rates),
+                                 "FLOP/s"};
+    return of(attention.Seconds() >= moved.Seconds() ? attention : moved);
+  }
+  return of(moved);
 }
 
 // Cost of a fused op as the sum of its parts. On an accelerator with a fused kernel, only the extra
 // bytes are added to the product. Errors are averaged by seconds, as if both parts err in the same
 // direction.
-Estimate CostModel::FromParts(const Op& op) const {
+Estimate CostModel::FromParts(const Op& op, CostTerms* terms) const {
   const FusedParts parts = PartsOf(op);
   const bool at_once = !cluster_.is_cpu && IsOneKernel(op);
   bool borrowed = false;
-  if (at_once && measured_.Find(parts.product, &borrowed) == nullptr) return FromRates(op);
-  const Estimate product = Base(parts.product, {});
+  if (at_once && measured_.Find(parts.product, &borrowed) == nullptr) return FromRates(op, terms);
+  CostTerms of_product, of_then;
+  const Estimate product = Base(parts.product, {}, terms != nullptr ? &of_product : nullptr);
   Estimate then{0, Provenance::kDefault, profile_.error};
   if (at_once) {
     const double bytes = WorkOf(op).bytes - WorkOf(parts.product).bytes;
-    then.seconds = bytes / profile_.rates.memory_bytes_per_s.value;
+    const FixedAndRate extra{0, bytes, profile_.rates.memory_bytes_per_s.value};
+    extra.Explain(terms != nullptr ? &of_then : nullptr);
+    then.seconds = extra.Seconds();
   } else {
-    then = Base(parts.then, {});
+    then = Base(parts.then, {}, terms != nullptr ? &of_then : nullptr);
+  }
+  if (terms != nullptr) {
+    terms->Part("the product", std::move(of_product));
+    terms->Part(at_once ? "the further bytes" : "what follows it", std::move(of_then));
   }
   const double seconds = product.seconds + then.seconds;
   const double off = product.error * product.seconds + then.error * then.seconds;
@@ -108,21 +142,30 @@ Estimate CostModel::FromParts(const Op& op) const {
 
 // Order of sources: given durations, collectives, host ops, measured tables, fused parts, then
 // rates.
-Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
-  if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
+Estimate CostModel::Base(const Op& op, const GroupPlace& place, CostTerms* terms) const {
+  if (op.kind == OpKind::kOpaque) {
+    if (terms != nullptr) terms->Seconds("given duration", op.duration_s);
+    return {op.duration_s, Provenance::kMeasured, 0};
+  }
   if (IsCommunication(op.kind)) {
     const CommunicationModel model = Communication();
-    return model.InSystem(op, place, model.EstimateOf(op, place));
+    return model.InSystem(op, place, model.EstimateOf(op, place, terms), terms);
   }
-  if (IsOnHost(op, cluster_)) return FromRates(op);
+  if (IsOnHost(op, cluster_)) return FromRates(op, terms);
   bool borrowed = false;
   const MeasuredTables::Table* table = measured_.Find(op, &borrowed);
-  if (table == nullptr) return IsFused(op.kind) ? FromParts(op) : FromRates(op);
+  if (table == nullptr) return IsFused(op.kind) ? FromParts(op, terms) : FromRates(op, terms);
   Estimate estimate = measured_.At(*table, op);
-  if (borrowed) estimate.Borrow();
+  MeasuredTables::Explain(*table, op, estimate, terms);
+  if (borrowed) {
+    if (terms != nullptr) terms->Fact("points", "of another layout");
+    estimate.Borrow();
+  }
   // If a table starts at a higher concurrency, its times include that slowdown; divide it out.
   if (cluster_.is_cpu && table->concurrency > 1) {
-    estimate.seconds /= measured_.SlowdownWithin(op, *table);
+    const double slowdown = measured_.SlowdownWithin(op, *table);
+    if (terms != nullptr) terms->Factor("1 / slowdown of the measured concurrency", 1 / slowdown);
+    estimate.seconds /= slowdown;
     estimate.provenance = Worse(estimate.provenance, Provenance::kInterpolated);
   }
   return estimate;
@@ -189,6 +232,23 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place, const GroupPlace
                            (level == 0 || steady ? 1.0 : Slowdown(op, table, level)));
   }
   return cost;
+}
+
+CostTerms CostModel::Explain(const Op& op, const GroupPlace& place,
+                             const GroupPlace* scattered) const {
+  CostTerms terms;
+  if (scattered != nullptr && (op.kind == OpKind::kSend || op.kind == OpKind::kRecv)) {
+    Op part = op, whole = op;
+    part.shape.elements = CeilDiv(op.shape.elements, scattered->members);
+    whole.kind = OpKind::kAllGather;
+    CostTerms gather;
+    (void)Communication().EstimateOf(whole, *scattered, &gather);
+    terms.Part("a rank's part of the tensor", Explain(part, place));
+    terms.Part("gather of the parts", std::move(gather));
+    return terms;
+  }
+  (void)Base(op, place, &terms);
+  return terms;
 }
 
 const Figure& CostModel::OverheadFigure(OverheadKind kind) const {

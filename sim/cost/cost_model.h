@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/cost/cost_terms.h"
 #include "sim/cost/measured/hot_kernels.h"
 #include "sim/cost/measured_tables.h"
 #include "sim/cost/network/communication_model.h"
@@ -64,6 +65,10 @@ class CostModel {
   OpCost CostOf(const Op& op, const GroupPlace& place = {},
                 const GroupPlace* scattered = nullptr) const;
 
+  // The derivation of CostOf(op, place, scattered).Alone(), recorded while it is computed.
+  CostTerms Explain(const Op& op, const GroupPlace& place = {},
+                    const GroupPlace* scattered = nullptr) const;
+
   // Host time to launch a graph of `ops` ops.
   double GraphLaunch(int ops) const {
     return profile_.rates.graph_launch_s.value + ops * profile_.rates.graph_op_s.value;
@@ -107,9 +112,10 @@ class CostModel {
   CommunicationModel Communication() const {
     return {cluster_, profile_, fabric_, measured_, hot_.has_value() ? &*hot_ : nullptr};
   }
-  Estimate FromRates(const Op& op) const;
-  Estimate FromParts(const Op& op) const;
-  Estimate Base(const Op& op, const GroupPlace& place) const;
+  // `terms` of these takes the derivation; NULL: none.
+  Estimate FromRates(const Op& op, CostTerms* terms) const;
+  Estimate FromParts(const Op& op, CostTerms* terms) const;
+  Estimate Base(const Op& op, const GroupPlace& place, CostTerms* terms = nullptr) const;
   double Slowdown(const Op& op, const MeasuredTables::Table* table, std::size_t level) const;
   double LoadOf(const Op& op) const;
   const Figure& OverheadFigure(OverheadKind kind) const;

@@ -152,6 +152,24 @@ Estimate MeasuredTables::At(const Table& table, const Op& op) const {
   return estimate;
 }
 
+// A measured time is one term. Between points it is the fitted law and its correction.
+void MeasuredTables::Explain(const Table& table, const Op& op, const Estimate& estimate,
+                             CostTerms* terms) {
+  if (terms == nullptr) return;
+  if (estimate.provenance == Provenance::kMeasured) {
+    terms->Seconds("measured", estimate.seconds);
+    return;
+  }
+  const double law_s = table.surface.LawAt(FeaturesOf(op).terms);
+  terms->Fact("error between points", table.surface.error());
+  if (!(law_s > 0)) {
+    terms->Seconds("interpolated between measured sizes", estimate.seconds);
+    return;
+  }
+  terms->Seconds("law fitted to measured sizes", law_s);
+  terms->Factor("correction by nearby sizes", estimate.seconds / law_s);
+}
+
 const MeasuredTables::Table* MeasuredTables::FindGroup(OpKind kind, int group,
                                                        bool many_nodes) const {
   // Both ends of a transfer take the same time, so either may have been measured.

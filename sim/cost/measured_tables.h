@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config/cluster/cluster_spec.h"
+#include "sim/cost/cost_terms.h"
 #include "sim/cost/profile/device_profile.h"
 #include "sim/cost/profile/interpolate.h"
 #include "sim/program/ir/op.h"
@@ -56,6 +57,8 @@ class MeasuredTables {
   Neighbours GroupsAround(OpKind kind, int group, bool many_nodes) const;
 
   Estimate At(const Table& table, const Op& op) const;
+  // Records how At found `estimate`.
+  static void Explain(const Table& table, const Op& op, const Estimate& estimate, CostTerms* terms);
 
   // Factor of a level relative to the op alone. `table` may be null: the mean of the kind's class.
   double Slowdown(const Op& op, const Table* table, std::size_t level) const;

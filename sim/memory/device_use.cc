@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/memory/host_lead.h"
 #include "sim/program/graphs/graph_stretches.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/ir/rank_order.h"
@@ -147,8 +148,12 @@ DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordi
   }
   const std::int64_t room =
       std::max<std::int64_t>(0, cluster.device.memory_bytes - out.outside.Total());
+  SystemOptions holds = system;
+  if (system.late_free_ops > 0 && !HostRunsAhead(model, plan, cluster, system)) {
+    holds.late_free_ops = 0;
+  }
   const ReservedMemory memory =
-      ReservedPeak(model, plan, at, system, std::max<std::int64_t>(1, room));
+      ReservedPeak(model, plan, at, holds, std::max<std::int64_t>(1, room));
   out.held = memory.allocated - tensors;
   if (!system.caching_allocator) return out;
   out.cached = std::max<std::int64_t>(0, std::min(memory.reserved, room) - memory.allocated);

@@ -13,6 +13,7 @@
 #include "sim/memory/host_memory.h"
 #include "sim/search/advice/advice.h"
 #include "sim/search/advice/dependencies.h"
+#include "sim/search/advice/pairs.h"
 #include "sim/search/space/enumerate.h"
 #include "sim/search/space/rank_orders.h"
 #include "sim/search/space/tune_gathers.h"
@@ -62,6 +63,7 @@ class Searcher {
     const std::vector<Rejection>& stuck = stuck_.list();
     result_.rejected.insert(result_.rejected.end(), stuck.begin(), stuck.end());
     MarkFront();
+    MarkPairs(model_, costs_, options_.threads, result_.plans);
     MarkDependencies(result_.plans, capacity_);
     result_.bound_s = found_.bound_s;
     result_.gap = std::max(0.0, 1 - found_.bound_s / result_.plans.front().step_s);
@@ -318,6 +320,7 @@ class Searcher {
     const ForecastInterval interval = forecast.Interval();
     out.low_s = interval.low_s;
     out.high_s = interval.high_s;
+    out.relative_error = forecast.relative_error;
     return out;
   }
 
@@ -348,7 +351,6 @@ class Searcher {
   void MarkFront() {
     std::int64_t min = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
-      plan.tied = plan.low_s <= result_.plans.front().step_s;
       plan.pareto = plan.device.Needed() < min;
       min = std::min(min, plan.device.Needed());
     }

@@ -43,7 +43,9 @@ struct RankedPlan {
   double step_s = 0;            // simulated step time
   double low_s = 0;
   double high_s = 0;
-  bool tied = false;            // with the fastest: low_s is at most the fastest plan's step_s
+  double relative_error = 0;    // of step_s, one standard deviation
+  double first_is_faster = 1;   // probability that the fastest plan is (advice/pairs.h); 1: itself
+  bool tied = false;            // first_is_faster is below kToldApart, for any plan if the fastest
   bool pareto = false;          // no simulated plan is both as fast and as small
   std::string depends_most_on;  // for tied plans: part it depends most on (advice/dependencies.h);
                                 // may be empty

@@ -15,7 +15,6 @@ constexpr std::string_view kFile = "sim/validate/families.json";
 constexpr std::int64_t kMaxHeads = 1 << 20;
 constexpr std::int64_t kMaxLayersApart = 1000;
 constexpr std::int64_t kMaxAdapters = 1024;
-constexpr double kMaxHeadroom = 1e3;
 constexpr std::int64_t kMaxRows = 1'000'000;
 
 // Reads one family. `fields` remembers the first error; RunFamiliesFromJson checks it with Finish.
@@ -36,7 +35,6 @@ RunFamily ReadFamily(JsonFields& fields) {
   family.recompute = fields.StringOr("recompute", "", 16);
   family.adapters_per_node =
       static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMaxAdapters));
-  family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMaxHeadroom);
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
   for (JsonFields& noted : fields.ObjectsOr("noted")) {
     RunFamily::Noted& out = family.noted.emplace_back();
@@ -48,6 +46,10 @@ RunFamily ReadFamily(JsonFields& fields) {
     }
     if (noted.Has("fused_norm")) out.fused_norm = noted.Bool("fused_norm");
     if (noted.Has("fused_softmax")) out.fused_softmax = noted.Bool("fused_softmax");
+    if (noted.Has("fused_elementwise")) out.fused_elementwise = noted.Bool("fused_elementwise");
+    if (noted.Has("fused_loss")) out.fused_loss = noted.Bool("fused_loss");
+    if (noted.Has("node_dispatch")) out.node_dispatch = noted.Bool("node_dispatch");
+    if (noted.Has("ep_overlap")) out.ep_overlap = noted.Number("ep_overlap", 0, 1);
     if (noted.Has("host_op_s")) out.host_op_s = noted.Number("host_op_s", 0, 1);
     (void)noted.Finish();
   }
@@ -114,7 +116,11 @@ void RunFamily::ApplyNotes(std::string_view notes, SystemOptions& system) const 
     system.attention = of.attention.value_or(system.attention);
     system.fused_norm = of.fused_norm.value_or(system.fused_norm);
     system.fused_softmax = of.fused_softmax.value_or(system.fused_softmax);
+    system.fused_elementwise = of.fused_elementwise.value_or(system.fused_elementwise);
+    system.fused_loss = of.fused_loss.value_or(system.fused_loss);
+    system.node_dispatch = of.node_dispatch.value_or(system.node_dispatch);
     system.host_op_s = of.host_op_s.value_or(system.host_op_s);
+    system.ep_overlap = of.ep_overlap.value_or(system.ep_overlap);
   }
 }
 

@@ -32,8 +32,8 @@ struct RunFamily {
     std::string words;
     std::string dtype;  // in place of the row's; empty: as the row states
     std::optional<AttentionKernel> attention;
-    std::optional<bool> fused_norm, fused_softmax;
-    std::optional<double> host_op_s;
+    std::optional<bool> fused_norm, fused_softmax, fused_elementwise, fused_loss, node_dispatch;
+    std::optional<double> host_op_s, ep_overlap;
   };
   std::vector<Noted> noted;
   // Query heads of rows that state none, by hidden size.
@@ -47,10 +47,6 @@ struct RunFamily {
   // Recomputation of all its rows, whatever they state; empty: as each row states.
   std::string recompute;
   int adapters_per_node = 0;  // network adapters of a node; 0: one per device
-  // Buffer space for tokens of experts, as a multiple of an even share (Switch Transformer, section
-  // 2.2: 1.25). Set where the source balances loads except for the tokens of one batch. 0: space
-  // for the worst case.
-  double expert_headroom = 0;
   // Bus bandwidth of gathers in undisturbed jobs, by the largest number of nodes that it holds for.
   std::map<int, double> gather_bytes_per_s;
   double network_hop_s = 0;  // ClusterSpec::network_latency_s; 0: the usual

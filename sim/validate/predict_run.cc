@@ -33,10 +33,10 @@ bool Better(const RunPrediction& a, const RunPrediction& b) {
 
 // Forecasts all plans that the row allows and keeps the best guess.
 Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources,
-                              const ProfileFit* fit) {
+                              const Learned* learned) {
   FT_ASSIGN(const RunCase of, CaseOf(run, sources));
   DeviceProfile profile = DeriveProfile(of.cluster, of.system);
-  if (fit != nullptr) ApplyFit(*fit, profile);
+  if (learned != nullptr) ApplyLearned(*learned, of.preset, profile);
   FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, profile));
   RunPrediction best;
   for (std::size_t i = 0; i < of.plans.size(); ++i) {
@@ -71,8 +71,8 @@ StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const Syst
 }
 
 RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources,
-                         const ProfileFit* fit) {
-  Result<RunPrediction> prediction = Predict(run, sources, fit);
+                         const Learned* learned) {
+  Result<RunPrediction> prediction = Predict(run, sources, learned);
   if (prediction.has_value()) return *prediction;
   RunPrediction refused;
   refused.refused = prediction.error().message;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/forecast/forecast.h"
-#include "sim/validate/fit_profile.h"
+#include "sim/learn/learn.h"
 #include "sim/validate/run_case.h"
 
 namespace foretrain {
@@ -39,9 +39,9 @@ struct RunPrediction {
 // smallest if none fits. A row that cannot be forecast has the reason in `refused`.
 //
 // Step time comes from an Evaluator with the profile of the device and the preset's system
-// (DeriveProfile). With `fit`, its constants are applied. The measured values of the row are not
+// (DeriveProfile). With `learned`, its constants are moved. The measured values of the row are not
 // used. O(plans * blocks); safe from any thread.
 RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources,
-                         const ProfileFit* fit = nullptr);
+                         const Learned* learned = nullptr);
 
 }  // namespace foretrain

@@ -33,6 +33,10 @@ constexpr std::array kDtypes = {
     DtypeName{"nvfp4", Precision::kFp4},
 };
 
+// Buffer space for tokens of experts, as a multiple of an even share: published runs force even
+// loads except for the tokens of one batch (Fedus et al. 2021, s. 2.2).
+constexpr double kExpertHeadroom = 1.25;
+
 // Removes `suffix` from `text`; true if it was there.
 bool RemoveSuffix(std::string_view& text, std::string_view suffix) {
   if (!text.ends_with(suffix)) return false;
@@ -166,13 +170,18 @@ Result<Plan> PlanOfRun(const PublishedRun& run, const RunFamily& family, const P
   }
   if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
   if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
-  if (plan.ep > 1 && plan.capacity_factor == 0) plan.expert_headroom = family.expert_headroom;
+  if (plan.ep > 1 && plan.capacity_factor == 0) plan.expert_headroom = kExpertHeadroom;
   FT_TRY(SetLossChunks(run.assumptions, plan));
   FT_TRY(SetOffload(run.offload, plan));
   const std::string& dtype = family.DtypeOf(run);
   if (dtype != run.dtype) filled.push_back(fmt::format("dtype {} by its notes", dtype));
   FT_TRY(SetPrecision(dtype, preset, plan, filled));
-  ApplyKernels(preset, {}, plan);
+  const int stated = plan.zero_stage;
+  ApplySoftware(preset, {}, plan);
+  if (plan.zero_stage != stated) {
+    filled.push_back(fmt::format("zero_stage {} for {}: parameters stay gathered in a pipeline",
+                                 plan.zero_stage, stated));
+  }
   return plan;
 }
 

@@ -15,6 +15,9 @@
 namespace foretrain {
 namespace {
 
+// SystemOptions::framework_overhead of a preset that states none: PyTorch with the kernels of
+// Megatron-LM, Transformer Engine or FlashAttention, from docs/validation.md.
+constexpr double kFrameworkOverhead = 0.07;
 constexpr std::array<std::string_view, 5> kAxes = {"dp", "cp", "tp", "pp", "ep"};
 
 const PlanField* Axis(std::size_t index) { return &PlanFieldOf(kAxes[index]); }
@@ -114,6 +117,7 @@ Result<Preset> PresetFromJson(std::string_view text, std::string_view file) {
   }
   FT_TRY(options.Finish());
   preset.system.caching_allocator = true;
+  preset.system.framework_overhead = kFrameworkOverhead;
   preset.system.profiled = false;
   if (std::optional<JsonFields> system = fields.ObjectOr("system")) {
     preset.system_sources = ReadSystemOptions(*system, preset.system);
@@ -187,8 +191,11 @@ void ApplyFormats(const Preset& preset, std::span<const PlanField* const> kept, 
 }
 
 // Kernels that overlap tensor parallelism need no tiles for it.
-void ApplyKernels(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan) {
-  if (preset.system.tp_overlap > 0 && !Contains(kept, &PlanFieldOf("tp_tiles"))) plan.tp_tiles = 1;
+void ApplySoftware(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan) {
+  const auto is_open = [&](std::string_view name) { return !Contains(kept, &PlanFieldOf(name)); };
+  if (preset.system.tp_overlap > 0 && is_open("tp_tiles")) plan.tp_tiles = 1;
+  const bool once = preset.system.pipeline_gathers_once && plan.pp > 1 && plan.zero_stage == 3;
+  if (once && is_open("zero_stage")) plan.zero_stage = 1;
 }
 
 // Prime factors go to the axes in turn, so that degrees grow evenly. Each axis refuses a factor

@@ -62,9 +62,10 @@ void DropUnmetOptions(const Preset& preset, std::span<const PlanField* const> ke
 // names, stay.
 void ApplyFormats(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
 
-// Replaces plan options that the system's own kernels cover on an accelerator. If its products hide
-// collectives (`tp_overlap`), the program has no pieces for that. Fields in `kept` stay.
-void ApplyKernels(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
+// Replaces plan options that the system's own software covers on an accelerator. If its products
+// hide collectives (`tp_overlap`), the program has no pieces for that. If its pipelines gather
+// parameters once a step (`pipeline_gathers_once`), ZeRO-3 becomes ZeRO-1. Fields in `kept` stay.
+void ApplySoftware(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
 
 // Spreads `ranks` over the preset's axes. Each axis in turn takes a prime factor, the largest
 // first, if `model` can be cut that way; dp takes the rest. If ep is an axis, it takes as many

@@ -61,6 +61,9 @@ struct SystemOptions {
   // backward. The loss itself is fused.
   bool late_metrics = false;
   double host_op_s = 4e-6;  // host time to issue one op of the program
+  // Time that a framework adds to the device's, as a share of its kernels': gaps between them,
+  // copies, casts and small kernels that no op of the program stands for. 0: C++ and CUDA.
+  double framework_overhead = 0;
   // Host time of each product of a layer's experts in addition to host_op_s: routing, permutation,
   // sizes of the parts, casts expert by expert.
   double expert_host_s = 0;
@@ -80,6 +83,12 @@ struct SystemOptions {
   // Share of tensor-parallel collectives hidden by kernels that split them and their product into
   // pieces. The pieces cost no more than the whole.
   double tp_overlap = 0.0;
+  // Share of the exchanges of experts' tokens between nodes hidden by another micro-batch's
+  // compute: forward of one overlaps backward of the other.
+  double ep_overlap = 0.0;
+  // With a pipeline, ZeRO-3's parameters are gathered once a step and gradients are reduced after
+  // the last micro-batch, as under ZeRO-1.
+  bool pipeline_gathers_once = false;
   // Adapters of a node that a data-parallel reduction or gather uses at once; 0: all. One ring over
   // all devices crosses between nodes over one adapter.
   std::int64_t adapters_used = 0;
@@ -106,8 +115,8 @@ struct SystemOptions {
   // Gathered rows of tensor parallelism share one buffer.
   bool shared_gathers = false;
   std::int64_t own_communicators = 0;  // process groups in addition to those of the plan's degrees
-  // Delay, in ops of the program, until memory used by another queue is free again: the host runs
-  // ahead of the device, and the allocator waits for it.
+  // Delay, in ops of the program, until memory used by another queue is free again. The host runs
+  // ahead of the device, and the allocator waits for it (sim/memory/host_lead.h).
   std::int64_t late_free_ops = 0;
   // Gathered parameters, and gradients being reduced, are free only after this many further
   // gathers. Another stream has used them, and the host runs ahead of it.

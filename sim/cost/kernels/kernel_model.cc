@@ -23,7 +23,13 @@ double Bandwidth(const KernelModel& model) {
   return model.architecture.memory_efficiency.value * model.memory_bytes_per_s;
 }
 
-double MemorySeconds(const KernelModel& model, double bytes) {
+double MemorySeconds(const KernelModel& model, double bytes, CostTerms* terms = nullptr) {
+  if (terms != nullptr) {
+    terms->Fact("bytes, all passes", bytes, "B");
+    terms->Fact("sustained bandwidth", Bandwidth(model), "B/s");
+    terms->Seconds("start of the kernel", model.architecture.kernel_s.value);
+    terms->Seconds("bytes / bandwidth", bytes / Bandwidth(model));
+  }
   return model.architecture.kernel_s.value + bytes / Bandwidth(model);
 }
 
@@ -34,7 +40,7 @@ bool IsForward(OpKind kind) {
 // Flash attention reaches a fixed share of the peak at the reference head width. Narrower heads pay
 // relatively more for softmax, and short sequences more for masked parts of diagonal tiles.
 double AssumedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, const Op& op,
-                               double bytes) {
+                               double bytes, CostTerms* terms) {
   const bool forward = IsForward(op.kind);
   const Architecture& of = model.architecture;
   const bool cudnn = kernel == AttentionKernel::kCudnn;
@@ -46,14 +52,22 @@ double AssumedAttentionSeconds(const KernelModel& model, AttentionKernel kernel,
   const double sequence = std::max<double>(1, static_cast<double>(op.shape.sequence));
   const double diagonal = 1 + kAttentionTile / sequence;
   const double flop_s = WorkOf(op).flop * heads_wide * diagonal / (share * model.half_flop_per_s);
-  return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
+  const double bytes_s = bytes / Bandwidth(model);
+  if (terms != nullptr) {
+    terms->Fact("share of the 16-bit peak", share);
+    terms->Fact("head width and diagonal tiles", heads_wide * diagonal);
+    terms->Seconds("start of the kernel", of.kernel_s.value);
+    terms->Seconds(flop_s >= bytes_s ? "arithmetic" : "bytes / bandwidth",
+                   std::max(flop_s, bytes_s));
+  }
+  return of.kernel_s.value + std::max(flop_s, bytes_s);
 }
 
 // Kernels of training on this architecture. A window, or a part of the keys, takes as long as
 // causal attention of a sequence with as many operations. Other kernels than the library's are
 // slower by the ratio of their published rates.
 double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
-                                AttentionKernel kernel, const Op& op) {
+                                AttentionKernel kernel, const Op& op, CostTerms* terms) {
   const OpShape& shape = op.shape;
   const Architecture& of = model.architecture;
   const bool forward = IsForward(op.kind);
@@ -74,25 +88,31 @@ double MeasuredAttentionSeconds(const KernelModel& model, const KernelForecast& 
     slower = forward ? of.cudnn_forward.value / of.flash_forward.value
                      : of.cudnn_backward.value / of.flash_backward.value;
   }
+  if (terms != nullptr) {
+    terms->Fact("causal sequence with as many operations", static_cast<double>(causal.sequence));
+    terms->Seconds("measured training kernel", hot_s);
+    terms->Factor("system's kernel over cuDNN's", slower);
+    terms->Seconds("start of the kernel", of.kernel_s.value);
+  }
   return of.kernel_s.value + slower * hot_s;
 }
 
 // The first version of FlashAttention is older than the tables and keeps its published rate.
 double FusedAttentionSeconds(const KernelModel& model, const KernelForecast& hot,
-                             AttentionKernel kernel, const Op& op, double bytes) {
+                             AttentionKernel kernel, const Op& op, double bytes, CostTerms* terms) {
   const bool measured = hot.KnowsTrainingAttention() && kernel != AttentionKernel::kFlash1;
-  return measured ? MeasuredAttentionSeconds(model, hot, kernel, op)
-                  : AssumedAttentionSeconds(model, kernel, op, bytes);
+  return measured ? MeasuredAttentionSeconds(model, hot, kernel, op, terms)
+                  : AssumedAttentionSeconds(model, kernel, op, bytes, terms);
 }
 
 double AttentionSeconds(const KernelModel& model, const KernelForecast& hot,
-                        const SystemOptions& system, const Op& op, double bytes) {
+                        const SystemOptions& system, const Op& op, double bytes, CostTerms* terms) {
   switch (op.kind) {
     case OpKind::kStandardAttentionForward:
     case OpKind::kStandardAttentionBackward:
-      return StandardAttentionSeconds(model, hot, op, system.fused_softmax);
+      return StandardAttentionSeconds(model, hot, op, system.fused_softmax, terms);
     default:
-      return FusedAttentionSeconds(model, hot, system.attention, op, bytes);
+      return FusedAttentionSeconds(model, hot, system.attention, op, bytes, terms);
   }
 }
 
@@ -137,15 +157,18 @@ std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) 
   }
 }
 
-double GemmOpSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op) {
+double GemmOpSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op,
+                     CostTerms* terms) {
   const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
   const bool grouped = op.kind == OpKind::kGroupedGemm;
   std::int64_t m = op.shape.rows, k = op.shape.inner;
   const std::int64_t batch = grouped ? experts : 1;
   // Rows of all experts are the product's rows; for a weight gradient they are its depth.
   if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
-  return (grouped ? hot.GroupedTime() : 1) *
-         ProductSeconds(model, hot, op.format, {m, op.shape.cols, k, batch});
+  const double seconds = ProductSeconds(model, hot, op.format, {m, op.shape.cols, k, batch}, terms);
+  const double factor = grouped ? hot.GroupedTime() : 1;
+  if (terms != nullptr) terms->Factor("grouped over one product", factor);
+  return factor * seconds;
 }
 
 // Adds a weight gradient that the product left in 16 bits to the sum: reads both, writes one.
@@ -184,20 +207,26 @@ bool IsKernel(OpKind kind) { return FamilyOf(kind) < OpFamily::kCollective; }
 }  // namespace
 
 double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
-                      const ProductShape& shape) {
+                      const ProductShape& shape, CostTerms* terms) {
   const Architecture& of = model.architecture;
   const ProductFormat computed = ProductFormatOf(model, format);
-  const auto hot_s = hot.BestProductSeconds(computed, shape);
+  const auto hot_s = hot.BestProductSeconds(computed, shape, terms);
   FT_CHECK(hot_s.has_value());  // every format that ProductFormatOf gives has a profile
   const Figure& share =
       computed == ProductFormat::kBf16 ? of.sustained_share : of.sustained_short_share;
-  return *hot_s / (share.value * AlignedShare(of, shape));
+  const double aligned = AlignedShare(of, shape);
+  if (terms != nullptr) {
+    terms->Fact("sustained share of the rate", share.value);
+    terms->Factor("1 / sustained share", 1 / share.value);
+    terms->Factor("1 / share of unaligned sides", 1 / aligned);
+  }
+  return *hot_s / (share.value * aligned);
 }
 
 // Products are full squares, masked half included. Element-wise passes over the scores reach only
 // score_efficiency of the bandwidth.
 double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op,
-                                bool fused) {
+                                bool fused, CostTerms* terms) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kStandardAttentionForward;
   const std::int64_t items = shape.batch * shape.heads;
@@ -214,30 +243,58 @@ double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& 
   const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
   // Each eager kernel reads and writes the scores once.
   const double eager = fused ? 0 : (forward ? 2 : 1) * passes(2 * kHalfBytes * scores);
+  const auto record = [terms](double products_s, double softmax_s, double eager_s, double mask_s) {
+    if (terms != nullptr) {
+      terms->Seconds("products over all scores", products_s);
+      terms->Seconds("softmax over the scores", softmax_s);
+      terms->Seconds("unfused scale and mask", eager_s);
+      terms->Seconds("dropout", mask_s);
+    }
+    return products_s + softmax_s + eager_s + mask_s;
+  };
   if (forward) {
     const double values = shape.inner > 0 ? product(s, v, s) : 0;
-    return eager + product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
+    return record(product(s, s, d) + values, passes(2 * kHalfBytes * scores), eager, mask);
   }
-  return eager + product(s, s, v) + product(s, v, s) + mask + passes(3 * kHalfBytes * scores) +
-         2 * product(s, d, s);
+  return record(product(s, s, v) + product(s, v, s) + 2 * product(s, d, s),
+                passes(3 * kHalfBytes * scores), eager, mask);
 }
+
+namespace {
 
 // Products and attention above 16 bits are not modelled: architecture constants were fitted to
 // tensor cores.
-std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
-                                    const SystemOptions& system, const Op& op, double bytes) {
+std::optional<double> BareSeconds(const KernelModel& model, const KernelForecast& hot,
+                                  const SystemOptions& system, const Op& op, double bytes,
+                                  CostTerms* terms) {
   if (!IsKernel(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsProduct(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
+    const double product_s = GemmOpSeconds(model, hot, op, terms);
     const bool adds = op.accumulate && op.trans_a && !system.fused_accumulation;
-    return GemmOpSeconds(model, hot, op) + (adds ? AccumulationSeconds(model, op) : 0);
+    const double adds_s = adds ? AccumulationSeconds(model, op) : 0;
+    if (terms != nullptr && adds) terms->Seconds("kernel that accumulates the gradient", adds_s);
+    return product_s + adds_s;
   }
   if (IsAttention(op.kind)) {
     if (!IsShort(op.formats[0])) return std::nullopt;  // qkv or q
-    return AttentionSeconds(model, hot, system, op, bytes);
+    return AttentionSeconds(model, hot, system, op, bytes, terms);
   }
-  if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
-  return MemorySeconds(model, bytes * PassesOf(system, op));
+  if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager, terms);
+  return MemorySeconds(model, bytes * PassesOf(system, op), terms);
+}
+
+}  // namespace
+
+// A framework's own share of the device's time is taken to be equal for all kernels.
+std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
+                                    const SystemOptions& system, const Op& op, double bytes,
+                                    CostTerms* terms) {
+  const std::optional<double> seconds = BareSeconds(model, hot, system, op, bytes, terms);
+  if (!seconds.has_value()) return std::nullopt;
+  const double framework = 1 + system.framework_overhead;
+  if (terms != nullptr) terms->Factor("what the framework adds", framework);
+  return *seconds * framework;
 }
 
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,

@@ -39,14 +39,16 @@ std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
 //   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); ops that write their
 //              scores: StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth; passes count what the system does not fuse
+//   terms      takes the derivation; NULL: none
 std::optional<double> KernelSeconds(const KernelModel& model, const KernelForecast& hot,
-                                    const SystemOptions& system, const Op& op, double bytes);
+                                    const SystemOptions& system, const Op& op, double bytes,
+                                    CostTerms* terms = nullptr);
 
 // Seconds of a product in `format`, 16 bits or fewer: the hot loop's, divided by the sustained
 // share of the rate. A format that the device's tensor cores lack takes the next longer one. If a
 // side is not a multiple of 8, the rate halves; for groups it falls to unaligned_share.
 double ProductSeconds(const KernelModel& model, const KernelForecast& hot, NumberFormat format,
-                      const ProductShape& shape);
+                      const ProductShape& shape, CostTerms* terms = nullptr);
 
 // Seconds of attention that writes its scores, 16 bits each, including the masked half. Forward:
 // QK^T, scale + mask + softmax, dropout, PV. Backward: four gradient products, dropout and softmax.
@@ -55,6 +57,6 @@ double ProductSeconds(const KernelModel& model, const KernelForecast& hot, Numbe
 //   fused  scale, mask and softmax are one kernel; otherwise one each, and backward softmax and
 //   scale
 double StandardAttentionSeconds(const KernelModel& model, const KernelForecast& hot, const Op& op,
-                                bool fused = true);
+                                bool fused = true, CostTerms* terms = nullptr);
 
 }  // namespace foretrain

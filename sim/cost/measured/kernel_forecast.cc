@@ -129,7 +129,8 @@ ChosenPart<Part> KernelForecast::Choose(const Get& get) const {
     if (!part.has_value()) continue;
     return {.part = &*part,
             .machine = MachineFor(device_, *profile),
-            .same_architecture = profile->architecture == device_.architecture};
+            .same_architecture = profile->architecture == device_.architecture,
+            .device = profile->device};
   }
   return {};
 }
@@ -145,7 +146,7 @@ ChosenPart<CollectiveFit> KernelForecast::ChooseCollective(std::size_t at) const
         own.link_reduces != profile->machine.link_reduces) {
       continue;
     }
-    return {.part = &*part, .machine = own, .same_architecture = same};
+    return {.part = &*part, .machine = own, .same_architecture = same, .device = profile->device};
   }
   return {};
 }
@@ -156,7 +157,8 @@ ChosenPart<MeasuredKernel<ExchangeTerms>> KernelForecast::ChooseExchange(std::si
     if (!kernel.has_value() || !SameWires(device_.machine, profile->machine)) continue;
     return {.part = &*kernel,
             .machine = device_.machine,
-            .same_architecture = profile->architecture == device_.architecture};
+            .same_architecture = profile->architecture == device_.architecture,
+            .device = profile->device};
   }
   return {};
 }
@@ -213,22 +215,33 @@ std::optional<double> KernelForecast::ProductSeconds(ProductFormat format,
 }
 
 std::optional<double> KernelForecast::BestOfFormatSeconds(ProductFormat format,
-                                                          const ProductShape& shape) const {
+                                                          const ProductShape& shape,
+                                                          CostTerms* terms) const {
   const std::optional<double> median_s = ProductSeconds(format, shape, false);
   const BestShare* best = best_products_[static_cast<std::size_t>(format)].part;
-  if (!median_s.has_value() || best == nullptr) return median_s;
-  return *median_s * BestShareAt(*best, shape);
+  if (!median_s.has_value()) return median_s;
+  const double share = best == nullptr ? 1 : BestShareAt(*best, shape);
+  if (terms != nullptr) {
+    const auto& chosen = products_[static_cast<std::size_t>(format)];
+    const double model_s = GemmModelSeconds(chosen.part->terms, chosen.machine, format, shape);
+    terms->Fact("kernel profile", chosen.device);
+    terms->Seconds("hot loop: tiles, clock, memory", model_s);
+    terms->Factor("residual correction", *median_s / model_s);
+    terms->Factor("best library over the median", share);
+  }
+  return *median_s * share;
 }
 
 // A product with one scale a tensor is a block-scaled product with equal scales: it is never
 // slower.
 std::optional<double> KernelForecast::BestProductSeconds(ProductFormat format,
-                                                         const ProductShape& shape) const {
+                                                         const ProductShape& shape,
+                                                         CostTerms* terms) const {
+  if (format != ProductFormat::kFp8) return BestOfFormatSeconds(format, shape, terms);
   const std::optional<double> own_s = BestOfFormatSeconds(format, shape);
-  if (format != ProductFormat::kFp8) return own_s;
   const std::optional<double> block_s = BestOfFormatSeconds(ProductFormat::kFp8Block, shape);
-  if (!own_s.has_value() || !block_s.has_value()) return own_s;
-  return std::min(*own_s, *block_s);
+  const bool by_blocks = own_s.has_value() && block_s.has_value() && *block_s < *own_s;
+  return BestOfFormatSeconds(by_blocks ? ProductFormat::kFp8Block : format, shape, terms);
 }
 
 std::optional<double> KernelForecast::AttentionForwardSeconds(const AttentionShape& shape) const {
@@ -266,23 +279,29 @@ std::optional<double> KernelForecast::AttentionBackwardSeconds(const AttentionSh
                                        shape);
 }
 
-std::optional<double> KernelForecast::CollectiveSeconds(OpKind kind, double bytes,
-                                                        int members) const {
+std::optional<double> KernelForecast::CollectiveSeconds(OpKind kind, double bytes, int members,
+                                                        CostTerms* terms) const {
   constexpr double kMaxBytes = 1e18;
   const std::optional<std::size_t> at = CollectiveAt(kind);
   if (!at.has_value() || collectives_[*at].part == nullptr) return std::nullopt;
   if (members < 2) return 0;
-  const auto& [fit, machine, same_architecture] = collectives_[*at];
+  const auto& [fit, machine, same_architecture, of_device] = collectives_[*at];
   const CollectiveShape shape = {
       static_cast<std::int64_t>(std::clamp(std::round(bytes), 1.0, kMaxBytes)), members};
-  return CollectiveModelSeconds(fit->kernel.terms, machine, kind, shape) *
-         CorrectionWithin(fit->kernel.field, same_architecture, shape);
+  const double correction = CorrectionWithin(fit->kernel.field, same_architecture, shape);
+  if (terms != nullptr) {
+    terms->Fact("kernel profile", of_device);
+    terms->Fact("published link rate", machine.link_bytes_per_s, "B/s");
+    terms->Fact("residual correction, included", correction);
+  }
+  return CollectiveModelSeconds(fit->kernel.terms, machine, kind, shape) * correction;
 }
 
 // Terms are shares of the device's own link rate; a stated network replaces the measured one.
 std::optional<double> KernelForecast::ExchangeSeconds(ExchangePart part,
                                                       const ExchangeShape& shape) const {
-  const auto& [kernel, machine, same_architecture] = exchanges_[static_cast<std::size_t>(part)];
+  const auto& [kernel, machine, same_architecture, of_device] =
+      exchanges_[static_cast<std::size_t>(part)];
   if (kernel == nullptr) return std::nullopt;
   return ExchangeModelSeconds(kernel->terms, machine, part, shape) *
          CorrectionWithin(kernel->field, same_architecture, shape);

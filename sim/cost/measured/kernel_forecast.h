@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/config/cluster/cluster_spec.h"
+#include "sim/cost/cost_terms.h"
 #include "sim/cost/measured/kernel_profile.h"
 #include "sim/cost/profile/architecture.h"
 
@@ -36,6 +37,7 @@ struct ChosenPart {
   const Part* part = nullptr;  // NULL: no profile has it
   KernelMachine machine;       // the device's, with its peak in the units of the part's rate_share
   bool same_architecture = false;  // the residual field applies
+  std::string device;              // of the profile
 };
 
 // One device. Every call is a pure function and safe from any thread. Times are `nullopt` if no
@@ -58,8 +60,10 @@ class KernelForecast {
   // tables do.
   std::optional<double> ProductSeconds(ProductFormat format, const ProductShape& shape,
                                        bool with_cast) const;
-  // The same without the cast, in the best library, as training takes it.
-  std::optional<double> BestProductSeconds(ProductFormat format, const ProductShape& shape) const;
+  // The same without the cast, in the best library, as training takes it. `terms`: takes the
+  // derivation; NULL: none.
+  std::optional<double> BestProductSeconds(ProductFormat format, const ProductShape& shape,
+                                           CostTerms* terms = nullptr) const;
   std::optional<double> AttentionForwardSeconds(const AttentionShape& shape) const;
   std::optional<double> ExpertsForwardSeconds(ProductFormat format,
                                               const ExpertsShape& shape) const;
@@ -92,14 +96,16 @@ class KernelForecast {
   // latencies do not. All-reduce also needs a profile whose switches reduce as the device's do.
   // Beyond measured sizes and members the model goes on (CollectiveModelSeconds) with the
   // correction of the nearest measured one. `nullopt` without such a profile or link rate.
-  std::optional<double> CollectiveSeconds(OpKind kind, double bytes, int members) const;
+  std::optional<double> CollectiveSeconds(OpKind kind, double bytes, int members,
+                                          CostTerms* terms = nullptr) const;
 
   // Dispatch or combine of experts' tokens (ExchangeModelSeconds), from the nearest profile with
   // links or without as the device.
   std::optional<double> ExchangeSeconds(ExchangePart part, const ExchangeShape& shape) const;
 
  private:
-  std::optional<double> BestOfFormatSeconds(ProductFormat format, const ProductShape& shape) const;
+  std::optional<double> BestOfFormatSeconds(ProductFormat format, const ProductShape& shape,
+                                            CostTerms* terms = nullptr) const;
   template <class Part, class Get>
   ChosenPart<Part> Choose(const Get& get) const;
   ChosenPart<CollectiveFit> ChooseCollective(std::size_t at) const;

@@ -1,8 +1,13 @@
 #include "sim/cost/network/communication_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "base/checked.h"
 #include "sim/program/ops/op_work.h"
@@ -11,6 +16,8 @@ namespace foretrain {
 namespace {
 
 constexpr double kHalfBytes = 2;
+constexpr std::array<std::string_view, kWireCount> kWireNames = {"links", "PCIe", "network",
+                                                                 "torus"};
 constexpr std::int64_t kExpertsEach = 16;  // of a device, where an exchange is forecast
 
 }  // namespace
@@ -30,7 +37,8 @@ CommunicationTime CommunicationModel::AssumedTime(OpKind kind, double bytes,
 // A device profile may hold other link rates and latencies than the catalogue's, fitted to runs.
 // Slower links act as a larger tensor, another latency on the time of the smallest tensor.
 std::optional<double> CommunicationModel::HotSeconds(OpKind kind, double bytes,
-                                                     const GroupPlace& place) const {
+                                                     const GroupPlace& place,
+                                                     CostTerms* terms) const {
   const bool modelled = cluster_.is_cpu || !cluster_.torus.empty() || cluster_.link_latency_s > 0 ||
                         cluster_.parameter_servers > 0 ||
                         cluster_.collectives != CollectiveAlgorithm::kAuto;
@@ -43,7 +51,38 @@ std::optional<double> CommunicationModel::HotSeconds(OpKind kind, double bytes,
   const auto seconds = hot_->CollectiveSeconds(kind, bytes * slower, place.members);
   const auto latency = hot_->CollectiveSeconds(kind, 1, place.members);
   if (!seconds.has_value() || !latency.has_value()) return std::nullopt;
-  return fabric_.link_base_scale * *latency + std::max(0.0, *seconds - *latency);
+  const double start_s = fabric_.link_base_scale * *latency;
+  const double transfer_s = std::max(0.0, *seconds - *latency);
+  if (terms != nullptr) {
+    (void)hot_->CollectiveSeconds(kind, bytes * slower, place.members, terms);
+    terms->Fact("links over the catalogue's", 1 / slower);
+    terms->Seconds("latency", start_s);
+    terms->Seconds("transfer", transfer_s);
+  }
+  return start_s + transfer_s;
+}
+
+// The wires that are busy longest at their full rate, and all else: starts, hops, and the share of
+// the rate that the protocol reaches.
+double CommunicationModel::ModelledSeconds(OpKind kind, double bytes, const GroupPlace& place,
+                                           CostTerms* terms) const {
+  const CommunicationTime time = AssumedTime(kind, bytes, place);
+  if (terms == nullptr) return time.seconds;
+  for (const Crossing& crossing : CrossingsOf(fabric_, place)) {
+    const std::string wire(kWireNames[static_cast<std::size_t>(crossing.level->wire)]);
+    terms->Fact(wire + ": rate of the carriers", crossing.Rate(), "B/s");
+    terms->Fact(wire + ": carriers", crossing.carriers);
+    terms->Fact(wire + ": hops of a ring", crossing.Steps());
+  }
+  if (place.nodes > 1) {
+    const double measured = MeasuredNetworkRate(fabric_, place.nodes, kind == OpKind::kAllReduce);
+    if (measured > 0) terms->Fact("measured network rate of a device", measured, "B/s");
+  }
+  if (IsCollective(kind)) terms->Fact("algorithm", Name(time.algorithm));
+  const double wires_s = *std::max_element(time.busy_s.begin(), time.busy_s.end());
+  terms->Seconds("busiest wires at their rate", wires_s);
+  terms->Seconds("start, hops and protocol", time.seconds - wires_s);
+  return time.seconds;
 }
 
 bool CommunicationModel::DispatchesByNode(const Op& op) const {
@@ -73,46 +112,66 @@ std::optional<double> CommunicationModel::ExchangeSeconds(const Op& op,
 
 // Sources in order: a measured group of this size, interpolation between two measured sizes, the
 // nearest size scaled by the model, a kernel profile, then the model alone.
-Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place) const {
+Estimate CommunicationModel::EstimateOf(const Op& op, const GroupPlace& place,
+                                        CostTerms* terms) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
   // An exchange of unequal parts is taken to cost the same as one of equal parts. This neglects the
   // longest part, up to the imbalance of the counts.
   if (op.kind == OpKind::kAllToAllV) {
     Op equal = op;
     equal.kind = OpKind::kAllToAll;
-    return EstimateOf(equal, place);
+    return EstimateOf(equal, place, terms);
   }
   if (const auto seconds = ExchangeSeconds(op, place); seconds.has_value()) {
+    if (terms != nullptr) terms->Seconds("DeepEP's exchange between nodes", *seconds);
     return {*seconds, Provenance::kDefault, profile_.error};
   }
   const bool many = place.nodes > 1;
   const double bytes = MovedBytes(op, place);
-  const double assumed = AssumedTime(op.kind, bytes, place).seconds;
-  const auto measured = [&](int group) {
-    return measured_.At(*measured_.FindGroup(op.kind, group, many), op);
+  if (terms != nullptr) terms->Fact("bytes of the whole tensor", bytes, "B");
+  const auto measured = [&](int group, CostTerms* to = nullptr) {
+    const MeasuredTables::Table& table = *measured_.FindGroup(op.kind, group, many);
+    const Estimate estimate = measured_.At(table, op);
+    MeasuredTables::Explain(table, op, estimate, to);
+    return estimate;
   };
-  if (measured_.FindGroup(op.kind, place.members, many) != nullptr) return measured(place.members);
+  if (measured_.FindGroup(op.kind, place.members, many) != nullptr) {
+    return measured(place.members, terms);
+  }
   const auto [below, above] = measured_.GroupsAround(op.kind, place.members, many);
   if (below > 1 && above > 0) {
     const Estimate low = measured(below);
     const Estimate high = measured(above);
     const double part = std::log(static_cast<double>(place.members) / below) /
                         std::log(static_cast<double>(above) / below);
-    return {low.seconds * std::pow(high.seconds / low.seconds, part),
+    const double grows = std::pow(high.seconds / low.seconds, part);
+    if (terms != nullptr) {
+      terms->Fact("nearest measured groups", fmt::format("{} and {}", below, above));
+      terms->Seconds("in the smaller group", low.seconds);
+      terms->Factor("interpolated between the groups", grows);
+    }
+    return {low.seconds * grows,
             Worse(Provenance::kInterpolated, Worse(low.provenance, high.provenance)),
             std::max(kSmallestExtrapolatedError, std::max(low.error, high.error))};
   }
   const int nearest = below > 1 ? below : above;
   if (nearest < 2) {
-    return {HotSeconds(op.kind, bytes, place).value_or(assumed), Provenance::kDefault,
-            profile_.error};
+    const auto hot_s = HotSeconds(op.kind, bytes, place, terms);
+    return {hot_s.has_value() ? *hot_s : ModelledSeconds(op.kind, bytes, place, terms),
+            Provenance::kDefault, profile_.error};
   }
-  Estimate estimate = measured(nearest);
+  Estimate estimate = measured(nearest, terms);
   GroupPlace other;
   other.members = nearest;
   other.nodes = std::min(place.nodes, nearest);
   other.per_node = std::max(1, nearest / other.nodes);
-  estimate.seconds *= assumed / AssumedTime(op.kind, bytes, other).seconds;
+  const double scale =
+      AssumedTime(op.kind, bytes, place).seconds / AssumedTime(op.kind, bytes, other).seconds;
+  if (terms != nullptr) {
+    terms->Fact("nearest measured group", nearest);
+    terms->Factor("modelled from that group to this one", scale);
+  }
+  estimate.seconds *= scale;
   estimate.provenance = Provenance::kExtrapolated;
   estimate.error = std::max(profile_.error, estimate.error);
   return estimate;
@@ -136,11 +195,23 @@ double CommunicationModel::NetworkShare() const {
   return used > 0 ? std::min(1.0, used / adapters) : 1.0;
 }
 
-Estimate CommunicationModel::InSystem(const Op& op, const GroupPlace& place,
-                                      Estimate estimate) const {
-  const SystemOptions& system = profile_.system;
-  if (op.op_class == OpClass::kTpComm) estimate.seconds *= 1 - system.tp_overlap;
-  if (op.op_class == OpClass::kDpComm && place.nodes > 1) estimate.seconds /= NetworkShare();
+// Share of a collective that the system hides behind kernels.
+double CommunicationModel::HiddenShare(const Op& op, const GroupPlace& place) const {
+  if (op.op_class == OpClass::kTpComm) return profile_.system.tp_overlap;
+  return op.op_class == OpClass::kEpComm && place.nodes > 1 ? profile_.system.ep_overlap : 0;
+}
+
+Estimate CommunicationModel::InSystem(const Op& op, const GroupPlace& place, Estimate estimate,
+                                      CostTerms* terms) const {
+  const double shown = 1 - HiddenShare(op, place);
+  const double used = op.op_class == OpClass::kDpComm && place.nodes > 1 ? NetworkShare() : 1;
+  if (terms != nullptr) {
+    terms->Factor("share that kernels do not hide", shown);
+    terms->Factor("1 / share of the adapters used", 1 / used);
+    if (SkewOf(place) > 0) terms->Seconds("skew of the members", SkewOf(place));
+  }
+  estimate.seconds *= shown;
+  estimate.seconds /= used;
   estimate.seconds += SkewOf(place);
   return estimate;
 }

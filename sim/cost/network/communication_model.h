@@ -21,9 +21,11 @@ class CommunicationModel {
       : cluster_(cluster), profile_(profile), fabric_(fabric), measured_(measured), hot_(hot) {}
 
   // Time of the op in a group at `place`, without what the system hides or adds (InSystem).
-  Estimate EstimateOf(const Op& op, const GroupPlace& place) const;
+  // `terms`: takes the derivation; NULL: none.
+  Estimate EstimateOf(const Op& op, const GroupPlace& place, CostTerms* terms = nullptr) const;
   // Applies what the system hides of a collective, or slows it down by.
-  Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate) const;
+  Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate,
+                    CostTerms* terms = nullptr) const;
   // Spread of the members' arrivals, in seconds.
   double SkewOf(const GroupPlace& place) const {
     return (place.members - 1) * profile_.rates.member_skew_s.value;
@@ -37,8 +39,12 @@ class CommunicationModel {
   std::optional<double> ExchangeSeconds(const Op& op, const GroupPlace& place) const;
   double MovedBytes(const Op& op, const GroupPlace& place) const;
   double NetworkShare() const;
+  double HiddenShare(const Op& op, const GroupPlace& place) const;
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
-  std::optional<double> HotSeconds(OpKind kind, double bytes, const GroupPlace& place) const;
+  std::optional<double> HotSeconds(OpKind kind, double bytes, const GroupPlace& place,
+                                   CostTerms* terms) const;
+  double ModelledSeconds(OpKind kind, double bytes, const GroupPlace& place,
+                         CostTerms* terms) const;
 
   const ClusterSpec& cluster_;
   const DeviceProfile& profile_;

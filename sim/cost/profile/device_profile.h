@@ -16,6 +16,7 @@
 #include "sim/cost/kernels/gemm_algorithms.h"
 #include "sim/cost/kernels/kernel_model.h"
 #include "sim/cost/profile/figure.h"
+#include "sim/cost/profile/learned_state.h"
 #include "sim/program/ir/op.h"
 
 namespace foretrain {
@@ -135,8 +136,9 @@ struct DeviceProfile {
   ReferenceGemm reference;
   std::vector<OverheadPoint> overheads;
   std::vector<ProfilePoint> points;
-  GemmAlgorithms gemm_algorithms;  // algorithms that runs use for products
-  AttentionTimes attention_times;  // times by which runs choose attention kernels
+  GemmAlgorithms gemm_algorithms;       // algorithms that runs use for products
+  AttentionTimes attention_times;       // times by which runs choose attention kernels
+  std::optional<LearnedState> learned;  // `nullopt`: no run was learned from
 
   bool operator==(const DeviceProfile&) const = default;
 };

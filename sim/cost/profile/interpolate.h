@@ -88,6 +88,8 @@ class TimeSurface {
   // Expected relative error between samples, one standard deviation, from predicting each sample
   // from the others. At least 1 %; 0.25 with a single sample.
   double error() const { return error_; }
+  // Seconds of the law alone.
+  double LawAt(const LawTerms& terms) const { return law_(terms); }
 
  private:
   double LeaveOneOut() const;

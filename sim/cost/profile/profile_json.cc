@@ -265,6 +265,41 @@ Result<void> ReadReference(JsonFields fields, ReferenceGemm& reference) {
   return fields.Finish();
 }
 
+constexpr std::size_t kMaxLearnedConstants = 64;
+
+// Constants have names, so that a profile of another version is refused and not misread.
+Result<void> ReadLearned(JsonFields fields, std::optional<LearnedState>& to) {
+  LearnedState& state = to.emplace();
+  state.runs = static_cast<int>(fields.Integer("runs", 1, 1 << 30));
+  state.preset = fields.StringOr("preset", "", 100);
+  state.plan_error = fields.Number("plan_error", 0, 10);
+  for (JsonFields& item : fields.ObjectsOr("constants")) {
+    state.constants.push_back(item.String("name", 64));
+    state.moves.push_back(item.Number("move", -100, 100));
+    const std::vector<double> row = item.Numbers("covariance", -100, 100);
+    state.covariance.insert(state.covariance.end(), row.begin(), row.end());
+    FT_TRY(item.Finish());
+  }
+  const std::size_t count = state.constants.size();
+  if (count == 0 || count > kMaxLearnedConstants || state.covariance.size() != count * count) {
+    fields.Refuse("constants", "each must have one number of its covariance with every constant");
+  }
+  return fields.Finish();
+}
+
+void WriteLearned(const LearnedState& state, JsonWriter& json) {
+  json.Name("learned").BeginObject().Field("runs", state.runs).Field("preset", state.preset);
+  json.Field("plan_error", state.plan_error).Name("constants").BeginArray();
+  const std::size_t count = state.constants.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    json.BeginObject().Field("name", state.constants[i]).Field("move", state.moves[i]);
+    json.Name("covariance").BeginArray();
+    for (std::size_t j = 0; j < count; ++j) json.Number(state.covariance[i * count + j]);
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
 // Each item is finished before the next, so an error names the item.
 Result<void> ReadTables(JsonFields& fields, DeviceProfile& profile) {
   static const auto kOverheads = Names<OverheadKind, kOverheadKindCount>();
@@ -322,6 +357,7 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     WriteAttentionTimes(profile.attention_times, json);
     json.EndObject();
   }
+  if (profile.learned.has_value()) WriteLearned(*profile.learned, json);
   json.Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));
@@ -366,6 +402,9 @@ Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view fi
   }
   if (auto times = fields.ObjectOr("attention_times")) {
     FT_TRY(ReadAttentionTimes(std::move(*times), profile.attention_times));
+  }
+  if (auto learned = fields.ObjectOr("learned")) {
+    FT_TRY(ReadLearned(std::move(*learned), profile.learned));
   }
   FT_TRY(ReadTables(fields, profile));
   FT_TRY(fields.Finish());

@@ -77,14 +77,30 @@ TEST(Preset, LeavesPiecesToKernelsThatHideThem) {
   Preset preset = Good();
   Plan plan;
   plan.tp_tiles = 4;
-  ApplyKernels(preset, {}, plan);
+  ApplySoftware(preset, {}, plan);
   EXPECT_EQ(plan.tp_tiles, 4);
   preset.system.tp_overlap = 0.5;
   const std::vector<const PlanField*> kept = {&PlanFieldOf("tp_tiles")};
-  ApplyKernels(preset, kept, plan);
+  ApplySoftware(preset, kept, plan);
   EXPECT_EQ(plan.tp_tiles, 4);
-  ApplyKernels(preset, {}, plan);
+  ApplySoftware(preset, {}, plan);
   EXPECT_EQ(plan.tp_tiles, 1);
+}
+
+// A pipeline of FSDP keeps parameters gathered: only the optimizer's state is sharded on the wire.
+TEST(Preset, GathersOnceAStepWithAPipeline) {
+  Preset preset = Good();
+  preset.system.pipeline_gathers_once = true;
+  Plan plan;
+  plan.zero_stage = 3;
+  ApplySoftware(preset, {}, plan);
+  EXPECT_EQ(plan.zero_stage, 3);
+  plan.pp = 2;
+  const std::vector<const PlanField*> kept = {&PlanFieldOf("zero_stage")};
+  ApplySoftware(preset, kept, plan);
+  EXPECT_EQ(plan.zero_stage, 3);
+  ApplySoftware(preset, {}, plan);
+  EXPECT_EQ(plan.zero_stage, 1);
 }
 
 struct BadPreset {

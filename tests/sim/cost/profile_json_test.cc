@@ -27,6 +27,7 @@ DeviceProfile Full() {
   gemm.format = NumberFormat::kFp8;
   AddPoint(profile, Timed(PointOf(gemm, 1, 1, 2), 1.0 / 3));
   AddPoint(profile, Timed(PointOf(AllReduceOp(1000), 4, 2, 4), 1e-4));
+  profile.learned = LearnedState{3, "megatron", {"a", "b"}, {0.1, -0.2}, {0.01, 0.5, 0.5, 2}, 0.09};
   return profile;
 }
 
@@ -39,6 +40,20 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+// Each constant must have one number of its covariance with every constant.
+TEST(ProfileJson, RefusesALearnedStateWithoutItsCovariance) {
+  DeviceProfile profile = Full();
+  profile.learned->constants.pop_back();
+  profile.learned->moves.pop_back();
+  profile.learned->covariance = {0.01};
+  EXPECT_EQ(Refusal(ProfileToJson(profile)), "accepted");
+  const std::string text = ProfileToJson(profile);
+  const auto at = text.find("\"covariance\": [");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_THAT(Refusal(Replaced(text, "\"covariance\": [", "\"covariance\": [0.5,")),
+              AllOf(HasSubstr("constants"), HasSubstr("covariance")));
 }
 
 TEST(ProfileJson, ReadsBackWhatItWrites) {

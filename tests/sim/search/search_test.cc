@@ -5,8 +5,10 @@
 
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/profile/derive_profile.h"
+#include "sim/learn/forecast_error.h"
 #include "sim/search/advice/dependencies.h"
 #include "sim/search/advice/fit.h"
+#include "sim/search/advice/pairs.h"
 #include "sim/search/advice/sensitivity.h"
 #include "sim/search/space/default_space.h"
 #include "sim/search/space/device_counts.h"
@@ -47,6 +49,26 @@ class Search : public testing::Test {
   SearchSpace space_;
   SearchOptions options_;
 };
+
+// Plans share most of their errors, so the order of two is more certain than either time. A plan
+// that takes half as long again is slower with at least 90 %.
+TEST_F(Search, SaysHowSurelyTheFirstPlanIsFaster) {
+  options_.simulated = 16;
+  const auto result = SearchPlans(model_, *costs_, space_, options_);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const RankedPlan& first = result->plans.front();
+  EXPECT_EQ(first.first_is_faster, 1);
+  bool tied = false;
+  for (std::size_t i = 1; i < result->plans.size(); ++i) {
+    const RankedPlan& plan = result->plans[i];
+    EXPECT_GE(plan.first_is_faster, 0.5 - 1e-9);
+    EXPECT_LE(plan.first_is_faster, 1 - kDisturbed / 2);
+    EXPECT_EQ(plan.tied, plan.first_is_faster < kToldApart);
+    EXPECT_FALSE(plan.tied && plan.step_s > 1.5 * first.step_s);
+    tied = tied || plan.tied;
+  }
+  EXPECT_EQ(first.tied, tied);
+}
 
 TEST_F(Search, RanksSimulatedPlansAndCountsTheWholeSpace) {
   const auto result = SearchPlans(model_, *costs_, space_, options_);

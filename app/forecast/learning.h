@@ -1,0 +1,45 @@
+// Learning a device profile from measured runs on the command line: which runs, where the profile
+// is kept, what is shown. Leaves out how constants are learned: sim/learn/learn.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/cli/plan_flags.h"
+#include "sim/learn/learn.h"
+
+namespace foretrain {
+
+struct LearnRequest {
+  ModelFlags model;      // of --step-time, and of runs that record none
+  ClusterFlags cluster;  // likewise; its --device-profile is the profile to improve
+  PlanFlags plan;        // likewise; its preset is the system that ran
+  std::string runs;      // "STORE[:RUN],..."
+  std::string step_time;
+  std::string out;  // file; empty: where forecasts look for it
+};
+
+// One run that was learned from.
+struct LearnedRun {
+  std::string name;  // "foretrain.db: run 3", or "--step-time"
+  std::string plan;
+  double measured_s = 0, before_s = 0, after_s = 0;
+};
+
+struct LearnedProfile {
+  std::vector<LearnedRun> runs;
+  Learned learned;
+  std::string device, origin, path;
+  double error_before = 0;  // of a forecast without these runs
+};
+
+// Learns and writes the profile. Errors: kInvalidArgument for a run without a measured step, a run
+// without model, machine or plan that the options do not supply, or runs of several devices; those
+// of LearnFrom and of reading and writing files.
+Result<LearnedProfile> LearnFromMeasurements(const LearnRequest& request);
+
+// For people, and as JSON.
+std::string LearnedProfileText(const LearnedProfile& profile);
+std::string LearnedProfileJson(const LearnedProfile& profile);
+
+}  // namespace foretrain
