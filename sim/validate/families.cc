@@ -6,6 +6,8 @@
 #include "base/embedded.h"
 #include "base/json/json.h"
 #include "base/text.h"
+#include "sim/config/plan/plan_fields.h"
+#include "sim/config/plan/plan_json.h"
 #include "sim/embedded_data.h"
 
 namespace foretrain {
@@ -40,6 +42,11 @@ RunFamily ReadFamily(JsonFields& fields) {
     RunFamily::Noted& out = family.noted.emplace_back();
     out.words = noted.String("words", 200);
     out.dtype = noted.StringOr("dtype", "", 16);
+    if (noted.Has("recompute_modules")) {
+      Plan plan;
+      ReadPlanField(noted, "recompute_modules", PlanFieldOf("recompute_modules"), plan);
+      out.modules = plan.recompute_modules;
+    }
     if (noted.Has("attention")) {
       out.attention =
           static_cast<AttentionKernel>(noted.Choice("attention", kAttentionKernelNames));
@@ -130,6 +137,14 @@ const std::string& RunFamily::DtypeOf(const PublishedRun& run) const {
   };
   const auto found = std::find_if(noted.begin(), noted.end(), says);
   return found == noted.end() ? run.dtype : found->dtype;
+}
+
+RecomputeModules RunFamily::ModulesOf(const PublishedRun& run) const {
+  RecomputeModules modules = 0;
+  for (const Noted& of : noted) {
+    if (run.assumptions.find(of.words) != std::string::npos) modules |= of.modules;
+  }
+  return modules;
 }
 
 const DefaultPreset& RunFamilies::DefaultOf(const PublishedRun& run) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/config/plan/plan.h"
 #include "sim/config/plan/system_options.h"
 #include "sim/validate/run_table.h"
 
@@ -30,7 +31,8 @@ struct RunFamily {
   // `words`.
   struct Noted {
     std::string words;
-    std::string dtype;  // in place of the row's; empty: as the row states
+    std::string dtype;             // in place of the row's; empty: as the row states
+    RecomputeModules modules = 0;  // that selective recomputation drops; several entries add up
     std::optional<AttentionKernel> attention;
     std::optional<bool> fused_norm, fused_softmax, fused_elementwise, fused_loss, node_dispatch;
     std::optional<double> host_op_s, ep_overlap;
@@ -58,6 +60,8 @@ struct RunFamily {
   void ApplyNotes(std::string_view notes, SystemOptions& system) const;
   // Number format of `run`: the one that its notes imply, else the one that it states.
   const std::string& DtypeOf(const PublishedRun& run) const;
+  // Modules that the notes of `run` name; 0: none.
+  RecomputeModules ModulesOf(const PublishedRun& run) const;
   // Preset of row `id` of this family; empty for a family that is not listed. `sharded`: the row
   // has ZeRO-3.
   const std::string& PresetOf(std::string_view id, bool sharded) const;

@@ -189,6 +189,7 @@ void OpenRecompute(Choices& plans) {
          {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
       out.push_back(plan);
       out.back().recompute = kind;
+      if (kind != RecomputeKind::kSelective) out.back().recompute_modules = 0;
     }
   }
   plans = std::move(out);

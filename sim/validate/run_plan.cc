@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"
 #include "sim/validate/run_offload.h"
@@ -109,7 +108,8 @@ Result<void> SetMethod(const PublishedRun& run, Plan& plan) {
   return {};
 }
 
-// Sets recomputation as stated by the family or else by the row.
+// Sets recomputation as stated by the family or else by the row, and its modules as the row's notes
+// say. If every n-th layer recomputes, it does so in full.
 Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan& plan) {
   const std::string& stated = family.recompute.empty() ? run.recompute : family.recompute;
   if (stated.empty()) return {};
@@ -118,10 +118,15 @@ Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan
     return Refuse("recompute \"{}\": must be none, selective or full", Printable(stated));
   }
   plan.recompute = *recompute;
-  if (plan.recompute != RecomputeKind::kSelective || family.selective_every == 0) return {};
-  plan.recompute = RecomputeKind::kFull;
-  const std::int64_t of_stage = CeilDiv(run.layers, run.pp);
-  plan.recompute_layers = static_cast<int>(CeilDiv(of_stage, family.selective_every));
+  if (plan.recompute == RecomputeKind::kSelective && family.selective_every > 0) {
+    plan.recompute = RecomputeKind::kFull;
+    plan.recompute_every = family.selective_every;
+  }
+  if (plan.recompute != RecomputeKind::kSelective) {
+    plan.recompute_modules = 0;
+  } else if (const RecomputeModules noted = family.ModulesOf(run); noted != 0) {
+    plan.recompute_modules = noted;
+  }
   return {};
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/modules_in.h"
+
 namespace foretrain {
 namespace {
 
@@ -283,6 +285,18 @@ void FuseEpilogues(std::uint64_t index, Plan& plan) {
   plan.fuse = norms ? FusionKind::kAll : FusionKind::kEpilogues;
 }
 
+// Recomputes single modules in half of the plans with selective recomputation, and every second
+// layer in a quarter of those with any.
+void ChooseModules(std::uint64_t index, PlannedModel& out) {
+  Plan& plan = out.plan;
+  if (plan.recompute == RecomputeKind::kNone) return;
+  std::mt19937_64 random(index ^ 0x6d0d);
+  const auto pick = [&](unsigned count) { return static_cast<unsigned>(random() % count); };
+  if (pick(4) == 0) plan.recompute_every = 2;
+  if (plan.recompute != RecomputeKind::kSelective || pick(2) == 0) return;
+  plan.recompute_modules = static_cast<RecomputeModules>(random()) & ModulesIn(out.model);
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -380,6 +394,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   BalanceByBiases(index, out);
   DropNumbers(index, out);
   FuseEpilogues(index, plan);
+  ChooseModules(index, out);
   return out;
 }
 

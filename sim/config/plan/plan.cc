@@ -176,6 +176,18 @@ int Plan::Chunks() const {
   }
 }
 
+// The default is what each attention algorithm can rebuild cheaply for its memory: flash attention
+// stores no scores, so outputs of norms and activations are dropped too.
+RecomputeModules ModulesOf(const Plan& plan) {
+  if (plan.recompute_modules != 0) return plan.recompute_modules;
+  RecomputeModules modules = BitOf(RecomputeModule::kCoreAttention);
+  if (plan.attention == AttentionAlgorithm::kFlash) {
+    modules |= BitOf(RecomputeModule::kNorm) | BitOf(RecomputeModule::kActivation) |
+               BitOf(RecomputeModule::kExpertActivation);
+  }
+  return plan.mlp_tiles > 1 ? modules | BitOf(RecomputeModule::kMlp) : modules;
+}
+
 // Ranges, then the batch, then rules between fields.
 Result<void> ValidatePlan(const Plan& plan) {
   FT_TRY(CheckFields(plan));
@@ -232,7 +244,8 @@ std::string Describe(const Plan& plan) {
     // line.
     const std::string_view option = FirstOption(field).substr(2);
     const std::string value = field.type == PlanFieldType::kFlag ? "" : TextOf(field, plan);
-    const bool dash = field.type == PlanFieldType::kChoice || field.list != nullptr;
+    const bool dash = field.type == PlanFieldType::kChoice || field.type == PlanFieldType::kNames ||
+                      field.list != nullptr;
     text += fmt::format(" {}{}{}", option, dash ? "-" : "", value);
   }
   return text;

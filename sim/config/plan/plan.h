@@ -27,6 +27,24 @@ enum class ScheduleKind : std::uint8_t {
   kPipeDream2bw,
 };
 enum class RecomputeKind : std::uint8_t { kNone, kFull, kSelective };
+// Parts of a layer whose saved tensors selective recomputation drops. blocks.h says which tensors
+// each one drops and from which kept tensors the backward rebuilds them.
+enum class RecomputeModule : std::uint8_t {
+  kCoreAttention,
+  kNorm,
+  kActivation,
+  kMlp,
+  kQkv,
+  kLatentUp,
+  kExpertActivation,
+  kExperts,
+  kSharedExperts,
+};
+// A set of modules, one bit each.
+using RecomputeModules = std::uint32_t;
+constexpr RecomputeModules BitOf(RecomputeModule module) {
+  return RecomputeModules{1} << static_cast<unsigned>(module);
+}
 enum class ContextParallelKind : std::uint8_t { kRing, kAllGather, kAllToAll };
 // When gradients are reduced over data parallelism: once, after the last micro-batch, or after each
 // one.
@@ -100,7 +118,10 @@ struct Plan {
   std::int64_t bucket_bytes = 25'000'000;
 
   RecomputeKind recompute = RecomputeKind::kNone;
+  // Modules that selective recomputation drops; 0: those of ModulesOf.
+  RecomputeModules recompute_modules = 0;
   int recompute_layers = 0;      // first layers of each stage that recompute; 0: all
+  int recompute_every = 1;       // every n-th layer of a stage recomputes
   int loss_chunks = 1;           // pieces of the logits, computed one after the other
   int mlp_tiles = 1;             // pieces of the MLP along the sequence
   int tp_tiles = 1;              // pieces of a tensor-parallel reduction that overlap their GEMM
@@ -192,6 +213,11 @@ struct Plan {
   std::int64_t LocalSequence() const { return sequence / cp; }
   bool operator==(const Plan&) const = default;
 };
+
+// Modules that selective recomputation drops under `plan`: those that it names. If it names none:
+// attention's core and, with flash attention, norms and activations; with mlp_tiles > 1 the MLP
+// too.
+RecomputeModules ModulesOf(const Plan& plan);
 
 // Degrees of parallelism by index: tp, cp, ep, dp, pp. Orders of all five are numbered
 // lexicographically, so that 0 is tp-cp-ep-dp-pp. The first degree of an order runs over

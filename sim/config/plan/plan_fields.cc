@@ -17,6 +17,12 @@ constexpr std::array<std::string_view, 10> kSchedules = {
     "gpipe", "1f1b",     "zb-h1",      "interleaved", "zb-h2",
     "zb-v",  "dualpipe", "dualpipe-v", "pipedream",   "pipedream-2bw"};
 constexpr std::array<std::string_view, 3> kRecomputes = {"none", "full", "selective"};
+// Our names of modules, and those of Megatron-Core's --recompute-modules.
+constexpr std::array<std::string_view, 9> kRecomputeModules = {
+    "core-attention",    "norm",    "activation",    "mlp", "qkv", "mla-up",
+    "expert-activation", "experts", "shared-experts"};
+constexpr std::array<std::string_view, 9> kMegatronModules = {
+    "core_attn", "layernorm", "", "", "", "mla_up_proj", "moe_act", "moe", "shared_experts"};
 constexpr std::array<std::string_view, 3> kContextParallelKinds = {"ring", "all-gather",
                                                                    "all-to-all"};
 constexpr std::array<std::string_view, 2> kReductionTimes = {"end", "micro-batch"};
@@ -124,6 +130,19 @@ std::vector<PlanField> MakeFields() {
                           "Fused ops: a residual addition with the norm after it (norms); a GEMM "
                           "with the activation or bias gradient after it (epilogues)");
   fuse.when_true = static_cast<std::int64_t>(FusionKind::kNorms);
+  PlanField modules{"recompute_modules",
+                    "--recompute-modules",
+                    "NAME,...",
+                    "Parts of a layer that selective recomputation drops and rebuilds; default: "
+                    "core-attention and, with flash attention, norm, activation and "
+                    "expert-activation",
+                    PlanFieldType::kNames,
+                    0,
+                    (std::int64_t{1} << kRecomputeModules.size()) - 1,
+                    kRecomputeModules,
+                    Get<&Plan::recompute_modules>,
+                    Set<&Plan::recompute_modules>};
+  modules.second_names = kMegatronModules;
   constexpr std::string_view offload = "none|host|nvme";
   return {
       Core(Integer<&Plan::dp>("dp", "--dp,--data-parallel-size", 1, kMaxRanks,
@@ -182,8 +201,11 @@ std::vector<PlanField> MakeFields() {
       Core(bucket),
       Core(Choice<&Plan::recompute>("recompute", "--recompute", "none|selective|full", kRecomputes,
                                     "Activations that the backward pass recomputes")),
+      modules,
       Integer<&Plan::recompute_layers>("recompute_layers", "--recompute-layers", 0, kMaxLayers,
                                        "Layers of a stage that recompute; 0: all"),
+      Integer<&Plan::recompute_every>("recompute_every", "--recompute-every", 1, kMaxLayers,
+                                      "Every N-th layer of a stage recomputes"),
       Integer<&Plan::loss_chunks>("loss_chunks", "--loss-chunks", 1, kMaxPieces,
                                   "Number of pieces in which logits and loss are computed"),
       Integer<&Plan::mlp_tiles>("mlp_tiles", "--mlp-tiles", 1, kMaxPieces,
@@ -293,7 +315,27 @@ std::string TextOf(const PlanField& field, std::int64_t value) {
     const auto index = static_cast<std::size_t>(value);
     return index < field.choices.size() ? std::string(field.choices[index]) : "?";
   }
+  if (field.type == PlanFieldType::kNames) {
+    return value == 0 ? "default" : fmt::format("{}", fmt::join(NamesIn(field, value), ","));
+  }
   return std::to_string(value);
+}
+
+std::vector<std::string_view> NamesIn(const PlanField& field, std::int64_t value) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < field.choices.size(); ++i) {
+    if ((static_cast<std::uint64_t>(value) >> i & 1U) != 0) names.push_back(field.choices[i]);
+  }
+  return names;
+}
+
+std::int64_t BitOfName(const PlanField& field, std::string_view name) {
+  if (name.empty()) return 0;
+  for (std::size_t i = 0; i < field.choices.size(); ++i) {
+    const bool second = i < field.second_names.size() && field.second_names[i] == name;
+    if (field.choices[i] == name || second) return std::int64_t{1} << i;
+  }
+  return 0;
 }
 
 std::string TextOf(const PlanField& field, const Plan& plan) {

@@ -18,6 +18,7 @@ enum class PlanFieldType : std::uint8_t {
   kNumber,   // a double, in PlanField::number
   kFlag,     // 0 or 1
   kChoice,   // an index into `choices`
+  kNames,    // a set of `choices`: bit i stands for choice i
   kIntegers  // in PlanField::list
 };
 
@@ -35,7 +36,9 @@ struct PlanField {
   double Plan::*number = nullptr;  // kNumber: from 0 to `max`
   double max = 0;
   std::vector<int> Plan::*list = nullptr;
-  bool core = false;            // written to files even with its default
+  std::span<const std::string_view> second_names = {};  // kNames: other names of the choices, or
+                                                        // empty; read but never written
+  bool core = false;                                    // written to files even with its default
   std::int64_t when_true = -1;  // kChoice: meaning of `true` in a file; `false` is the first
                                 // choice; -1: neither is allowed
 };
@@ -55,10 +58,17 @@ bool HasDefault(const PlanField& field, const Plan& plan);
 // The option's first name: "--zero".
 std::string_view FirstOption(const PlanField& field);
 
-// A value as written on the command line: "4", "zb-h1", "on", "1.5", "3,2,3". The second form takes
-// a value of a field that has `get`.
+// A value as written on the command line: "4", "zb-h1", "on", "1.5", "3,2,3", "norm,mlp". The
+// second form takes a value of a field that has `get`.
 std::string TextOf(const PlanField& field, const Plan& plan);
 std::string TextOf(const PlanField& field, std::int64_t value);
+
+// The choices in the set `value` of a field of type kNames, in the field's order.
+std::vector<std::string_view> NamesIn(const PlanField& field, std::int64_t value);
+
+// The bit of the choice of a kNames field that `name` stands for, by its first or second name; 0 if
+// there is none. `name` is in lower case.
+std::int64_t BitOfName(const PlanField& field, std::string_view name);
 
 // Copies the field from `from` to `to`.
 void CopyField(const PlanField& field, const Plan& from, Plan& to);

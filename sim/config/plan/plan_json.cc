@@ -1,6 +1,9 @@
 #include "sim/config/plan/plan_json.h"
 
+#include <fmt/format.h>
+
 #include "base/json/json.h"
+#include "base/text.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/rules/refuse.h"
 
@@ -23,6 +26,11 @@ void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
     case PlanFieldType::kChoice:
       writer.Field(field.name, field.choices[static_cast<std::size_t>(field.get(plan))]);
       return;
+    case PlanFieldType::kNames:
+      writer.Name(field.name).BeginArray();
+      for (const std::string_view name : NamesIn(field, field.get(plan))) writer.String(name);
+      writer.EndArray();
+      return;
     case PlanFieldType::kInteger:
     case PlanFieldType::kSize:
       writer.Field(field.name, field.get(plan));
@@ -38,6 +46,24 @@ std::int64_t ReadChoice(JsonFields& fields, std::string_view name, const PlanFie
   if (is_switch && field.when_true >= 0) return found->AsBool() ? field.when_true : 0;
   return static_cast<std::int64_t>(
       fields.ChoiceOr(name, static_cast<std::size_t>(otherwise), field.choices));
+}
+
+// The set of the names in an array; `otherwise` if the file has none.
+std::int64_t ReadNames(JsonFields& fields, std::string_view name, const PlanField& field,
+                       std::int64_t otherwise) {
+  if (!fields.Has(name)) return otherwise;
+  std::int64_t set = 0;
+  for (const std::string& one : fields.Strings(name)) {
+    const std::int64_t bit = BitOfName(field, one);
+    if (bit == 0) {
+      fields.Refuse(name,
+                    fmt::format("\"{}\" is none of {}{}", Printable(one),
+                                fmt::join(field.choices, ", "), DidYouMean(one, field.choices)));
+      return otherwise;
+    }
+    set |= bit;
+  }
+  return set;
 }
 
 }  // namespace
@@ -57,6 +83,8 @@ void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& f
       return field.set(plan, fields.BoolOr(name, field.get(plan) != 0) ? 1 : 0);
     case PlanFieldType::kChoice:
       return field.set(plan, ReadChoice(fields, name, field, field.get(plan)));
+    case PlanFieldType::kNames:
+      return field.set(plan, ReadNames(fields, name, field, field.get(plan)));
     case PlanFieldType::kInteger:
     case PlanFieldType::kSize:
       break;

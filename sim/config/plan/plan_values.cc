@@ -32,6 +32,22 @@ Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const 
   return values;
 }
 
+// The set of the names in a list, as one value. "default" gives the empty set.
+Result<std::int64_t> ParseNames(const PlanField& field, const std::string& text) {
+  std::int64_t set = 0;
+  if (ToLower(Trim(text)) == "default") return set;
+  for (const std::string_view part : Split(text, ',')) {
+    const std::int64_t bit = BitOfName(field, ToLower(Trim(part)));
+    if (bit == 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: \"{}\" is none of {}{}", FirstOption(field), Printable(part),
+                              fmt::join(field.choices, ", "), DidYouMean(part, field.choices)));
+    }
+    set |= bit;
+  }
+  return set;
+}
+
 }  // namespace
 
 // A range doubles from its first value, so 64 values cover all of int64.
@@ -65,6 +81,10 @@ Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const 
     case PlanFieldType::kFlag: {
       constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
       return ParseChoices(std::string(FirstOption(field)), text, kSwitch);
+    }
+    case PlanFieldType::kNames: {
+      FT_ASSIGN(const std::int64_t set, ParseNames(field, text));
+      return std::vector<std::int64_t>{set};
     }
     case PlanFieldType::kSize: {
       FT_ASSIGN(const std::int64_t bytes, ParseBytes(FirstOption(field), text));

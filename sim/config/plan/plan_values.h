@@ -19,8 +19,8 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
                                                    const std::vector<std::int64_t>& automatic);
 
 // Parses the values of a field that has `get`: names of choices and flags, sizes with units,
-// integers. Errors: kInvalidArgument, naming the field's first option, the text and the allowed
-// values.
+// integers. A field of type kNames takes one value, the set of all names. Errors: kInvalidArgument,
+// naming the field's first option, the text and the allowed values.
 Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const std::string& text);
 
 // Sets the field from a text with one value (a list for kIntegers). Errors: as above; ValidatePlan

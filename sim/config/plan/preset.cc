@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "sim/config/plan/plan_json.h"
+#include "sim/config/plan/plan_values.h"
 #include "sim/config/rules/refuse.h"
 #include "sim/embedded_data.h"
 
@@ -22,8 +23,21 @@ constexpr std::array<std::string_view, 5> kAxes = {"dp", "cp", "tp", "pp", "ep"}
 
 const PlanField* Axis(std::size_t index) { return &PlanFieldOf(kAxes[index]); }
 
-// Reads further values of an option: names for a choice, else integers.
+// Reads further values of an option: names for a choice, lists of names for a set ("norm,mlp"),
+// else integers.
 std::vector<std::int64_t> ReadAlso(JsonFields& fields, const PlanField& field) {
+  if (field.type == PlanFieldType::kNames) {
+    std::vector<std::int64_t> sets;
+    for (const std::string& names : fields.StringsOr("also")) {
+      const auto set = ParsePlanValues(field, names);
+      if (!set.has_value()) {
+        fields.Refuse("also", set.error().message);
+        return {};
+      }
+      sets.insert(sets.end(), set->begin(), set->end());
+    }
+    return sets;
+  }
   if (field.type != PlanFieldType::kChoice) return fields.IntegersOr("also", field.low, field.high);
   std::vector<std::int64_t> values;
   for (const std::string& name : fields.StringsOr("also")) {
@@ -171,6 +185,11 @@ void DropUnmetOptions(const Preset& preset, std::span<const PlanField* const> ke
   for (const PresetOption& option : preset.options) {
     if (option.needs == nullptr || option.needs->get(plan) > 1) continue;
     if (!Contains(kept, option.field)) CopyField(*option.field, standard, plan);
+  }
+  // Modules are those of selective recomputation.
+  const PlanField& modules = PlanFieldOf("recompute_modules");
+  if (plan.recompute != RecomputeKind::kSelective && !Contains(kept, &modules)) {
+    CopyField(modules, standard, plan);
   }
 }
 

@@ -209,15 +209,6 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
 // Rows of one micro-batch on one rank.
 std::int64_t RowsOf(const Plan& plan) { return plan.micro_batch * plan.LocalSequence(); }
 
-// recompute_layers limits recomputation to some layers of a stage, so it needs a kind to limit.
-std::string RecomputeLayersNeedRecompute(const Plan& plan) {
-  if (plan.recompute_layers == 0 || plan.recompute != RecomputeKind::kNone) return {};
-  return fmt::format(
-      "recompute_layers {} with recompute none: no layer recomputes; use recompute full or "
-      "recompute_layers 0",
-      plan.recompute_layers);
-}
-
 // Shared by the rules that cut the rows of a micro-batch into pieces.
 std::string MorePiecesThanRows(const Plan& plan, std::string_view field, int pieces) {
   const std::int64_t rows = RowsOf(plan);
@@ -288,6 +279,8 @@ std::span<const PlanRule> PlanRules() {
       {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
       {"sequence-parallel-needs-even-rows", SequenceParallelNeedsEvenRows},
       {"recompute-layers-need-recompute", RecomputeLayersNeedRecompute},
+      {"recompute-every-needs-recompute", RecomputeEveryNeedsRecompute},
+      {"recompute-modules-are-selective", RecomputeModulesAreSelective},
       {"loss-chunks-fit-the-rows", LossChunksFitTheRows},
       {"mlp-tiles-fit-the-rows", MlpTilesFitTheRows},
       {"mlp-tiles-need-a-whole-backward", MlpTilesNeedWholeBackward},
@@ -321,6 +314,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"whole-experts-need-experts", WholeExpertsNeedExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
+      {"recompute-modules-exist", RecomputeModulesExist},
       {"balance-groups-are-whole", BalanceGroupsAreWhole},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
       {"adapters-are-thin", AdaptersAreThin},

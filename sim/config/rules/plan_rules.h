@@ -47,6 +47,12 @@ std::string MtpDropsNothing(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveMtpOut(const Plan& plan, const ModelSpec& model);
 std::string MtpNeedsOneLastStage(const Plan& plan, const ModelSpec& model);
 
+// Recomputation: recompute_rules.cc.
+std::string RecomputeLayersNeedRecompute(const Plan& plan);
+std::string RecomputeEveryNeedsRecompute(const Plan& plan);
+std::string RecomputeModulesAreSelective(const Plan& plan);
+std::string RecomputeModulesExist(const Plan& plan, const ModelSpec& model);
+
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);

@@ -111,14 +111,24 @@ inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunk
 
 // A layer saves the tensors that its backward reads, except those that request.recompute names:
 //   full       saves the input only; a separate instruction recomputes the rest
-//   selective  recomputes the attention core's output and lse and the outputs of the norms and the
-//              activation: one attention core and three memory-bound ops for 7 of 15 hidden
-//              widths a row (GPT). Outputs of GEMMs are kept.
-//              Korthikanti et al. 2022, s. 5; there scores dominate, which flash attention never
-//              stores.
-// With experts, as with the MLP, only the activation's output is recomputed; the dispatched rows
-// are kept. With mlp_tiles > 1 and either kind, the MLP's inner tensors never exist whole: the
-// backward recomputes them tile by tile.
+//   selective  drops the tensors of the plan's modules (ModulesOf); the backward rebuilds them
+//              where it first reads them
+// The default modules cost one attention core and three memory-bound ops for 7 of 15 hidden widths
+// a row (GPT): outputs of GEMMs are kept. Korthikanti et al. 2022, s. 5; there scores dominate,
+// which flash attention never stores. With mlp_tiles > 1 the MLP's inner tensors, if dropped, never
+// exist whole: the backward recomputes them tile by tile.
+//
+//   core-attention     attention's output and lse, from qkv; of standard attention the scores only
+//   norm               outputs of norms before linears, from the residual stream or the latents
+//   activation         the activation's output in dense layers and shared experts, from up's
+//   mlp                outputs of up and of the activation in dense layers, from norm2
+//   qkv                queries, keys, values and the inputs of head norms, from norm1
+//   mla-up             queries, keys, values of latent attention, from latents and the rotated key
+//   expert-activation  the activation's output in experts, from up's
+//   experts            dispatched rows, outputs of up, activation and down, and shared-experts,
+//                      from norm2 and the router's choice
+//   shared-experts     outputs of up and activation and, with a gate, down, from norm2
+// With experts the rows travel to the experts and back once more; the router does not run again.
 //
 // WriteLayer*: the same before a pass is taken, for a block that contains the layer.
 BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& request);

@@ -49,6 +49,11 @@ void SetWhatFollows(const Plan& from, Plan& plan) {
     plan.vpp = 2;
   }
   if (plan.pp != from.pp || plan.Chunks() != from.Chunks()) plan.stage_layers.clear();
+  if (plan.recompute != RecomputeKind::kSelective) plan.recompute_modules = 0;
+  if (plan.recompute == RecomputeKind::kNone) {
+    plan.recompute_layers = 0;
+    plan.recompute_every = 1;
+  }
   if (plan.tp == 1) {
     plan.sequence_parallel = plan.vocab_parallel = false;
     plan.tp_tiles = 1;

@@ -22,6 +22,7 @@ Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
   Plan out = plan;
   out.recompute = recompute;
   out.recompute_layers = 0;
+  out.recompute_every = 1;
   out.schedule = ScheduleKind::k1f1b;
   out.pp = out.vpp = 1;
   out.stage_layers.clear();
@@ -184,7 +185,8 @@ namespace {
 constexpr std::string_view kNotOfBlocks =
     "dp pp rank_order global_batch schedule vpp stage_layers post_validation zero_stage replicas "
     "prefetch_depth gather_bytes unsharded_bytes gather_format reduction_time bucket_bytes "
-    "recompute recompute_layers offload_optimizer offload_gradients offload_parameters "
+    "recompute recompute_layers recompute_every offload_optimizer offload_gradients "
+    "offload_parameters "
     "offload_activations offload_fraction stream_optimizer delayed_update clip_norm";
 
 // Key of embedding and head. With multi-token prediction the head contains layers, so it reads all

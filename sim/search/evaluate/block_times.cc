@@ -43,7 +43,8 @@ void AddPlace(const GroupPlace& place, StableHash& key) {
 
 // Fields that cannot move a rank to another device.
 constexpr std::string_view kNotOfPlaces =
-    "micro_batch sequence global_batch recompute recompute_layers sequence_parallel "
+    "micro_batch sequence global_batch recompute recompute_modules recompute_layers "
+    "recompute_every sequence_parallel "
     "vocab_parallel cp_kind loss_chunks mlp_tiles tp_tiles moe_pieces fuse attention dropout "
     "attention_dropout reduction_time prefetch_depth offload_optimizer offload_gradients "
     "offload_parameters offload_activations bucket_bytes gather_bytes unsharded_bytes";

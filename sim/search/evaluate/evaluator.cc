@@ -230,7 +230,8 @@ Evaluator::Reached Evaluator::EvaluateBound(const Plan& plan, const PlanFamily& 
                                             const Limits& limits, Evaluation& out) {
   out = {};
   // The minima do not cover these plans, so their families are never skipped.
-  if (plan.recompute_layers > 0 || WalksMemory(plan)) return Reached::kEnd;
+  const bool some = plan.recompute_layers > 0 || plan.recompute_every > 1;
+  if (some || WalksMemory(plan)) return Reached::kEnd;
   if (plan.schedule == ScheduleKind::kDualPipe) return Reached::kEnd;
   const BoundTable::Blocks* blocks = least_.BlocksOf(plan, family, BoundTable::Figures::kSeconds);
   if (blocks == nullptr) return Reached::kEnd;

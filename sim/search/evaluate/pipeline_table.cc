@@ -252,8 +252,8 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
     : model_(model), key_(varying) {
   VaryingFields read;
   for (const PlanField* field : varying) {
-    for (const char* name :
-         {"pp", "schedule", "vpp", "stage_layers", "recompute_layers", "sequence"}) {
+    for (const char* name : {"pp", "schedule", "vpp", "stage_layers", "recompute_layers",
+                             "recompute_every", "sequence"}) {
       if (field->name == name) read.push_back(field);
     }
   }

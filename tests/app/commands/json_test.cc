@@ -47,8 +47,8 @@ TEST(Json, HasTheKeysThatTheNotesName) {
         "plan --layers 2 --global-batch 4 --sequence 32", "predict --layers 2 --sequence 32",
         "fit --models gpt2-124m --cluster 1x8xh100", "runs", "compare", "analyze",
         "export --out t.json", "import t.json", "bench --simulate", "bench --search",
-        "predict --layers 2 --sequence 32 --explain *",
-        "calibrate --from-run foretrain.db --out l"}) {
+        "predict --layers 2 --sequence 32 --explain '*'",
+        "calibrate --from-run foretrain.db:2 --out l"}) {
     const ProgramEnd end = RunForetrain(folder.path(), command + " --json");
     ASSERT_EQ(end.code, 0) << command << end.errors;
     const auto json = nlohmann::json::parse(end.output, nullptr, /*allow_exceptions=*/false);

@@ -37,6 +37,30 @@ TEST(Validate, WritesARowARunAndScoresByFamily) {
   EXPECT_TRUE(korth->Find("memory_mape")->is_null());
 }
 
+// Each group is learned from by its first row and scored on the others.
+TEST(Validate, LearnsFromTheFirstRowsOfEachGroupAndScoresPairs) {
+  const TemporaryFolder folder;
+  const std::string table =
+      "validate " + TestDataPath("validation/published-runs.csv") + " --families bloom --learn ";
+  const ProgramEnd end = RunForetrain(folder.path(), table + "1 --pairs --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const auto json = ParseJson(end.output, "stdout");
+  ASSERT_TRUE(json.has_value()) << json.error().message;
+  const auto learned = json->Find("learned")->items();
+  ASSERT_EQ(learned.size(), 2U);
+  EXPECT_EQ(learned[0].Find("family")->AsString(), "bloom");
+  EXPECT_EQ(learned[1].Find("family")->AsString(), "");
+  EXPECT_EQ(json->Find("rows")->AsInteger(), learned[0].Find("rows")->AsInteger());
+  EXPECT_LT(learned[0].Find("time_median_abs_log")->AsNumber(),
+            learned[0].Find("time_median_abs_log_before")->AsNumber());
+  EXPECT_GT(json->Find("pairs")->items().size(), 2U);
+  EXPECT_THAT(RunForetrain(folder.path(), table + "0").errors,
+              HasSubstr("give a number of rows, even, odd or all"));
+  EXPECT_THAT(RunForetrain(folder.path(), table + "1 --profile p.json").errors,
+              HasSubstr("give --learn all"));
+  EXPECT_THAT(RunForetrain(folder.path(), table + "100000").errors, HasSubstr("learn from fewer"));
+}
+
 TEST(Validate, NamesTheColumnThatATableLacks) {
   const TemporaryFolder folder;
   folder.Write("runs.csv", "id,layers\na-1,4\n");

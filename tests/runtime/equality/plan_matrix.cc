@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/runtime/training.h"
+#include "tests/support/modules_in.h"
 
 namespace foretrain {
 namespace {
@@ -119,6 +120,30 @@ Factor Methods() {
            {"qlora", OfPlan([](Plan& p) { p.method = TrainingMethod::kQlora, p.lora_rank = 4; })}}};
 }
 
+// Selective recomputation of single modules is in recompute_modules_test.cc.
+Factor Recomputations() {
+  const auto modules = [](RecomputeModules left_out) {
+    return [left_out](MatrixCase& one) {
+      one.plan.recompute = RecomputeKind::kSelective;
+      one.plan.recompute_modules = ModulesIn(one.model) & ~left_out;
+    };
+  };
+  const auto kind = [](RecomputeKind which) {
+    return [which](MatrixCase& one) { one.plan.recompute = which; };
+  };
+  const RecomputeModules cheap = BitOf(RecomputeModule::kCoreAttention) |
+                                 BitOf(RecomputeModule::kNorm) |
+                                 BitOf(RecomputeModule::kActivation);
+  return {"recompute",
+          {{"none", kind(RecomputeKind::kNone)},
+           {"selective", kind(RecomputeKind::kSelective)},
+           {"full", kind(RecomputeKind::kFull)},
+           {"products", modules(cheap)},
+           {"all-modules", modules(0)},
+           {"every-second",
+            OfPlan([](Plan& p) { p.recompute = RecomputeKind::kFull, p.recompute_every = 2; })}}};
+}
+
 Factor LossScales() {
   return {"loss_scale",
           {{"none", OfPlan([](Plan&) {})},
@@ -144,9 +169,7 @@ std::vector<Factor> Factors() {
       Values<int>("replicas", &Plan::replicas, {1, 2}),
       Flag("sequence_parallel", &Plan::sequence_parallel),
       Flag("vocab_parallel", &Plan::vocab_parallel),
-      Values<RecomputeKind>(
-          "recompute", &Plan::recompute,
-          {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}),
+      Recomputations(),
       Values<ReductionTime>("reduction_time", &Plan::reduction_time,
                             {ReductionTime::kEnd, ReductionTime::kMicroBatch}),
       Values<int>("loss_chunks", &Plan::loss_chunks, {1, 3}),

@@ -102,6 +102,12 @@ const Case kExchangeCases[] = {
        p.dp = p.ep = 2, p.zero_stage = 3;
        p.offload_parameters = p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
      }},
+    // Experts that one rank holds alone are copied but not gathered.
+    {"Ep2Zero3OffloadParametersGatherBucket",
+     [](Plan& p) {
+       p.dp = p.ep = 2, p.zero_stage = 3, p.gather_bytes = 20'000;
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+     }},
     {"Dp4Ep2Zero3OffloadParametersNvmeStream",
      [](Plan& p) {
        p.dp = 4, p.ep = 2, p.zero_stage = 3, p.stream_optimizer = true;

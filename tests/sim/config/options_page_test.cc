@@ -28,6 +28,7 @@ std::string ValuesOf(const PlanField& field) {
     case PlanFieldType::kFlag:
       return "on, off";
     case PlanFieldType::kChoice:
+    case PlanFieldType::kNames:
       return field.choices.size() > kMaxListed ? std::string(field.value_name)
                                                : fmt::format("{}", fmt::join(field.choices, ", "));
     case PlanFieldType::kNumber:

@@ -279,6 +279,30 @@ const Row kRows[] = {
      [](Plan& p) { p.tp = 2; }},
     {"recompute-layers-need-recompute", [](Plan& p) { p.recompute_layers = 1; },
      "recompute_layers 1 with recompute none", [](Plan& p) { p.recompute = RecomputeKind::kFull; }},
+    {"recompute-every-needs-recompute", [](Plan& p) { p.recompute_every = 2; },
+     "recompute_every 2 with recompute none", [](Plan& p) { p.recompute = RecomputeKind::kFull; }},
+    {"recompute-modules-are-selective",
+     [](Plan& p) {
+       p.recompute = RecomputeKind::kFull;
+       p.recompute_modules = BitOf(RecomputeModule::kNorm) | BitOf(RecomputeModule::kMlp);
+     },
+     "recompute_modules norm,mlp with recompute full: only selective recomputation chooses",
+     [](Plan& p) { p.recompute = RecomputeKind::kSelective; }},
+    {"recompute-modules-exist",
+     [](Plan& p) {
+       p.recompute = RecomputeKind::kSelective;
+       p.recompute_modules = BitOf(RecomputeModule::kExperts) | BitOf(RecomputeModule::kMlp);
+     },
+     "recompute_modules mlp,experts: the model has no experts; leave experts out",
+     [](Plan& p) { p.recompute_modules = BitOf(RecomputeModule::kMlp); }},
+    {"recompute-modules-exist",
+     [](Plan& p) {
+       p.recompute = RecomputeKind::kSelective;
+       p.recompute_modules = BitOf(RecomputeModule::kQkv);
+     },
+     "use mla-up in place of qkv",
+     [](Plan& p) { p.recompute_modules = BitOf(RecomputeModule::kLatentUp); }, false,
+     LayerOrder::kSequential, Latent},
     {"loss-chunks-fit-the-rows", [](Plan& p) { p.loss_chunks = 9; },
      "loss_chunks 9 with 8 tokens of a micro-batch: a piece has at least one; use loss_chunks 8",
      [](Plan& p) { p.loss_chunks = 8; }},

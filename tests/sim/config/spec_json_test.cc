@@ -6,6 +6,7 @@
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/plan/plan_json.h"
+#include "sim/config/plan/plan_values.h"
 
 namespace foretrain {
 namespace {
@@ -168,6 +169,42 @@ TEST(PlanJson, WritesAndReadsEveryFieldThatIsNotTheDefault) {
     ASSERT_TRUE(again.has_value()) << again.error().message;
     EXPECT_EQ(*again, plan);
   }
+}
+
+TEST(PlanJson, ReadsModulesByBothOfTheirNames) {
+  const auto modules = [](const std::string& names) {
+    return PlanFromJson(
+        "{\"sequence\": 8, \"global_batch\": 1, \"micro_batch\": 1, "
+        "\"recompute\": \"selective\", \"recompute_modules\": " +
+            names + "}",
+        "p.json");
+  };
+  const auto ours = modules(R"(["norm", "mlp"])");
+  ASSERT_TRUE(ours.has_value()) << ours.error().message;
+  EXPECT_EQ(ours->recompute_modules, BitOf(RecomputeModule::kNorm) | BitOf(RecomputeModule::kMlp));
+  const auto theirs = modules(R"(["layernorm", "mlp"])");
+  ASSERT_TRUE(theirs.has_value()) << theirs.error().message;
+  EXPECT_EQ(*theirs, *ours);
+  const auto again = PlanFromJson(ToJson(*ours), "again");
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(*again, *ours);
+  const auto wrong = modules(R"(["norms"])");
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_THAT(wrong.error().message, HasSubstr("\"norms\" is none of core-attention, norm, "));
+  EXPECT_THAT(wrong.error().message, HasSubstr("Did you mean \"norm\"?"));
+}
+
+TEST(PlanValues, OfModulesAreOneSet) {
+  const PlanField& field = PlanFieldOf("recompute_modules");
+  Plan plan;
+  const auto set = SetPlanField(field, "core_attn, mla-up,moe", plan);
+  ASSERT_TRUE(set.has_value()) << set.error().message;
+  EXPECT_EQ(TextOf(field, plan), "core-attention,mla-up,experts");
+  const auto wrong = SetPlanField(field, "norm,attn", plan);
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_THAT(wrong.error().message, HasSubstr("--recompute-modules: \"attn\" is none of "));
+  ASSERT_TRUE(SetPlanField(field, "default", plan).has_value());
+  EXPECT_EQ(plan.recompute_modules, 0U);
 }
 
 TEST(PlanFields, HaveNamesAndOptionsOfTheirOwn) {

@@ -107,14 +107,31 @@ TEST(RunCase, FillsTheHeadsThatTheFamilyIsKnownToHave) {
   EXPECT_THAT(of->filled, ElementsAre("heads 112"));
 }
 
-// torchtitan's selective recomputation recomputes every second layer, here 24 of 48.
+// torchtitan's selective recomputation recomputes every second layer.
 TEST(RunCase, ReadsSelectiveRecomputationAsTheFamilyMeansIt) {
   PublishedRun run = SmallRun();
   run.family = "titanA100";
   const auto of = CaseOf(run, Sources());
   ASSERT_TRUE(of.has_value()) << of.error().message;
   EXPECT_EQ(of->plans.front().recompute, RecomputeKind::kFull);
-  EXPECT_EQ(of->plans.front().recompute_layers, 24);
+  EXPECT_EQ(of->plans.front().recompute_every, 2);
+}
+
+TEST(RunCase, ReadsTheModulesThatNotesName) {
+  using enum RecomputeModule;
+  PublishedRun run = SmallRun();
+  run.family = "llmq";
+  const auto modules = [&](const std::string& notes) {
+    run.assumptions = "bf16 weights; " + notes + "; command: --lmhead-chunks=8";
+    const auto of = CaseOf(run, Sources());
+    EXPECT_TRUE(of.has_value());
+    return of.has_value() ? of->plans.front().recompute_modules : 0;
+  };
+  EXPECT_EQ(modules("recompute flags: ffn,norm"), BitOf(kMlp) | BitOf(kNorm));
+  EXPECT_EQ(modules("recompute flags: swiglu,norm"), BitOf(kActivation) | BitOf(kNorm));
+  EXPECT_EQ(modules("recompute flags: ffn,att"), BitOf(kMlp) | BitOf(kQkv) | BitOf(kCoreAttention));
+  run.recompute = "full";
+  EXPECT_EQ(modules("recompute flags: block"), 0U);
 }
 
 TEST(RunCase, TakesOfAFamilyWhatItsSourceDoesNotState) {

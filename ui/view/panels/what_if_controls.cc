@@ -105,7 +105,18 @@ class Controls {
       if (Combo(frame_, label.c_str(), &chosen, names)) Set(field, chosen);
       return;
     }
+    if (field.type == PlanFieldType::kNames) return DrawNames(field, label, own);
     DrawSteps(field, label, own);
+  }
+
+  // A toggle for each name of a set.
+  void DrawNames(const PlanField& field, const std::string& label, std::int64_t own) {
+    for (std::size_t i = 0; i < field.choices.size(); ++i) {
+      const std::int64_t bit = std::int64_t{1} << i;
+      bool on = (own & bit) != 0;
+      const std::string text = label + ": " + std::string(field.choices[i]);
+      if (Toggle(frame_, text.c_str(), &on)) Set(field, on ? own | bit : own & ~bit);
+    }
   }
 
   // A slider over the values that are valid for this field.

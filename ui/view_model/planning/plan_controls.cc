@@ -18,9 +18,10 @@ const std::vector<std::pair<std::string_view, Names>>& NamedGroups() {
       {"batch", {"micro_batch", "global_batch", "sequence"}},
       {"schedule", {"schedule", "vpp", "stage_layers", "post_validation"}},
       {"memory",
-       {"zero_stage", "replicas", "recompute", "recompute_layers", "offload_optimizer",
-        "offload_gradients", "offload_parameters", "offload_activations", "offload_fraction",
-        "stream_optimizer", "loss_chunks", "mlp_tiles", "unsharded_bytes"}},
+       {"zero_stage", "replicas", "recompute", "recompute_modules", "recompute_layers",
+        "recompute_every", "offload_optimizer", "offload_gradients", "offload_parameters",
+        "offload_activations", "offload_fraction", "stream_optimizer", "loss_chunks", "mlp_tiles",
+        "unsharded_bytes"}},
       {"precision",
        {"precision", "weights", "gradients", "moments", "gather_format", "attention", "fuse",
         "loss_scale", "loss_scale_window"}},
@@ -81,7 +82,7 @@ std::vector<std::int64_t> Natural(const PlanField& field, const ModelSpec& model
     return values;
   }
   if (name == "sequence") return Powers(128, std::max<std::int64_t>(model.max_sequence, 1 << 20));
-  if (name == "recompute_layers" || name == "vpp") {
+  if (name == "recompute_layers" || name == "recompute_every" || name == "vpp") {
     const auto layers = static_cast<std::int64_t>(model.layers / std::max(1, plan.pp));
     return All(field.low, std::min<std::int64_t>(std::max<std::int64_t>(layers, 1), 256));
   }
@@ -89,6 +90,13 @@ std::vector<std::int64_t> Natural(const PlanField& field, const ModelSpec& model
     return Powers(field.low, std::int64_t{1} << 36);
   }
   return Powers(field.low, std::min<std::int64_t>(field.high, 1024));
+}
+
+// The values in order, with the plan's own value among them.
+std::vector<std::int64_t> WithOwn(std::vector<std::int64_t> values, std::int64_t own) {
+  const auto at = std::lower_bound(values.begin(), values.end(), own);
+  if (at == values.end() || *at != own) values.insert(at, own);
+  return values;
 }
 
 }  // namespace
@@ -121,15 +129,18 @@ const std::vector<ControlGroup>& ControlGroups() {
 std::vector<std::int64_t> StepsOf(const PlanField& field, const ModelSpec& model, const Plan& plan,
                                   int devices) {
   if (field.get == nullptr) return {};
+  if (field.type == PlanFieldType::kNames) {
+    // The default and each single name; the plan's own set is added below.
+    std::vector<std::int64_t> sets = {0};
+    for (std::size_t i = 0; i < field.choices.size(); ++i) sets.push_back(std::int64_t{1} << i);
+    return WithOwn(std::move(sets), field.get(plan));
+  }
   const bool named = field.type == PlanFieldType::kChoice || field.type == PlanFieldType::kFlag;
   if (named || field.high - field.low <= 8) return All(field.low, field.high);
   std::vector<std::int64_t> values = Natural(field, model, plan, devices);
   const auto outside = [&](std::int64_t v) { return v < field.low || v > field.high; };
   std::erase_if(values, outside);
-  const std::int64_t own = field.get(plan);
-  const auto at = std::lower_bound(values.begin(), values.end(), own);
-  if (at == values.end() || *at != own) values.insert(at, own);
-  return values;
+  return WithOwn(std::move(values), field.get(plan));
 }
 
 // dp absorbs a change of another degree, so that the number of ranks stays equal to the number of

@@ -278,16 +278,16 @@ void Experts::ShareCounts() {
 
 // All gathers first, then all dispatches, then the pieces one by one: while piece p computes, the
 // dispatch of p + 1 and the return of p - 1 are under way.
-void Experts::Products(std::int16_t in) {
+void Experts::Products(std::int16_t in, bool routed) {
   const std::int64_t hidden = layer_.hidden;
-  Route(in);
+  if (!routed) Route(in);
   const std::int16_t dispatched =
       layer_.quantizes ? b_.Temporary("dispatched.wide", e_.AllRoom() * hidden) : e_.dispatched;
   const std::int16_t sent = BeforeExchange("experts.sent", dispatched, e_.AllSent());
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     Gather("experts.gather" + suffix, p, in, kNoSlot, sent);
   });
-  ShareCounts();
+  if (!routed) ShareCounts();
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     Exchange("experts.dispatch" + suffix, p, sent, dispatched, /*is_return=*/false);
   });

@@ -106,7 +106,8 @@ class Experts {
   }
 
   // From this rank's tokens to the experts' outputs, one row for each (token, expert) pair.
-  void Products(std::int16_t in);
+  // `routed`: the router's choice and the exchanged counts were saved, so they are not made again.
+  void Products(std::int16_t in, bool routed = false);
 
  private:
   // Tensor that gives the number of arriving rows; kNoSlot if it is known when compiling.

@@ -16,6 +16,8 @@ struct Backward {
 
   std::int16_t d_up = kNoSlot, d_logits = kNoSlot, d_shared_up = kNoSlot, d_norm2 = kNoSlot;
   std::int16_t d_scores = kNoSlot;  // gradient of the scores that scale the shared output
+  // Inputs of the experts if something was rebuilt from them, in the input half.
+  ExpertInputs inputs = {};
 
   void Input() { b.Half(Pass::kBackwardInput); }
   void Weight() { b.Half(Pass::kBackwardWeight); }
@@ -36,6 +38,7 @@ struct Backward {
     return of + (layer.context.model.IsGated() ? ".swiglu.grad" : ".gelu.grad");
   }
 
+  void Again();
   void Products();
   void Piece(std::int64_t piece, const std::string& suffix, std::int16_t d_out,
              std::int16_t d_activated, std::int16_t made);
@@ -45,6 +48,21 @@ struct Backward {
   std::int16_t Gate();
   void WeightsOfInputs();
 };
+
+// Rebuilds the inner tensors of experts and shared experts that were not saved. The rows travel to
+// the experts once more, as the saved choice and counts say.
+void Backward::Again() {
+  const bool routed = Lacks(kExpertOut), shared = HasSharedExperts(layer) && Lacks(kUp);
+  if (!routed && !shared) return;
+  Input();
+  if (Lacks(kNorm2)) layer.Norm2();
+  have |= Only(kNorm2);
+  inputs = InputsOfExperts(layer, "norm2.regather");
+  if (routed) experts.Products(inputs.experts, /*routed=*/true);
+  if (shared) SharedProducts(layer, inputs.shared);
+  if (routed) have |= Only(kExpertActivated);
+  if (shared) have |= Only(kActivated);
+}
 
 // One piece: gradient of down's output -> d_up -> gradient of the rows, and the gradient of down's
 // weights.
@@ -187,7 +205,8 @@ void Backward::WeightsOfInputs() {
   Input();
   if (Lacks(kNorm2)) layer.Norm2();
   Weight();
-  const ExpertInputs in = InputsOfExperts(layer, "norm2.regather");
+  const ExpertInputs in =
+      inputs.experts != kNoSlot ? inputs : InputsOfExperts(layer, "norm2.regather");
   if (!experts.Exchanges()) UpWeights();
   const NumberFormat products = b.formats().products;
   b.ComputeIn(b.formats().attention);
@@ -227,6 +246,7 @@ std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest
       dealt, whole};
   const std::int16_t d_weights =
       b.TemporaryIn(NumberFormat::kFp32, "d_weights", e.tokens * e.per_token);
+  backward.Again();
   backward.experts.Dots("experts.combine.weight_grad", dealt, e.out, d_weights);
   backward.Products();
   backward.Router(d_weights);

@@ -97,7 +97,8 @@ void Layer::LatentQkv(std::int16_t out) {
     queries_from = whole_norm1 = Gathered("norm1.gather", norm1);
   }
   const std::int16_t down = b.Temporary("kv_down", own_rows * (rank + turned));
-  const std::int16_t own_turned = b.Temporary("turned_key.own", own_rows * turned);
+  const std::int16_t own_turned =
+      turned_key != kNoSlot ? turned_key : b.Temporary("turned_key.own", own_rows * turned);
   b.Linear("attention.kv_down", norm1, Parameter("kv_down.weight", kKeyDown), kNoSlot, down,
            own_rows, rank + turned, hidden);
   b.Add(OpKind::kSplitColumns, "attention.kv_down.split",
@@ -105,17 +106,47 @@ void Layer::LatentQkv(std::int16_t out) {
       .shape = {.rows = own_rows, .cols = rank, .inner = turned};
   LatentNorm(key_latent);
   const std::int16_t keys_from = GatheredOf("attention.kv_down.gather", key_latent.normed, rank);
-  const std::int16_t turned_key = GatheredOf("attention.turned_key.gather", own_turned, turned);
+  LatentUp({queries_from, keys_from, own_turned}, out);
+}
+
+// Rope works in place. So the saved key is already rotated unless rows are split, where a gathered
+// copy is rotated.
+void Layer::LatentUp(const LatentInputs& from, std::int16_t out) {
+  const ModelSpec& model = context.model;
+  const std::int64_t rank = model.key_value_rank, turned = model.rope_head_dim;
+  const std::int16_t key = GatheredOf("attention.turned_key.gather", from.own_turned, turned);
   const std::int16_t q = b.Temporary("q", rows * QueryWidth());
   const std::int16_t kv = b.Temporary("kv", rows * KeyUpWidth());
-  b.Linear("attention.q_up", queries_from, Parameter("q_up.weight", kQueryUp), kNoSlot, q, rows,
+  b.Linear("attention.q_up", from.queries, Parameter("q_up.weight", kQueryUp), kNoSlot, q, rows,
            QueryWidth(), HasLatentQueries() ? model.query_rank : hidden);
-  b.Linear("attention.kv_up", keys_from, Parameter("kv_up.weight", kKeyUp), kNoSlot, kv, rows,
+  b.Linear("attention.kv_up", from.keys, Parameter("kv_up.weight", kKeyUp), kNoSlot, kv, rows,
            KeyUpWidth(), rank);
   LatentRope("attention.q_rope", q, model.heads / tp, model.head_dim, /*inverse=*/false);
-  LatentRope("attention.k_rope", turned_key, 1, turned, /*inverse=*/false);
-  b.Add(OpKind::kLatentHeads, "attention.heads", {In(q), In(kv), In(turned_key), Out(out)}).shape =
+  if (!from.again || split_rows) {
+    LatentRope("attention.k_rope", key, 1, turned, /*inverse=*/false);
+  }
+  b.Add(OpKind::kLatentHeads, "attention.heads", {In(q), In(kv), In(key), Out(out)}).shape =
       LatentShape();
+}
+
+// Only the up projections run again: the narrow vectors and the rotated key were saved.
+void Layer::LatentUpAgain(LayerTensors& have) {
+  const auto whole = [&](Latent& latent, LayerTensor normed) {
+    if (!Holds(have, normed)) LatentNorm(latent);
+    have |= Only(normed);
+    const std::string name = std::string(LatentName(latent)) + "_down.regather";
+    return latent.whole = GatheredOf(name, latent.normed, latent.width);
+  };
+  const std::int16_t keys = whole(key_latent, kKeyNormed);
+  if (!HasLatentQueries()) {
+    if (!Holds(have, kNorm1)) Norm1();
+    have |= Only(kNorm1);
+    whole_norm1 = Gathered("norm1.regather", norm1);
+  }
+  const std::int16_t queries = HasLatentQueries() ? whole(query_latent, kQueryNormed) : whole_norm1;
+  const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
+  LatentUp({queries, keys, turned_key, /*again=*/true}, out);
+  if (SharesSequence()) shared.Exchange(out);
 }
 
 namespace {
@@ -169,6 +200,10 @@ struct LatentBackward {
 // The norm's output of all rows. It is recomputed in the input half, because gathered parameters
 // exist only there.
 std::int16_t LatentBackward::NormedAgain(const Layer::Latent& latent, LayerTensor normed) {
+  if (latent.whole != kNoSlot) {
+    Weight();
+    return latent.whole;
+  }
   Input();
   if (!Holds(have, normed)) layer.LatentNorm(latent);
   Weight();
@@ -249,7 +284,9 @@ void LatentBackward::UpWeights() {
                          kNoSlot, rows, layer.KeyUpWidth(), rank, accumulate);
   const bool latent = layer.HasLatentQueries();
   const std::int16_t queries = latent ? NormedAgain(layer.query_latent, kQueryNormed)
-                                      : layer.Gathered("norm1.regather", Norm1Again());
+                               : layer.whole_norm1 != kNoSlot
+                                   ? layer.whole_norm1
+                                   : layer.Gathered("norm1.regather", Norm1Again());
   b.LinearWeightGradient("attention.q_up", d_q, queries, layer.Gradient("d_q_up.weight", kQueryUp),
                          kNoSlot, rows, layer.QueryWidth(), latent ? model.query_rank : hidden,
                          accumulate);

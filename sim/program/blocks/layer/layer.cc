@@ -139,8 +139,8 @@ void AttentionAgain(Layer& layer) {
 // are the same.
 BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& request) {
   Layer layer(context, NameOf(request), request.kind);
-  layer.MakeTensors(KeptTensors(context.plan, request.recompute), Category::kActivations,
-                    Category::kWorkspace);
+  layer.MakeTensors(KeptTensors(context.plan, request.recompute, request.kind),
+                    Category::kActivations, Category::kWorkspace);
   const auto output = [&] {
     return layer.b.Slot("y", layer.own_rows * layer.hidden, Category::kActivations,
                         SlotRole::kOutput);

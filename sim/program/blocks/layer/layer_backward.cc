@@ -54,8 +54,9 @@ struct Backward {
     return whole_dy;
   }
 
-  // norm1 or norm2 of all rows, for a weight gradient. The norm is recomputed in the input half,
-  // because gathered parameters exist only there.
+  // norm1 or norm2 of all rows, for a weight gradient or for a product that is computed again. The
+  // norm is recomputed in the input half, because gathered parameters exist only there. So is the
+  // gather if the input half reads it.
   std::int16_t Norm1Again();
   std::int16_t Norm2Again();
   // First `count` rows of an adapter's inner gradient; kNoSlot without adapters.
@@ -67,6 +68,7 @@ struct Backward {
   std::int16_t Mlp(std::int16_t dy);
   std::int16_t Norm2(std::int16_t dy, std::int16_t d_norm2);
   void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
+  void QkvAgain();
   std::int16_t AttentionCore(std::int16_t d_branch);
   void Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx);
   void Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
@@ -86,7 +88,8 @@ std::int16_t Backward::Norm1Again() {
   if (layer.whole_norm1 != kNoSlot) return layer.whole_norm1;
   Input();
   if (Lacks(kNorm1)) layer.Norm1();
-  Weight();
+  const bool early = Lacks(kQkv) || (layer.HasOneNorm() && Lacks(kUp));
+  if (!early) Weight();
   layer.whole_norm1 = layer.Gathered("norm1.regather", layer.norm1);
   return layer.whole_norm1;
 }
@@ -116,7 +119,7 @@ std::int16_t Backward::Norm2Again() {
   if (layer.HasOneNorm()) return Norm1Again();
   Input();
   if (Lacks(kNorm2)) layer.Norm2();
-  Weight();
+  if (!Lacks(kUp)) Weight();
   return layer.Gathered("norm2.regather", layer.norm2);
 }
 
@@ -145,7 +148,7 @@ void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t all_dy,
   const std::int16_t tile_d_up = layer.RowsOf(d_up, {0, rows.count}, layer.up_width);
   const bool adds = accumulate || tile > 0;
   Input();
-  if (!layer.whole_mlp) {
+  if (Lacks(kUp)) {
     layer.MlpUp(suffix + ".again", layer.RowsOf(norm2, rows, hidden),
                 layer.InnerTile(kUpLinear, tile), up, rows.count);
   }
@@ -203,7 +206,7 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
   // With tp_tiles the sum goes in pieces, each straight to its rows, so no whole d_norm2 is needed.
   const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
   std::int16_t d_norm2 = in_pieces ? kNoSlot : b.Temporary("d_norm2", layer.rows * layer.hidden);
-  if (!layer.whole_mlp) norm2 = Norm2Again();
+  if (Lacks(kUp)) norm2 = Norm2Again();
   for (std::int64_t t = 0; t < layer.MlpTiles(); ++t) {
     MlpTile(t, dy, all_dy, d_norm2);
     if (in_pieces) d_norm2 = layer.Sum(up_input);
@@ -281,12 +284,25 @@ void Backward::HeadNorms(std::int16_t d_qkv) {
   Input();
 }
 
+// qkv from its kept inputs, in the input half, which alone has gathered parameters.
+void Backward::QkvAgain() {
+  if (!Lacks(kQkv)) return;
+  Input();
+  if (layer.context.model.IsLatent()) {
+    layer.LatentUpAgain(have);
+    return;
+  }
+  Norm1Again();
+  layer.Qkv();
+}
+
 // From the gradient of the attention branch to that of qkv. The output projection's weight gradient
 // and the sinks come between, where context-parallel communication is under way.
 std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t d_attention = b.Temporary("d_attention", layer.rows * layer.attention_width);
   const std::int16_t d_qkv = b.Temporary("d_qkv", layer.rows * layer.qkv_width);
+  QkvAgain();
   Input();
   if (layer.SharesSequence()) layer.shared.Prepare();
   const std::int16_t whole = WholeGradient("attention.out.output_grad.gather", d_residual);
@@ -367,8 +383,8 @@ void Backward::Attention(std::int16_t d_branch, std::int16_t through, std::int16
 BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest& request) {
   Layer layer(context, NameOf(request), request.kind);
   const bool full = request.recompute == RecomputeKind::kFull;
-  const LayerTensors have =
-      full ? RebuiltTensors(context.plan) : KeptTensors(context.plan, request.recompute);
+  const LayerTensors have = full ? RebuiltTensors(context.plan)
+                                 : KeptTensors(context.plan, request.recompute, request.kind);
   layer.MakeTensors(have, Category::kActivations, Category::kRecompute);
   const std::int16_t dy = layer.b.Slot("dy", layer.own_rows * layer.hidden, Category::kWorkspace,
                                        SlotRole::kOutputGradient);

@@ -9,13 +9,45 @@
 namespace foretrain {
 namespace {
 
-constexpr LayerTensors kAllTensors = (LayerTensors{1} << kLayerTensorCount) - 1;
+constexpr LayerTensors kAllTensors =
+    ((LayerTensors{1} << kLayerTensorCount) - 1) & ~Only(kTurnedKey);
 constexpr LayerTensors kMlpTensors =
     Only(kUp) | Only(kActivated) | Only(kUpInner) | Only(kDownInner);
+constexpr LayerTensors kSharedTensors =
+    Only(kUp) | Only(kActivated) | Only(kSharedOut) | Only(kSharedScores);
 
-// True if the backward recomputes the MLP's inner tensors tile by tile.
-bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
-  return plan.mlp_tiles > 1 && recompute != RecomputeKind::kNone;
+// Tensors that a module drops in a layer of this kind. Standard attention's backward reads its
+// weights but not its output, which the output projection keeps.
+LayerTensors TensorsOf(RecomputeModule module, const Plan& plan, BlockKind kind) {
+  const bool dense = kind == BlockKind::kLayer;
+  switch (module) {
+    case RecomputeModule::kCoreAttention:
+      return plan.attention == AttentionAlgorithm::kStandard
+                 ? Only(kScoreWeights) | Only(kScoreMask) | Only(kScoreDropped)
+                 : Only(kAttention) | Only(kLse) | Only(kAttentionInput);
+    case RecomputeModule::kNorm:
+      return Only(kNorm1) | Only(kNorm2) | Only(kQueryNormed) | Only(kKeyNormed);
+    case RecomputeModule::kActivation:
+      return Only(kActivated);
+    case RecomputeModule::kMlp:
+      // The down projection's inner tensor is small, and tiles alone cannot keep it.
+      if (!dense) return 0;
+      return plan.mlp_tiles > 1 ? kMlpTensors : kMlpTensors & ~Only(kDownInner);
+    case RecomputeModule::kQkv:
+      return Only(kQkv) | Only(kQkvInner) | Only(kQkKept) | Only(kQkRstd);
+    case RecomputeModule::kLatentUp:
+      return Only(kQkv);
+    case RecomputeModule::kExpertActivation:
+      return Only(kExpertActivated);
+    case RecomputeModule::kExperts:
+      if (dense) return 0;
+      return Only(kDispatched) | Only(kExpertUp) | Only(kExpertActivated) | Only(kExpertOut) |
+             kSharedTensors;
+    case RecomputeModule::kSharedExperts:
+      return dense ? 0 : kSharedTensors;
+  }
+  FT_CHECK(false);
+  return 0;
 }
 
 // Drops attention's output if nothing reads it: the output projection reads a cast of it, standard
@@ -28,26 +60,24 @@ LayerTensors WithoutUnread(const Plan& plan, LayerTensors tensors) {
 
 }  // namespace
 
-// Selective recomputation drops tensors that are cheap to recompute for their size: attention's
-// inner tensors, norms' outputs and activations. All outputs of GEMMs but attention's core stay.
-LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
-  if (recompute == RecomputeKind::kNone) return WithoutUnread(plan, kAllTensors);
+// Selective recomputation keeps all tensors but those of the plan's modules.
+LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute, BlockKind kind) {
   if (recompute == RecomputeKind::kFull) return 0;
-  if (plan.attention == AttentionAlgorithm::kStandard) {
-    const LayerTensors kept = KeptTensors(plan, RecomputeKind::kNone) &
-                              ~(Only(kScoreWeights) | Only(kScoreMask) | Only(kScoreDropped));
-    return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
+  LayerTensors kept = WithoutUnread(plan, kAllTensors);
+  if (recompute == RecomputeKind::kNone) return kept;
+  const RecomputeModules modules = ModulesOf(plan);
+  for (unsigned i = 0; modules >> i != 0; ++i) {
+    const auto module = static_cast<RecomputeModule>(i);
+    if ((modules & BitOf(module)) != 0) kept &= ~TensorsOf(module, plan, kind);
   }
-  const LayerTensors kept =
-      kAllTensors &
-      ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) | Only(kActivated) |
-        Only(kExpertActivated) | Only(kAttentionInput) | Only(kQueryNormed) | Only(kKeyNormed));
-  return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
+  const bool turned = (modules & BitOf(RecomputeModule::kLatentUp)) != 0;
+  return turned ? kept | Only(kTurnedKey) : kept;
 }
 
+// With tiles the backward rebuilds the MLP's inner tensors tile by tile.
 LayerTensors RebuiltTensors(const Plan& plan) {
   const LayerTensors all = WithoutUnread(plan, kAllTensors);
-  return TilesRebuild(plan, RecomputeKind::kFull) ? all & ~kMlpTensors : all;
+  return plan.mlp_tiles > 1 ? all & ~kMlpTensors : all;
 }
 
 // Rounding down at both ends makes the pieces adjoin and their sizes differ by at most one.
@@ -101,6 +131,10 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   }
   MakeResidualTensors(make, otherwise);
   MakeLatentTensors(make);
+  if (Holds(saved, kTurnedKey)) {
+    turned_key = make(b.formats().activations, "turned_key.own",
+                      own_rows * context.model.rope_head_dim, kTurnedKey);
+  }
   MakeMlpTensors(make);
   if (kind == BlockKind::kExpertLayer) MakeExpertTensors(make);
 }
@@ -251,7 +285,7 @@ OpShape Layer::AttentionShape() const {
 }
 
 // Under context parallelism rope runs before the exchange, while each rank still has its own
-// positions.
+// positions. A backward that rebuilds qkv may have gathered norm1 before.
 void Layer::Qkv() {
   const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
   if (context.model.IsLatent()) {
@@ -259,7 +293,8 @@ void Layer::Qkv() {
     if (SharesSequence()) shared.Exchange(out);
     return;
   }
-  const std::int16_t in = whole_norm1 = Gathered("norm1.gather", norm1);
+  if (whole_norm1 == kNoSlot) whole_norm1 = Gathered("norm1.gather", norm1);
+  const std::int16_t in = whole_norm1;
   const std::int16_t weight = Parameter("qkv.weight", kQkvWeight);
   const std::int16_t bias = Parameter("qkv.bias", kQkvBias);
   b.Linear("attention.qkv", in, weight, bias, out, rows, qkv_width, hidden);

@@ -66,6 +66,7 @@ enum LayerTensor : int {
   kScoreDropped,
   kBranchMask1,  // dropout mask of the attention branch
   kBranchMask2,  // of the MLP branch, or of both if they are parallel
+  kTurnedKey,    // latent attention: rotated part of the key; saved only to rebuild qkv
   kLayerTensorCount,
 };
 static_assert(kLayerTensorCount <= ContextAttention::kSavedIndex);
@@ -75,8 +76,9 @@ using LayerTensors = std::uint64_t;
 constexpr LayerTensors Only(LayerTensor tensor) { return LayerTensors{1} << tensor; }
 constexpr bool Holds(LayerTensors set, LayerTensor tensor) { return (set & Only(tensor)) != 0; }
 
-// Tensors that a forward saves for the backward, and those that full recomputation makes.
-LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute);
+// Tensors that the forward of a layer of this kind saves for the backward, and those that full
+// recomputation makes.
+LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute, BlockKind kind);
 LayerTensors RebuiltTensors(const Plan& plan);
 
 // A range of consecutive rows.
@@ -168,6 +170,7 @@ struct Layer {
                mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
   std::int16_t qk_kept = kNoSlot, qk_rstd = kNoSlot;
   std::int16_t whole_norm1 = kNoSlot;  // norm1 of all rows, once gathered
+  std::int16_t turned_key = kNoSlot;   // latent attention: the rotated key, if it is saved
   // Saved tensors of a post-norm: its input, mean and rstd.
   struct PostNorm {
     std::int16_t branch = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
@@ -177,6 +180,7 @@ struct Layer {
   struct Latent {
     std::int64_t width = 0;  // of the vector
     std::int16_t in = kNoSlot, normed = kNoSlot, rstd = kNoSlot;
+    std::int16_t whole = kNoSlot;  // normed of all rows, once gathered for the backward
   };
   Latent query_latent, key_latent;
   // Standard attention and dropout (layer_attention.cc, layer_dropout.cc).
@@ -229,6 +233,14 @@ struct Layer {
   void MakeMlpTensors(const TensorMaker& make);
   void MakeLatentTensors(const TensorMaker& make);
   void LatentQkv(std::int16_t out);
+  // Inputs of the up projections, of all rows, and the rotated key on own rows.
+  struct LatentInputs {
+    std::int16_t queries = kNoSlot, keys = kNoSlot, own_turned = kNoSlot;
+    bool again = false;  // in a backward
+  };
+  void LatentUp(const LatentInputs& from, std::int16_t out);
+  // Rebuilds qkv in a backward that has the tensors `have`, and adds to these what it rebuilds.
+  void LatentUpAgain(LayerTensors& have);
   void LatentNorm(const Latent& latent);
   const char* LatentName(const Latent& latent) const {
     return &latent == &query_latent ? "attention.q" : "attention.kv";

@@ -85,15 +85,21 @@ constexpr StepRule kGather{Gather};
 }  // namespace
 
 // ZeRO-3: gathers run prefetch_depth groups ahead of the compute, on a queue of their own. Each is
-// throttled by an earlier use, so that memory stays bounded.
+// throttled by an earlier use, so that memory stays bounded. Shards of offloaded parameters are
+// copied in groups of all buckets, gathered or not. Gathers then have the same groups, so that none
+// is issued before its shard's copy.
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).parameters) return;
-  const ParameterCopies copies(context, skeleton, GathersParameters);
+  const bool offloaded = ParameterSpace(context.plan) != Space::kDevice;
+  const ParameterCopies copies(
+      context, skeleton,
+      offloaded ? [](const Plan&, const Bucket&) { return true; } : GathersParameters);
   Insertions insertions;
   for (std::size_t g = 0; g < copies.count(); ++g) {
     const PrefetchPlace prefetch =
         copies.PrefetchOf(g, static_cast<std::size_t>(context.plan.prefetch_depth));
     for (const InstructionKey& use : copies.BegunBy(g)) {
+      if (!GathersParameters(context.plan, context.BucketAt(use.part))) continue;
       InstructionKey key = use;
       key.kind = InstructionKind::kAllGather;
       insertions.Before(prefetch.place, {key, &kGather, prefetch.after});

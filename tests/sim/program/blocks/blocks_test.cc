@@ -18,6 +18,7 @@
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
+#include "tests/support/modules_in.h"
 
 namespace foretrain {
 namespace {
@@ -162,6 +163,43 @@ TEST(Recompute, KeepsWhatItSays) {
   EXPECT_EQ(kept(RecomputeKind::kSelective), 1984 - 928 - 512);
   // Full recomputation leaves the MLP to the tiles.
   EXPECT_EQ(SavedElements(plan, {BlockKind::kLayer, Pass::kRecompute}), 1984 - 1024);
+}
+
+// The same layer. Each module drops its own tensors; means, rstds and the residual always stay.
+TEST(Recompute, DropsTheTensorsOfItsModules) {
+  using enum RecomputeModule;
+  const auto dropped = [](RecomputeModules modules) {
+    Plan plan = TinyPlan();
+    plan.recompute = RecomputeKind::kSelective;
+    plan.recompute_modules = modules;
+    return 1984 - SavedElements(plan, {.kind = BlockKind::kLayer,
+                                       .pass = Pass::kForward,
+                                       .recompute = RecomputeKind::kSelective});
+  };
+  EXPECT_EQ(dropped(BitOf(kCoreAttention)), 128 + 32);
+  EXPECT_EQ(dropped(BitOf(kNorm)), 2 * 128);
+  EXPECT_EQ(dropped(BitOf(kActivation)), 512);
+  EXPECT_EQ(dropped(BitOf(kMlp)), 2 * 512);
+  EXPECT_EQ(dropped(BitOf(kQkv)), 384);
+  EXPECT_EQ(dropped(BitOf(kMlp) | BitOf(kNorm)), 2 * 512 + 2 * 128);
+  EXPECT_EQ(dropped(ModulesIn(SmallGpt())), 1984 - (4 * 8 + 128));
+}
+
+// The up projection of 8 rows from 16 to 64: 2 * 8 * 16 * 64 = 16384 flop a layer; qkv, from 16 to
+// 48: 12288. Every second of two layers a stage, and the fourth of four, are two layers and one.
+TEST(Recompute, CountsTheWorkOfItsModules) {
+  Plan plan = TinyPlan();
+  const double none = FlopsOfStep(SmallGpt(), plan).hardware;
+  plan.recompute = RecomputeKind::kSelective;
+  plan.recompute_modules = BitOf(RecomputeModule::kMlp);
+  EXPECT_EQ(FlopsOfStep(SmallGpt(), plan).hardware, none + 4 * 16384);
+  plan.recompute_modules |= BitOf(RecomputeModule::kQkv);
+  EXPECT_EQ(FlopsOfStep(SmallGpt(), plan).hardware, none + 4 * (16384 + 12288));
+  plan.recompute_every = 4;
+  EXPECT_EQ(FlopsOfStep(SmallGpt(), plan).hardware, none + (16384 + 12288));
+  plan.recompute_every = 2;
+  plan.pp = 2;
+  EXPECT_EQ(FlopsOfStep(SmallGpt(), plan).hardware, none + 2 * (16384 + 12288));
 }
 
 // Selective recomputes one attention core of 2 products over 36 pairs in 4 heads of 4:
