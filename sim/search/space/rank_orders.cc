@@ -59,7 +59,7 @@ Counts Inside(const Counts& degrees, const std::array<int, kDegreeCount>& order,
 struct Spread {
   Counts island{}, unit{};
   std::vector<Counts> tiers;
-  auto operator<=>(const Spread&) const = default;
+  bool operator==(const Spread&) const = default;
 };
 
 Spread SpreadOf(const UnitSizes& sizes, const Counts& degrees, int rank_order) {
