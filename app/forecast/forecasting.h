@@ -33,7 +33,7 @@ std::string LocalProfilePath(bool cuda = false);
 //   preset  the system; empty: foretrain's own
 std::string LearnedProfilePath(const std::string& device, const std::string& preset);
 
-// What MakeContext needs of a cluster: its profile with the preset's software.
+// The device profile of a cluster with the preset's software, as MakeContext uses it.
 //   learned  whether to use what was learned for the device and the preset
 Result<DeviceProfile> MakeProfile(const ClusterFlags& flags, const ClusterSpec& cluster,
                                   const std::optional<Preset>& preset, bool learned,

@@ -1,4 +1,4 @@
-// What a profile learned from measured runs: moves of its constants, and how well they are known.
+// Lessons of measured runs in a profile: moves of its constants, and how well they are known.
 #pragma once
 
 #include <string>

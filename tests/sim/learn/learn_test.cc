@@ -78,7 +78,7 @@ TEST(LearnFrom, ErrsLessWithEachStep) {
   }
 }
 
-// What one run taught is the prior of the next: two steps learned one after the other are known as
+// The posterior of one run is the prior of the next: two steps learned in turn are known as
 // well as both at once, and the moves add up to the same.
 TEST(LearnFrom, GoesOnFromALearnedProfile) {
   const MeasuredStep step = StepOf(1.2);
