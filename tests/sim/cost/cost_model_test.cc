@@ -163,12 +163,12 @@ TEST(CostModel, SlowsUnmeasuredKindsDownLikeTheirClass) {
   EXPECT_NEAR(norm.seconds[1] / norm.seconds[0], 1.5, 1e-12);
 }
 
-// Compute takes 1.1 times as long during communication, which does not slow down. Copies neither
+// Compute takes 1.2 times as long during communication, which does not slow down. Copies neither
 // slow down nor slow down others.
 TEST(CostModel, SlowsComputeOnAGpuDuringCommunication) {
   const CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   const OpCost gemm = model.CostOf(GemmOp(512, 512, 512));
-  EXPECT_NEAR(gemm.seconds[1] / gemm.seconds[0], 1.1, 1e-12);
+  EXPECT_NEAR(gemm.seconds[1] / gemm.seconds[0], 1.2, 1e-12);
   const OpCost sum = model.CostOf(AllReduceOp(1000), {.members = 8, .nodes = 1, .per_node = 8});
   EXPECT_DOUBLE_EQ(sum.seconds[1], sum.seconds[0]);
   EXPECT_DOUBLE_EQ(sum.load, 1.0);
