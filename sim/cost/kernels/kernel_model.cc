@@ -1,6 +1,7 @@
 #include "sim/cost/kernels/kernel_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sim/program/ops/op_kinds.h"
