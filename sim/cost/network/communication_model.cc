@@ -94,9 +94,8 @@ bool CommunicationModel::DispatchesByNode(const Op& op) const {
 // each is the other's exchange, in 16 bits. The experts are taken to be many.
 std::optional<double> CommunicationModel::ExchangeSeconds(const Op& op,
                                                           const GroupPlace& place) const {
-  if (hot_ == nullptr || cluster_.is_cpu || place.nodes < 2 || !DispatchesByNode(op)) {
-    return std::nullopt;
-  }
+  const bool unknown = hot_ == nullptr || cluster_.is_cpu || place.nodes < 2;
+  if (unknown || !DispatchesByNode(op) || op.shape.cols < 1) return std::nullopt;
   const double bytes_each = WorkOf(op).bytes / static_cast<double>(op.shape.elements);
   const auto part = bytes_each < kHalfBytes ? ExchangePart::kDispatch : ExchangePart::kCombine;
   const ExchangeShape shape = {
