@@ -78,8 +78,15 @@ TensorName ShardCopy(const LowerContext& context, const InstructionKey& use) {
   return name;
 }
 
+// Of two layers with a bucket of frozen router biases, only the one that recomputes reads it in the
+// backward.
 bool EndsParameterCopy(const LowerContext& context, const InstructionKey& use, int bucket) {
-  return !Shares(context, use.block + (use.pass == Pass::kForward ? 1 : -1), bucket);
+  const int step = use.pass == Pass::kForward ? 1 : -1;
+  InstructionKey next = use;
+  for (next.block += step; Shares(context, next.block, bucket); next.block += step) {
+    if (ReadsBucket(context, next, bucket)) return false;
+  }
+  return true;
 }
 
 // Walks the uses in issue order and begins a group where a use reads a copy that no earlier use has
