@@ -1,3 +1,5 @@
+// Draws random models and plans that are valid. Longer than 400 lines: each choice narrows those
+// after it, so all of them are drawn in one place.
 #include "tests/sim/random_plans.h"
 
 #include <random>

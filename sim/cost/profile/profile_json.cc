@@ -1,3 +1,5 @@
+// Longer than 400 lines: reader and writer of each part of a profile stand side by side, so that a
+// new field is added to both at once.
 #include "sim/cost/profile/profile_json.h"
 
 #include <algorithm>

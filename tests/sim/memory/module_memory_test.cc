@@ -1,5 +1,5 @@
-// What modules of selective recomputation save, against peaks that Megatron-Bridge measured on 8
-// H100 with Moonlight-16B-A3B (megatron-bridge-memory-effects.csv). The peaks themselves hold a
+// Memory that each module of selective recomputation saves, against peaks that Megatron-Bridge
+// measured on 8 H100 with Moonlight-16B-A3B (megatron-bridge-memory-effects.csv). The peaks hold a
 // framework's workspaces, so differences between modules are compared.
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ std::size_t CountOf(const std::vector<std::int32_t>& representatives) {
   return std::set<std::int32_t>(representatives.begin(), representatives.end()).size();
 }
 
-// Of four shards one holds the border between decayed parameters and others, so it differs.
+// One of the four shards holds the border between decayed parameters and others, so it differs.
 TEST(RankClass, TellsShardsApart) {
   const auto classes = Representatives(SmallGpt(), Sharded(), RankChoice::kClasses);
   EXPECT_GT(CountOf(classes), 1U);

@@ -1,3 +1,5 @@
+// Ops that forward and backward of a layer share, and the tensors that each kind of recomputation
+// keeps. Longer than 400 lines: all of them work on the tensors of one Layer.
 #include "sim/program/blocks/layer/layer_ops.h"
 
 #include <algorithm>

@@ -78,8 +78,8 @@ TensorName ShardCopy(const LowerContext& context, const InstructionKey& use) {
   return name;
 }
 
-// Of two layers with a bucket of frozen router biases, only the one that recomputes reads it in the
-// backward.
+// Layers may share a bucket of frozen router biases. In the backward only those that recompute read
+// it, so the last reader need not be the last layer of the bucket.
 bool EndsParameterCopy(const LowerContext& context, const InstructionKey& use, int bucket) {
   const int step = use.pass == Pass::kForward ? 1 : -1;
   InstructionKey next = use;
