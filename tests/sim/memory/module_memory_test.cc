@@ -39,7 +39,7 @@ ModelSpec Moonlight() {
   model.experts = 64;
   model.experts_per_token = 6;
   model.expert_ffn_hidden = 1408;
-  model.shared_ffn_hidden = 2 * 1408;
+  model.shared_ffn_hidden = 2 * model.expert_ffn_hidden;
   model.first_dense_layers = 1;
   model.router = RouterKind::kSigmoid;
   return model;
