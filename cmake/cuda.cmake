@@ -75,10 +75,12 @@ foreach(optional NCCL::nccl)
 endforeach()
 target_compile_definitions(foretrain_cuda PRIVATE FORETRAIN_HAVE_CUPTI=${FORETRAIN_HAVE_CUPTI})
 target_include_directories(foretrain_cuda SYSTEM PRIVATE ${FORETRAIN_CUPTI_INCLUDE})
-# CMake treats the toolkit's folder as an implicit link folder and writes no RUNPATH for it.
+# CMake treats the toolkit's folder as an implicit link folder and writes no RUNPATH for it. A RUNPATH of its own for the
+# build folder would be padded with empty entries, which mean the current folder.
 set_target_properties(foretrain_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-  BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
+  BUILD_WITH_INSTALL_RPATH ON
+  INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${CUDAToolkit_TARGET_DIR}/extras/CUPTI/lib64")
 # runtime/device/cuda_plugin.cc looks here, next to the executable's folder.
 install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib)

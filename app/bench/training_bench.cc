@@ -111,9 +111,7 @@ std::string MadeUpText() {
   return text;
 }
 
-int RanksOf(const TableRow& row) {
-  return row.plan.Given("pp") ? std::stoi(row.plan.Text("pp")) : 1;
-}
+int RanksOf(const TableRow& row) { return static_cast<int>(row.plan.GivenRanks()); }
 
 // The context that `train` itself would use, so that the table forecasts what a user sees.
 Result<ForecastContext> ContextOf(const TableRow& row, const TableOptions& options) {

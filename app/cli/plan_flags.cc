@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/io/file_system.h"
 #include "base/text.h"
@@ -84,6 +85,18 @@ std::vector<const PlanField*> PlanFlags::GivenFields() const {
     if (Given(field.name)) given.push_back(&field);
   }
   return given;
+}
+
+std::int64_t PlanFlags::GivenRanks() const {
+  std::int64_t ranks = 1;
+  for (const char* field : {"dp", "cp", "tp", "pp"}) {
+    const std::string& text = Text(field);
+    std::int64_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    if (is_number && size >= 1) ranks = std::min<std::int64_t>(kMaxRanks, ranks * size);
+  }
+  return ranks;
 }
 
 // A plan file fixes every option, so a preset in addition could only contradict it.

@@ -60,6 +60,8 @@ struct PlanFlags {
   const std::string& Text(std::string_view field) const { return texts[IndexOf(field)]; }
   bool Given(std::string_view field) const { return Text(field) != "auto"; }
   std::vector<const PlanField*> GivenFields() const;
+  // Product of those of dp, cp, tp and pp that are given as one number; at most kMaxRanks.
+  std::int64_t GivenRanks() const;
   // The preset; `nullopt` if none was given. Errors: kInvalidArgument, an unknown preset, or one
   // together with a plan file.
   Result<std::optional<Preset>> ResolvePreset() const;

@@ -56,6 +56,8 @@ class TrainCommand final : public Command {
               ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
     // A launcher knows the number of ranks, so --ranks may be left out.
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
+    // Ranks may share a GPU, so the plan's sizes alone say how many there are.
+    if (device_.IsCuda() && cluster_.ranks == 0) cluster_.ranks = plan_.GivenRanks();
     FT_ASSIGN(const ForecastContext context,
               device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
     // A cluster can be forecast from any machine, but trained on only where it is.
@@ -111,8 +113,9 @@ class TrainCommand final : public Command {
                       {"own", AttentionChoice::kOwn},
                       {"cudnn", AttentionChoice::kLibrary},
                       {"cudnn-any-order", AttentionChoice::kLibraryAnyOrder}},
-                     "Attention kernels on a GPU: foretrain's own, cuDNN's, or the faster by the "
-                     "profile (auto). cudnn-any-order sums gradients in no fixed order");
+                     "Attention kernels on a GPU: foretrain's own, cuDNN's, or cuDNN's unless the "
+                     "profile says that its own are faster (auto). cudnn-any-order sums gradients "
+                     "in no fixed order");
     arguments.Flag("--virtual-time", executor.take_turns,
                    "Ranks compute one at a time. Adds an emulated step with a device for each "
                    "rank: measured compute, modelled network");

@@ -148,14 +148,13 @@ std::vector<MetricValue> MetricsOf(const CaptureCost& cost) {
   return metrics;
 }
 
-// Says on stderr which of the device's libraries the profile measured and this run cannot use. If
+// Says on stderr which of the device's libraries this run cannot use as forecasts assume. If
 // the options ask for such a library by name, the run fails instead.
 void WarnOfUnusedLibraries(const FtDeviceApi& device, const DeviceProfile& profile,
                            AttentionChoice attention, const Plan& plan) {
-  const std::string of_attention =
-      attention == AttentionChoice::kAuto
-          ? WhyLibraryNotUsed(device, attention, profile.attention_times)
-          : "";
+  std::string of_attention =
+      attention == AttentionChoice::kAuto ? WhyLibraryNotUsed(device, attention) : "";
+  if (!of_attention.empty()) of_attention += "; foretrain's own kernels compute it";
   std::string of_blocks;
   if (plan.precision == Precision::kFp8Block) {
     const auto driver = AskCudaDriver();

@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::int64_t kTimeoutNs = 120'000'000'000;
 constexpr double kReferenceShare = 0.1;  // share of the time for the reference GEMM
+// Shares of the time for the choice of GEMM algorithms, and for that of attention kernels.
+constexpr double kChoicesShare = 0.2;
 constexpr double kSliceSeconds = 0.4;    // a microbenchmark's turn, unless one step takes longer
 constexpr int kReferenceTurns = 3;
 
@@ -157,7 +159,10 @@ class Calibration {
       }
     }
     FT_ASSIGN(algorithms_,
-              TuneGemms(api_, products, {.device = options_.device, .stop = options_.stop}));
+              TuneGemms(api_, products,
+                        {.device = options_.device,
+                         .is_over = [&] { return Elapsed() > kChoicesShare * options_.seconds; },
+                         .stop = options_.stop}));
     return {};
   }
 
@@ -176,7 +181,12 @@ class Calibration {
       }
     }
     FT_ASSIGN(attention_,
-              TimeAttention(api_, passes, {.device = options_.device, .stop = options_.stop}));
+              TimeAttention(api_, passes,
+                            {.device = options_.device,
+                             .is_over = [&, begin = Elapsed()] {
+                               return Elapsed() - begin > kChoicesShare * options_.seconds;
+                             },
+                             .stop = options_.stop}));
     return {};
   }
 

@@ -287,6 +287,11 @@ std::byte* RankArena::BufferAt(std::int32_t buffer) const {
   return base_[static_cast<std::size_t>(at.space)] + at.offset;
 }
 
+std::byte* RankArena::HostAt(std::int32_t buffer) const {
+  const bool on_device = rank_.buffers[Index(buffer)].space == Space::kDevice;
+  return on_device && api_->asynchronous != 0 ? nullptr : BufferAt(buffer);
+}
+
 // Opens a buffer's bytes for its op; without poison this does nothing.
 void RankArena::Bear([[maybe_unused]] std::int32_t buffer) {
   if (!poison_ || rank_.buffers[Index(buffer)].space == Space::kNvme) return;

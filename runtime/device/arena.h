@@ -57,6 +57,9 @@ class RankArena {
   // Address of the first byte; null for an absent operand (bytes == 0) and for data on a disk.
   std::byte* At(const Binding& binding) const;
   std::byte* BufferAt(std::int32_t buffer) const;
+  // BufferAt if the host may read and write there, else null: data on a disk, or in the memory of
+  // an asynchronous device.
+  std::byte* HostAt(std::int32_t buffer) const;
   // Offset of the first byte in the rank's file; -1 if the data lies in memory.
   std::int64_t FileOffset(const Binding& binding) const;
   // Null if the program keeps nothing on a disk.

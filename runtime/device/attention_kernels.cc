@@ -45,7 +45,7 @@ AttentionTime KeyOf(const AttentionPass& pass) {
       pass);
 }
 
-// True if times can be stored for the pass. Windows, softcap, ALiBi, dropout and other layouts are
+// True if the library may compute the pass. Windows, softcap, ALiBi, dropout and other layouts are
 // computed by our own kernels.
 bool IsPlain(const AttentionPass& pass) {
   return std::visit(
@@ -128,19 +128,22 @@ Result<std::optional<AttentionTime>> TimeBoth(const FtDeviceApi& api, LaunchTime
   Tensors tensors(memory);
   Bind(pass, tensors);
   constexpr std::array kKernels{FT_ATTENTION_OWN, FT_ATTENTION_LIBRARY};
-  std::array<std::vector<double>, kKernels.size()> seconds;
-  for (int round = -1; round < options.rounds; ++round) {  // round -1 warms up code and caches
-    for (std::size_t i = 0; i < kKernels.size(); ++i) {
-      const FtStatus status = Use(api, timer.queue(), pass, kKernels[i]);
-      if (status == FT_UNSUPPORTED) return std::optional<AttentionTime>();
-      FT_TRY(Checked(status, "choose kernels", api.queue_error(timer.queue())));
-      FT_ASSIGN(const double time, timer.Seconds(options.launches, "attention",
-                                                 [&] { return Launch(api, timer.queue(), pass); }));
-      if (round >= 0) seconds[i].push_back(time);
-    }
-  }
+  const auto use = [&](std::size_t i) -> Result<bool> {
+    const FtStatus status = Use(api, timer.queue(), pass, kKernels[i]);
+    if (status == FT_UNSUPPORTED) return false;
+    FT_TRY(Checked(status, "choose kernels", api.queue_error(timer.queue())));
+    return true;
+  };
+  const Contest contest{.what = "attention",
+                        .candidates = kKernels.size(),
+                        .use = use,
+                        .launch = [&] { return Launch(api, timer.queue(), pass); },
+                        .rounds = options.rounds,
+                        .launches = options.launches};
+  FT_ASSIGN(const std::vector<std::optional<double>> seconds, TimeInTurns(timer, contest));
+  if (!seconds[0] || !seconds[1]) return std::optional<AttentionTime>();
   AttentionTime time = KeyOf(pass);
-  time.own_seconds = MedianOf(seconds[0]), time.library_seconds = MedianOf(seconds[1]);
+  time.own_seconds = *seconds[0], time.library_seconds = *seconds[1];
   return std::optional<AttentionTime>(time);
 }
 
@@ -171,39 +174,33 @@ const AttentionTime* FindAttentionTime(const AttentionTimes& times, const Attent
   return found != times.of.end() ? &*found : nullptr;
 }
 
-// An explicit choice uses the library of any version. kAuto needs the version that was timed, as
-// another may have other times.
-std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice,
-                              const AttentionTimes& times) {
+std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice) {
   if (choice == AttentionChoice::kOwn) return "";
-  if (choice == AttentionChoice::kAuto && times.of.empty()) return "";
+  if (choice == AttentionChoice::kAuto && api.attention_library == nullptr) return "";
   const Library library = LibraryOf(api);
-  if (choice != AttentionChoice::kAuto) {
-    return library.name.empty() ? "attention by cuDNN: " + library.why : "";
-  }
-  if (library.name == times.library) return "";
-  return "the profile's times of attention are those of " + times.library + ", and " +
-         (library.name.empty() ? library.why : "this device has " + library.name) +
-         ": its own kernels compute attention; calibrate again";
+  return library.name.empty() ? "attention by cuDNN: " + library.why : "";
 }
 
-// With kAuto, a pass uses the library only if a stored time says that it is faster. An explicit
-// choice fails if the library cannot compute a pass, rather than falling back silently.
+// Without times of this version, kAuto takes the library for what it computes. An explicit choice
+// fails if the library cannot compute a pass, rather than falling back silently.
 Result<void> UseAttentionKernels(const FtDeviceApi& api, FtQueue* queue, AttentionChoice choice,
                                  const AttentionTimes& times,
                                  std::span<const AttentionPass> passes) {
   const bool is_auto = choice == AttentionChoice::kAuto;
-  if (choice == AttentionChoice::kOwn || passes.empty() || (is_auto && times.of.empty())) return {};
-  if (std::string why = WhyLibraryNotUsed(api, choice, times); !why.empty()) {
+  if (choice == AttentionChoice::kOwn || passes.empty()) return {};
+  if (is_auto && std::none_of(passes.begin(), passes.end(), &IsPlain)) return {};
+  const Library library = LibraryOf(api);
+  if (library.name.empty()) {
     if (is_auto) return {};
-    return Fail(ErrorCode::kUnsupported, std::move(why));
+    return Fail(ErrorCode::kUnsupported, "attention by cuDNN: " + library.why);
   }
+  const bool are_its_times = times.library == library.name;
   const FtAttentionKernels kernels = choice == AttentionChoice::kLibraryAnyOrder
                                          ? FT_ATTENTION_LIBRARY_ANY_ORDER
                                          : FT_ATTENTION_LIBRARY;
   for (const AttentionPass& pass : passes) {
-    const AttentionTime* const kept = FindAttentionTime(times, pass);
-    if (is_auto && (kept == nullptr || !IsLibraryFaster(*kept))) continue;
+    const AttentionTime* const kept = are_its_times ? FindAttentionTime(times, pass) : nullptr;
+    if (is_auto && (!IsPlain(pass) || (kept != nullptr && !IsLibraryFaster(*kept)))) continue;
     const FtStatus status = Use(api, queue, pass, kernels);
     if (is_auto && status == FT_UNSUPPORTED) continue;
     FT_TRY(Checked(status, "attention by cuDNN", api.queue_error(queue)));
@@ -223,6 +220,7 @@ Result<AttentionTimes> TimeAttention(const FtDeviceApi& api, std::span<const Att
     if (options.stop && options.stop()) {
       return Fail(ErrorCode::kAborted, "calibration was stopped");
     }
+    if (options.is_over && options.is_over()) break;
     if (!IsPlain(pass) || FindAttentionTime(times, pass) != nullptr) continue;
     FT_ASSIGN(const std::optional<AttentionTime> time, TimeBoth(api, timer, pass, options));
     if (time) times.of.push_back(*time);

@@ -29,14 +29,14 @@ std::optional<AttentionPass> AttentionPassOf(const Op& op);
 // The stored times for passes like it; null if there are none.
 const AttentionTime* FindAttentionTime(const AttentionTimes& times, const AttentionPass& pass);
 
-// Why the device's own kernels compute all attention although the library was requested: there is
-// no library, or the profile's times are from another version. Empty if the library is used or not
-// requested.
-std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice,
-                              const AttentionTimes& times);
+// Why the device's own kernels compute all attention although its library may: there is none, or an
+// older version. Empty if the library is used, if `choice` leaves it out, or if the device has no
+// use for one.
+std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice);
 
 // From now on `queue` computes passes like `passes` as `choice` says. kAuto uses the library for
-// passes that it supports and that were faster with it. May compile for seconds a pass.
+// passes that it supports, unless the times of its version say that the own kernels are faster. May
+// compile for seconds a pass.
 //
 // Errors: the device's; kUnsupported, the library was requested and is missing or does not compute
 // one of `passes`.
@@ -47,8 +47,11 @@ Result<void> UseAttentionKernels(const FtDeviceApi& api, FtQueue* queue, Attenti
 struct TimeAttentionOptions {
   int device = 0;
   int rounds = 5;              // alternating rounds; a time is their median
-  int launches = 2;            // in each round
-  std::function<bool()> stop;  // called before each pass; may be null
+  int launches = 2;            // in each round, fewer if they take long
+  // Called before each pass; may be null. True: the time for this is spent, and passes are left
+  // out.
+  std::function<bool()> is_over{};
+  std::function<bool()> stop{};  // called before each pass; may be null
 };
 
 // Times each of `passes`, which must differ, with the device's kernels and with the library's,

@@ -72,16 +72,13 @@ FtGemm WithoutParts(FtGemm g) {
 }
 bool HasParts(const FtGemm& g) { return g.epilogue != FT_EPILOGUE_NONE || g.row_sums != nullptr; }
 
-// The queue then uses the algorithm for all products like `g`. `used` is false if the library
-// refuses it.
-Result<void> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,
-                 const std::array<std::uint64_t, 8>& words, bool& used) {
-  FtGemmAlgorithm algorithm{};
-  std::copy(words.begin(), words.end(), algorithm.words);
+// The queue then uses the algorithm for all products like `g`. False if the library refuses it.
+Result<bool> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,
+                 const FtGemmAlgorithm& algorithm) {
   const FtStatus status = api.gemm_use(queue, &g, &algorithm);
-  used = status == FT_OK;
-  if (status == FT_UNSUPPORTED) return {};
-  return Checked(status, "choose an algorithm", api.queue_error(queue));
+  if (status == FT_UNSUPPORTED) return false;
+  FT_TRY(Checked(status, "choose an algorithm", api.queue_error(queue)));
+  return true;
 }
 
 // Times the candidate algorithms of one product at a time.
@@ -92,8 +89,7 @@ class Tuner {
     return Tuner(api, options, std::move(timer));
   }
 
-  // `nullopt` if the library has no algorithm for the product. Candidates alternate over several
-  // rounds, so that changing clocks affect all of them alike.
+  // `nullopt` if the library has no algorithm for the product.
   Result<std::optional<GemmAlgorithm>> Fastest(FtGemm product) {
     FT_TRY(Bind(product));
     std::vector<FtGemmAlgorithm> found(static_cast<std::size_t>(options_.candidates));
@@ -102,20 +98,15 @@ class Tuner {
         api_.gemm_algorithms(timer_.queue(), &product, found.data(), options_.candidates, &count),
         "ask for algorithms", api_.queue_error(timer_.queue())));
     found.resize(static_cast<std::size_t>(count));
-    std::vector<std::vector<double>> seconds(found.size());
-    for (int round = -1; round < options_.rounds; ++round) {  // round -1 warms up code and caches
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        GemmAlgorithm candidate;
-        std::copy_n(found[i].words, candidate.words.size(), candidate.words.begin());
-        bool used = false;
-        FT_TRY(Use(api_, timer_.queue(), product, candidate.words, used));
-        if (!used) continue;
-        FT_ASSIGN(const double time, timer_.Seconds(options_.launches, "GEMM", [&] {
-          return api_.gemm(timer_.queue(), &product);
-        }));
-        if (round >= 0) seconds[i].push_back(time);
-      }
-    }
+    const Contest contest{
+        .what = "GEMM",
+        .candidates = found.size(),
+        .use =
+            [&](std::size_t i) { return Use(api_, timer_.queue(), product, found[i]); },
+        .launch = [&] { return api_.gemm(timer_.queue(), &product); },
+        .rounds = options_.rounds,
+        .launches = options_.launches};
+    FT_ASSIGN(const std::vector<std::optional<double>> seconds, TimeInTurns(timer_, contest));
     return Choose(product, found, seconds);
   }
 
@@ -126,12 +117,12 @@ class Tuner {
   // A candidate must be faster than the best so far, and 2 % faster than the library's own choice.
   static std::optional<GemmAlgorithm> Choose(const FtGemm& product,
                                              const std::vector<FtGemmAlgorithm>& found,
-                                             const std::vector<std::vector<double>>& seconds) {
+                                             const std::vector<std::optional<double>>& seconds) {
     std::optional<GemmAlgorithm> best;
     double own = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      if (seconds[i].empty()) continue;
-      const double time = MedianOf(seconds[i]);
+      if (!seconds[i]) continue;
+      const double time = *seconds[i];
       if (!best) own = time;
       // The first usable candidate is the library's own choice.
       if (best && !(time < best->seconds && time < kGain * own)) continue;
@@ -223,13 +214,15 @@ Result<void> UseGemmAlgorithms(const FtDeviceApi& api, FtQueue* queue,
       computed = WithoutParts(g);
       kept = FindAlgorithm(algorithms, computed);
     }
-    bool used = false;
-    if (kept != nullptr) FT_TRY(Use(api, queue, computed, kept->words, used));
+    if (kept == nullptr) continue;
+    FtGemmAlgorithm algorithm{};
+    std::copy(kept->words.begin(), kept->words.end(), algorithm.words);
+    FT_TRY(Use(api, queue, computed, algorithm));
   }
   return {};
 }
 
-// Products with the same key are timed once. A product costs candidates * (rounds + 1) timings.
+// Products with the same key are timed once.
 Result<GemmAlgorithms> TuneGemms(const FtDeviceApi& api, std::span<const FtGemm> products,
                                  const TuneOptions& options) {
   GemmAlgorithms tuned;
@@ -240,6 +233,7 @@ Result<GemmAlgorithms> TuneGemms(const FtDeviceApi& api, std::span<const FtGemm>
     if (options.stop && options.stop()) {
       return Fail(ErrorCode::kAborted, "calibration was stopped");
     }
+    if (options.is_over && options.is_over()) break;
     if (!IsPlain(product) || FindAlgorithm(tuned, product) != nullptr) continue;
     FT_ASSIGN(std::optional<GemmAlgorithm> fastest, tuner.Fastest(product));
     if (const FtGemm alone = WithoutParts(product);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace foretrain {
 namespace {
 
+// Launches of one turn take about this long at most.
+constexpr double kTurnSeconds = 0.02;
 constexpr int kFilledWith = 0x3c;  // each byte: 0.0115 in fp32 and bf16, 1.06 in fp16
 
 }  // namespace
@@ -50,6 +53,37 @@ double MedianOf(std::vector<double> seconds) {
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   return *middle;
+}
+
+Result<std::vector<std::optional<double>>> TimeInTurns(LaunchTimer& timer, const Contest& contest) {
+  std::vector<std::optional<double>> warm(contest.candidates);
+  for (std::size_t i = 0; i < warm.size(); ++i) {
+    FT_ASSIGN(const bool used, contest.use(i));
+    if (!used) continue;
+    for (int launch = 0; launch < 2; ++launch) {
+      FT_ASSIGN(warm[i], timer.Seconds(1, contest.what, contest.launch));
+    }
+  }
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const std::optional<double>& seconds : warm) {
+    if (seconds) fastest = std::min(fastest, *seconds);
+  }
+  std::vector<std::vector<double>> seconds(contest.candidates);
+  for (int round = 0; round < contest.rounds; ++round) {
+    for (std::size_t i = 0; i < warm.size(); ++i) {
+      if (!warm[i] || *warm[i] > kHopeless * fastest) continue;
+      FT_ASSIGN(const bool used, contest.use(i));
+      if (!used) continue;
+      const double fitting = kTurnSeconds / std::max(*warm[i], kTurnSeconds / contest.launches);
+      FT_ASSIGN(const double time, timer.Seconds(std::max(1, static_cast<int>(fitting)),
+                                                 contest.what, contest.launch));
+      seconds[i].push_back(time);
+    }
+  }
+  for (std::size_t i = 0; i < warm.size(); ++i) {
+    if (!seconds[i].empty()) warm[i] = MedianOf(seconds[i]);
+  }
+  return warm;
 }
 
 }  // namespace foretrain

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,5 +42,23 @@ class LaunchTimer {
 
 // The middle value; at least one is needed.
 double MedianOf(std::vector<double> seconds);
+
+// Ways to compute the same thing, to be timed against each other.
+struct Contest {
+  std::string what;
+  std::size_t candidates = 0;
+  // Makes the queue use a candidate; false if the device refuses it.
+  std::function<Result<bool>(std::size_t candidate)> use;
+  std::function<FtStatus()> launch;
+  int rounds = 5;
+  int launches = 4;  // in each round, fewer if they take long
+};
+
+// Median seconds of a launch of each candidate, `nullopt` for one that the device refuses.
+// Candidates take turns, so that changing clocks affect all alike. Two launches each warm up code
+// and caches; a candidate whose second takes over kHopeless times the fastest's keeps that time.
+// Errors: the device's.
+Result<std::vector<std::optional<double>>> TimeInTurns(LaunchTimer& timer, const Contest& contest);
+inline constexpr double kHopeless = 1.5;
 
 }  // namespace foretrain

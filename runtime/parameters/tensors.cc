@@ -28,28 +28,41 @@ std::int64_t ShardStart(const Bucket& bucket) {
   return bucket.elements / bucket.shards * bucket.shard;
 }
 
-// Writes fp32 numbers to buffers wherever they are stored. Data on a disk is read on Open and
-// written back when another buffer is opened, or by Flush.
+// Writes fp32 numbers to buffers wherever they are stored. Memory that the host can address is
+// written in place. Data on the device or on a disk is written to a copy in host memory, which is
+// stored when other data is opened, or by Flush.
 class StateView {
  public:
   StateView(RankArena& arena, const RankProgram& rank) : arena_(arena), rank_(rank) {}
 
-  // Opens a buffer in fp32, bf16 or fp16.
-  Result<void> Open(std::int32_t buffer) {
-    format_ = rank_.buffers[static_cast<std::size_t>(buffer)].format;
-    if ((at_ = arena_.BufferAt(buffer)) != nullptr) return {};
-    if (buffer != open_) {
+  // Opens elements [begin, end) of a bucket for writing. The caller writes all of them.
+  Result<void> Open(const StateBuffer& of, std::int64_t begin, std::int64_t end) {
+    const NumberFormat format = rank_.buffers[static_cast<std::size_t>(of.buffer)].format;
+    return Open({of.buffer, BytesIn(format, begin - of.first), BytesIn(format, end - begin)});
+  }
+  // The same for bytes.
+  Result<void> Open(const Binding& part) {
+    const Buffer& buffer = rank_.buffers[static_cast<std::size_t>(part.buffer)];
+    format_ = buffer.format;
+    if ((at_ = arena_.HostAt(part.buffer)) != nullptr) {
+      first_byte_ = 0;
+      return {};
+    }
+    if (buffer.space != Space::kNvme) {
       FT_TRY(Flush());
-      bytes_.resize(static_cast<std::size_t>(Whole(buffer).bytes));
-      FT_TRY(arena_.ReadState(Whole(buffer), bytes_.data()));
-      open_ = buffer;
+      Copy(part);
+    } else if (part.buffer != copied_.buffer) {  // disks transfer whole blocks
+      FT_TRY(Flush());
+      Copy({part.buffer, 0, buffer.bytes});
+      FT_TRY(arena_.ReadState(copied_, bytes_.data()));
     }
     at_ = bytes_.data();
+    first_byte_ = copied_.offset;
     return {};
   }
-  // Rounds numbers to the buffer's format and stores them from `first` on.
+  // Rounds numbers to the buffer's format and stores them from element `first` on.
   void Write(std::int64_t first, std::span<const float> numbers) {
-    std::byte* const to = at_ + BytesIn(format_, first);
+    std::byte* const to = at_ + BytesIn(format_, first) - first_byte_;
     changed_ = true;
     if (format_ == NumberFormat::kFp32) {
       std::memcpy(to, numbers.data(), numbers.size_bytes());
@@ -61,38 +74,44 @@ class StateView {
       codes[i] = bf16 ? Bf16OfFloat(numbers[i]) : Fp16OfFloat(numbers[i]);
     }
   }
-  // Bytes of a buffer that is moved unchanged.
+  // Stores bytes unchanged, from byte `first` on.
   void WriteBytes(std::int64_t first, std::span<const std::uint8_t> bytes) {
-    std::memcpy(at_ + first, bytes.data(), bytes.size());
+    std::memcpy(at_ + first - first_byte_, bytes.data(), bytes.size());
     changed_ = true;
   }
   Result<void> Flush() {
-    if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), bytes_.data()));
+    if (copied_.buffer >= 0 && changed_) FT_TRY(arena_.WriteState(copied_, bytes_.data()));
     changed_ = false;
     return {};
   }
 
  private:
-  Binding Whole(std::int32_t buffer) const {
-    return {buffer, 0, rank_.buffers[static_cast<std::size_t>(buffer)].bytes};
+  void Copy(const Binding& part) {
+    copied_ = part;
+    bytes_.resize(static_cast<std::size_t>(part.bytes));
   }
 
   RankArena& arena_;
   const RankProgram& rank_;
   NumberFormat format_ = NumberFormat::kFp32;
   std::byte* at_ = nullptr;
-  std::int32_t open_ = -1;
+  std::int64_t first_byte_ = 0;  // of the buffer, at `at_`
+  Binding copied_{.buffer = -1};
+  std::vector<std::byte> bytes_;  // of copied_
   bool changed_ = false;
-  std::vector<std::byte> bytes_;
 };
 
 // Fills the tensor's part of elements `range` of the bucket. O(rows): a row is contiguous in the
 // bucket, so it gives at most one piece, cut at the borders of the range.
 Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange range,
                        const StateBuffer& state, const TensorSource& source) {
-  FT_TRY(view.Open(state.buffer));
-  std::vector<float> piece;
   const std::int64_t width = place.col_end - place.col_begin;
+  const std::int64_t begin = std::max(place.offset, range.begin);
+  const std::int64_t end =
+      std::min(place.offset + (place.row_end - place.row_begin) * width, range.end);
+  if (begin >= end) return {};
+  FT_TRY(view.Open(state, begin, end));
+  std::vector<float> piece;
   for (std::int64_t row = place.row_begin; row < place.row_end; ++row) {
     const std::int64_t start = place.offset + (row - place.row_begin) * width;
     const std::int64_t from = std::max(start, range.begin);
@@ -132,7 +151,7 @@ Result<void> FillPacked(StateView& view, std::span<const ParameterPlace> parts, 
   const std::int64_t end =
       std::min(range.end, first.offset + static_cast<std::int64_t>(packed.size()));
   if (begin >= end) return {};
-  FT_TRY(view.Open(state.buffer));
+  FT_TRY(view.Open({state.buffer, begin - state.first, end - begin}));
   view.WriteBytes(begin - state.first,
                   std::span(packed).subspan(static_cast<std::size_t>(begin - first.offset),
                                             static_cast<std::size_t>(end - begin)));

@@ -220,8 +220,12 @@ int Give(const Held& comm, void* stream, std::function<void()> work) {
   return kInProgress;
 }
 
-int Join(Comm* handle, const Part& part, void* stream) {
+void* Reach(void* tensor) { return control.reach != nullptr ? control.reach(tensor) : tensor; }
+
+int Join(Comm* handle, Part part, void* stream) {
   if (Fails()) return 3;
+  part.in = Reach(const_cast<void*>(part.in));
+  part.out = Reach(part.out);
   const Held comm = Hold(handle);
   std::int64_t number = 0;
   {
@@ -237,6 +241,7 @@ int Add(Transfer transfer) {
     return 3;
   }
   if (opened <= 0) return 4;  // the runtime issues all transfers in groups
+  transfer.at = Reach(transfer.at);
   grouped.push_back(std::move(transfer));
   return 0;
 }

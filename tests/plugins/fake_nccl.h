@@ -18,12 +18,15 @@ struct FakeNccl {
   int version = 22809;
   // For devices that defer work: enqueues work on a stream. Null: work is done at once.
   void (*give)(void* stream, void (*work)(void*), void* argument) = nullptr;
+  // For devices whose memory the host cannot access: where that work finds a tensor.
+  void* (*reach)(void* tensor) = nullptr;
 
   void Reset() {
     calls = 0;
     fail_at = async_error_rank = -1;
     aborts = made = 0;
     give = nullptr;
+    reach = nullptr;
     hang_finalize = unbalanced = false;
     version = 22809;
   }

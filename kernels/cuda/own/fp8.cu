@@ -97,7 +97,7 @@ FT_DEVICE void StoreTurned(const Codes& tile, const TilePlace& at, std::int64_t 
 // One pass: reads x once and writes both orders. The tile is filled only for the transposed copy's
 // sake.
 __global__ void CastKernel(FtQuantizeTensor g) {
-  __shared__ Codes tile;
+  alignas(kWord) __shared__ Codes tile;
   const TilePlace at = PlaceOfTile(g.rows, g.cols);
   const float inverse = InverseOf(*g.scale);
   auto* const out = static_cast<std::uint8_t*>(g.out);
@@ -120,7 +120,7 @@ __global__ void CastKernel(FtQuantizeTensor g) {
 // Transposes codes through shared memory, so that both reads and writes are of whole words.
 __global__ void TurnKernel(const std::uint8_t* from, std::int64_t stride, std::int64_t rows,
                            std::int64_t cols, std::uint8_t* to) {
-  __shared__ Codes tile;
+  alignas(kWord) __shared__ Codes tile;
   const TilePlace at = PlaceOfTile(rows, cols);
   ForWords(at.rows, at.cols, [&](int r, int c) {
     const std::uint8_t* const word = from + (at.row + r) * stride + at.col + c;

@@ -263,6 +263,7 @@ FT_DEVICE void StoreRows(const float (&sums)[kRowTiles][kColTiles][4], T* own, T
                          std::int64_t stride, int rows, int cols) {
   constexpr int kCols = kColTiles * kFragmentCols, kOctets = kCols / kOctet;
   const int g = LaneOf() / 4, t = LaneOf() % 4;
+  __syncwarp();  // no lane reads the old contents any more
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll

@@ -22,6 +22,7 @@ TEST(CalibrateGpus, TimesWhatTheyTellEachOtherAndWhatThatTakesFromCompute) {
   Later().devices = 2;
   FakeNcclControl().Reset();
   FakeNcclControl().give = &GiveLater;
+  FakeNcclControl().reach = &ReachableLater;
   const auto catalogue = BuiltInCatalogue();
   ASSERT_TRUE(catalogue.has_value());
   const auto cluster = ParseCluster("1x2xH100-80GB-SXM", *catalogue);

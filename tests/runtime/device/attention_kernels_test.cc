@@ -120,7 +120,7 @@ class AttentionKernelsTest : public testing::Test {
 };
 using Used = std::vector<std::pair<std::int64_t, FtAttentionKernels>>;
 
-// 1 warm-up round and 5 timed ones, 2 launches each, for 2 kernels; equal passes once.
+// 2 launches to warm up and 5 rounds of 2, for 2 kernels; equal passes once.
 TEST_F(AttentionKernelsTest, AreTimedInTurnsForEachPass) {
   const AttentionTimes times = Times({kForward, kBackward, kForward});
   EXPECT_EQ(times.library, "fakednn-7");
@@ -136,8 +136,8 @@ TEST_F(AttentionKernelsTest, AreTimedInTurnsForEachPass) {
   EXPECT_DOUBLE_EQ(kept.own_seconds, 1000e-9);
   EXPECT_DOUBLE_EQ(kept.library_seconds, 800e-9);
   EXPECT_TRUE(times.of[1].backward);
-  EXPECT_EQ(fake.forward, 2 * 6 * 2);
-  EXPECT_EQ(fake.backward, 2 * 6 * 2);
+  EXPECT_EQ(fake.forward, 2 * (2 + 5 * 2));
+  EXPECT_EQ(fake.backward, 2 * (2 + 5 * 2));
 }
 
 TEST_F(AttentionKernelsTest, AreNotTimedWhereTheLibraryIsNotAskedOrRefuses) {
@@ -169,9 +169,7 @@ TEST_F(AttentionKernelsTest, AreChosenByTheirTimes) {
   ASSERT_TRUE(
       UseThem(AttentionChoice::kAuto, times, {kForward, kBackward, Pass<FtAttentionForward>(128)})
           .has_value());
-  EXPECT_EQ(fake.used, (Used{{64, FT_ATTENTION_LIBRARY}}));
-  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, {}, {kForward}).has_value());
-  EXPECT_EQ(fake.used, Used{});
+  EXPECT_EQ(fake.used, (Used{{64, FT_ATTENTION_LIBRARY}, {128, FT_ATTENTION_LIBRARY}}));
   fake.refused_head_dim = 64;  // e.g. by another driver: no error and no choice
   ASSERT_TRUE(UseThem(AttentionChoice::kAuto, times, {kForward}).has_value());
   EXPECT_EQ(fake.used, Used{});
@@ -203,20 +201,29 @@ TEST_F(AttentionKernelsTest, ThatAreAskedForAndMissingEndTheRun) {
   EXPECT_EQ(used.error().message, "attention by cuDNN: cpu has no library for attention");
 }
 
-TEST_F(AttentionKernelsTest, OfAnotherVersionAreNotUsedAndSaidToBe) {
-  const AttentionTimes times = Times({kForward});
-  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kAuto, times), "");
-  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kAuto, {}), "");
-  fake.library = "fakednn-8";
-  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kAuto, times),
-            "the profile's times of attention are those of fakednn-7, and this device has "
-            "fakednn-8: its own kernels compute attention; calibrate again");
+TEST_F(AttentionKernelsTest, AreTheLibrarysWithoutTimesOfItsVersion) {
+  FtAttentionForward windowed = std::get<FtAttentionForward>(kForward);
+  windowed.window = 4;
+  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, {}, {kForward, windowed}).has_value());
+  EXPECT_EQ(fake.used, (Used{{64, FT_ATTENTION_LIBRARY}}));
+  AttentionTimes times = Times({kForward});
+  times.of[0].library_seconds = 2 * times.of[0].own_seconds;
   ASSERT_TRUE(UseThem(AttentionChoice::kAuto, times, {kForward}).has_value());
   EXPECT_EQ(fake.used, Used{});
-  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kOwn, times), "");
+  fake.library = "fakednn-8";
+  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, times, {kForward}).has_value());
+  EXPECT_EQ(fake.used, (Used{{64, FT_ATTENTION_LIBRARY}}));
+}
+
+TEST_F(AttentionKernelsTest, AreOwnWithoutALibraryAndSaidToBe) {
+  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kAuto), "");
   fake.library.clear();
-  EXPECT_THAT(WhyLibraryNotUsed(api_, AttentionChoice::kAuto, times),
-              HasSubstr("cuDNN does not load: no such file"));
+  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kAuto),
+            "attention by cuDNN: cuDNN does not load: no such file");
+  EXPECT_EQ(WhyLibraryNotUsed(api_, AttentionChoice::kOwn), "");
+  EXPECT_EQ(WhyLibraryNotUsed(CpuDeviceApi(), AttentionChoice::kAuto), "");
+  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, {}, {kForward}).has_value());
+  EXPECT_EQ(fake.used, Used{});
 }
 
 }  // namespace

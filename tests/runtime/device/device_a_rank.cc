@@ -23,6 +23,7 @@ void ExpectTrainsAlikeOnDevices(const ModelSpec& model, const Plan& plan, const 
   Later().delays = 5;
   FakeNcclControl().Reset();
   FakeNcclControl().give = &GiveLater;
+  FakeNcclControl().reach = &ReachableLater;
   EXPECT_LT(LargestDifference(TrainTiny(model, plan, options).gradients, gradients), 1e-5) << name;
   options.steps = 3;
   const Trained trained = TrainTiny(model, plan, options);

@@ -125,6 +125,7 @@ void ResetDevices() {
   Later().devices = 2;
   FakeNcclControl().Reset();
   FakeNcclControl().give = &GiveLater;
+  FakeNcclControl().reach = &ReachableLater;
 }
 
 TEST(DeviceARank, EveryCallOfNcclThatFailsEndsTheRunAndLeavesNothing) {

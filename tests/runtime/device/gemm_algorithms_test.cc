@@ -150,7 +150,7 @@ TEST_F(GemmAlgorithmsTest, LeavesOutWhatTheLibraryRefuses) {
   EXPECT_TRUE(Tune({Product(64, 32, 16)}).of.empty());
 }
 
-// 1 warm-up round and 5 timed ones, 4 launches each, for 2 algorithms; equal products once.
+// 2 launches to warm up and 5 rounds of 4, for 2 algorithms; equal products once.
 TEST_F(GemmAlgorithmsTest, TimesEachProductOnce) {
   fake.ns = {1000, 900};
   FtGemm with_bias = Product(8, 8, 8), sliced = Product(4, 4, 4);
@@ -159,7 +159,27 @@ TEST_F(GemmAlgorithmsTest, TimesEachProductOnce) {
   const GemmAlgorithms tuned =
       Tune({Product(8, 8, 8), Product(8, 8, 8), with_bias, sliced, Product(8, 8, 8, FT_F32)});
   EXPECT_EQ(tuned.of.size(), 3U);
-  EXPECT_EQ(fake.gemms, 3 * 2 * (1 + 5) * 4);
+  EXPECT_EQ(fake.gemms, 3 * 2 * (2 + 5 * 4));
+}
+
+// A launch of 15 ms comes alone in its turn. The algorithm that takes twice as long is not timed
+// again.
+TEST_F(GemmAlgorithmsTest, TakesFewerLaunchesOfLongProducts) {
+  fake.ns = {15'000'000, 30'000'000};
+  const GemmAlgorithms tuned = Tune({Product(8, 8, 8)});
+  ASSERT_EQ(tuned.of.size(), 1U);
+  EXPECT_DOUBLE_EQ(tuned.of[0].seconds, 15e-3);
+  EXPECT_EQ(fake.gemms, 2 * 2 + 5);
+}
+
+TEST_F(GemmAlgorithmsTest, LeavesProductsToTheLibraryWhenTimeIsSpent) {
+  fake.ns = {1000, 900};
+  int asked = 0;
+  const std::vector<FtGemm> products{Product(8, 8, 8), Product(16, 8, 8)};
+  const Result<GemmAlgorithms> tuned =
+      TuneGemms(api_, products, {.is_over = [&] { return ++asked > 1; }});
+  ASSERT_TRUE(tuned.has_value());
+  EXPECT_EQ(tuned->of.size(), 1U);
 }
 
 // An activation with and without its stored input, its derivative, and row sums.

@@ -1,6 +1,9 @@
 // Longer than other files, because it holds all entries of a device's table.
 #include "tests/runtime/device/later/later_device.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -13,6 +16,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -118,19 +122,45 @@ class LaterQueue {
 };
 LaterQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<LaterQueue*>(queue); }
 
-// The device on which each allocation lies.
+// An allocation. Its pages are mapped twice: at the address that the device shows, where any access
+// ends the process as a host's access to a GPU's memory does, and where kernels and copies run.
+struct LaterMemory {
+  std::size_t bytes = 0;
+  int device = 0;
+  char* real = nullptr;
+};
 std::mutex memory_mutex;
-std::map<const char*, std::pair<std::int64_t, int>> memories;  // by address: bytes, device
+std::map<const char*, LaterMemory> memories;  // by the address that the device shows
+
+// The allocation that contains `at`; end() if there is none. Call with memory_mutex held.
+auto MemoryOf(const void* at) {
+  auto found = memories.upper_bound(static_cast<const char*>(at));
+  if (found == memories.begin()) return memories.end();
+  --found;
+  return static_cast<const char*>(at) < found->first + found->second.bytes ? found : memories.end();
+}
 
 void NoteForeign(const LaterQueue& queue, const void* at, bool reads) {
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  auto found = memories.upper_bound(static_cast<const char*>(at));
-  if (found == memories.begin()) return;
-  --found;
-  if (static_cast<const char*>(at) >= found->first + found->second.first) return;
-  const int device = found->second.second;
-  if (device == queue.device) return;
-  ++(reads && queue.reads.count(device) > 0 ? Later().peer_reads : Later().foreign);
+  const auto found = MemoryOf(at);
+  if (found == memories.end() || found->second.device == queue.device) return;
+  const bool is_allowed = reads && queue.reads.count(found->second.device) > 0;
+  ++(is_allowed ? Later().peer_reads : Later().foreign);
+}
+
+// Replaces the addresses in an entry's arguments that lie in the device's memory.
+template <class Arguments>
+Arguments Reachable(const Arguments& arguments) {
+  static_assert(std::is_trivially_copyable_v<Arguments>);
+  Arguments reachable = arguments;
+  auto* const bytes = reinterpret_cast<char*>(&reachable);
+  for (std::size_t at = 0; at + sizeof(void*) <= sizeof reachable; at += sizeof(void*)) {
+    void* pointer = nullptr;
+    std::memcpy(&pointer, bytes + at, sizeof pointer);
+    pointer = ReachableLater(pointer);
+    std::memcpy(bytes + at, &pointer, sizeof pointer);
+  }
+  return reachable;
 }
 
 constexpr const char* kTold = "the device was told to fail";
@@ -196,21 +226,33 @@ FtStatus Memory(std::int32_t device, FtMemory* out, char* why, std::size_t n) {
 FtStatus Allocate(std::int32_t device, std::int64_t bytes, void** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const FtStatus status = inner->allocate(0, bytes, out, why, n);
-  if (status != FT_OK) return status;
+  const std::size_t size = bytes > 0 ? static_cast<std::size_t>(bytes) : 1;
+  const int pages = memfd_create("later", MFD_CLOEXEC);
+  void* shown = MAP_FAILED;
+  void* real = MAP_FAILED;
+  if (pages >= 0 && ftruncate(pages, static_cast<off_t>(size)) == 0) {
+    shown = mmap(nullptr, size, PROT_NONE, MAP_SHARED, pages, 0);
+    real = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  }
+  if (pages >= 0) close(pages);
+  if (shown == MAP_FAILED || real == MAP_FAILED) {
+    std::snprintf(why, n, "no memory for %lld bytes", static_cast<long long>(bytes));
+    return FT_OUT_OF_MEMORY;
+  }
+  *out = shown;
   ++Later().allocations;
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  memories[static_cast<const char*>(*out)] = {bytes, device};
-  return status;
+  memories[static_cast<const char*>(shown)] = {size, device, static_cast<char*>(real)};
+  return FT_OK;
 }
-FtStatus Release(std::int32_t device, void* pointer, char* why, std::size_t n) {
+FtStatus Release(std::int32_t, void* pointer, char*, std::size_t) {
   --Later().allocations;
-  (void)device;
-  {
-    const std::lock_guard<std::mutex> lock(memory_mutex);
-    memories.erase(static_cast<const char*>(pointer));
-  }
-  return inner->release(0, pointer, why, n);
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  const auto found = memories.find(static_cast<const char*>(pointer));
+  munmap(found->second.real, found->second.bytes);
+  munmap(pointer, found->second.bytes);
+  memories.erase(found);
+  return FT_OK;
 }
 FtStatus HostAllocate(std::int32_t device, std::int64_t bytes, void** out, char* why,
                       std::size_t n) {
@@ -390,28 +432,31 @@ void GraphDestroy(FtGraph* graph) {
 FtStatus Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) {
   NoteForeign(QueueOf(queue), to, false);
   NoteForeign(QueueOf(queue), from, true);
-  return Give(queue, [=](FtQueue* at) {
+  return Give(queue, [to = ReachableLater(to), from = ReachableLater(from), bytes](FtQueue* at) {
     LaterDevice& later = Later();
     while (bytes == sizeof(float) && later.hang_reads && !later.released) Nap();
     return inner->copy(at, to, from, bytes);
   });
 }
 FtStatus Fill(FtQueue* queue, void* to, std::int32_t value, std::int64_t bytes) {
-  return Give(queue, [=](FtQueue* at) { return inner->fill(at, to, value, bytes); });
+  return Give(queue, [to = ReachableLater(to), value, bytes](FtQueue* at) {
+    return inner->fill(at, to, value, bytes);
+  });
 }
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) { return inner->supports(kernel, dtype); }
 
 // Arguments are valid only during the call, so they are copied.
 template <auto entry, class Arguments>
 FtStatus Launch(FtQueue* queue, const Arguments* arguments) {
-  return Give(queue, [held = *arguments](FtQueue* at) {
+  return Give(queue, [held = Reachable(*arguments)](FtQueue* at) {
     HangIfAsked();
     return (inner->*entry)(at, &held);
   });
 }
 FtStatus SumRanks(FtQueue* queue, const FtSumRanks* sum) {
-  const std::vector<const void*> sources(sum->sources, sum->sources + sum->count);
-  return Give(queue, [held = *sum, sources](FtQueue* at) {
+  std::vector<const void*> sources(sum->sources, sum->sources + sum->count);
+  for (const void*& source : sources) source = ReachableLater(source);
+  return Give(queue, [held = Reachable(*sum), sources](FtQueue* at) {
     FtSumRanks here = held;
     here.sources = sources.data();
     return inner->sum_ranks(at, &here);
@@ -512,6 +557,14 @@ FtDeviceApi MakeApi() {
 }
 
 }  // namespace
+
+void* ReachableLater(void* at) {
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  const auto found = MemoryOf(at);
+  if (found == memories.end()) return at;
+  return found->second.real + (static_cast<const char*>(at) - found->first);
+}
+const void* ReachableLater(const void* at) { return ReachableLater(const_cast<void*>(at)); }
 
 void GiveLater(void* queue, void (*work)(void*), void* argument) {
   QueueOf(static_cast<FtQueue*>(queue)).Push([work, argument](FtQueue*) {
