@@ -113,9 +113,9 @@ class TrainCommand final : public Command {
                       {"own", AttentionChoice::kOwn},
                       {"cudnn", AttentionChoice::kLibrary},
                       {"cudnn-any-order", AttentionChoice::kLibraryAnyOrder}},
-                     "Attention kernels on a GPU: foretrain's own, cuDNN's, or cuDNN's unless the "
-                     "profile says that its own are faster (auto). cudnn-any-order sums gradients "
-                     "in no fixed order");
+                     "Attention kernels on a GPU: foretrain's own, cuDNN's, or the faster by the "
+                     "profile, without one cuDNN's forward and foretrain's backward (auto). "
+                     "cudnn-any-order sums gradients in no fixed order");
     arguments.Flag("--virtual-time", executor.take_turns,
                    "Ranks compute one at a time. Adds an emulated step with a device for each "
                    "rank: measured compute, modelled network");

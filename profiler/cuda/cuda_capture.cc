@@ -21,14 +21,16 @@ std::uint64_t MonotonicNs() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-constexpr CUpti_ActivityKind kOfLaunches[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-                                              CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-                                              CUPTI_ACTIVITY_KIND_OVERHEAD};
+constexpr CUpti_ActivityKind kOfLaunches[] = {
+    CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
+    CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+    CUPTI_ACTIVITY_KIND_OVERHEAD};
 constexpr CUpti_ActivityKind kOfWork[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
                                           CUPTI_ACTIVITY_KIND_MEMSET};
 
-// Calls that give work to the device. Recording only these avoids most of the cost.
+// Calls that give work to the device. Recording only these avoids most of the cost: the runtime asks
+// events whether they have come all the time.
 constexpr CUpti_CallbackId kRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
@@ -175,7 +177,11 @@ FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcep
   return is_open_ ? FT_OK : FT_UNSUPPORTED;
 }
 
+// CUPTI 13.0 records single calls only if the kind of all calls is enabled too, and an external
+// correlation only before the record of a call. So all calls are enabled with their kinds, then all
+// disabled, then the few enabled.
 bool CudaCapture::EnableCalls(char* why, std::size_t n) {
+  DisableCalls();
   for (const CUpti_CallbackId call : kRuntimeCalls) {
     if (!Check(cupti_.ActivityEnableRuntimeApi(call, 1), "record a call", why, n)) return false;
   }
@@ -206,17 +212,21 @@ bool CudaCapture::Enable(char* why, std::size_t n) {
   return EnableCalls(why, n);
 }
 
+// Errors are ignored: a call that cannot be disabled costs time.
+void CudaCapture::DisableCalls() {
+  for (CUpti_CallbackId call = 1; call < CUPTI_RUNTIME_TRACE_CBID_SIZE; ++call) {
+    static_cast<void>(cupti_.ActivityEnableRuntimeApi(call, 0));
+  }
+  for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call) {
+    static_cast<void>(cupti_.ActivityEnableDriverApi(call, 0));
+  }
+}
+
 // Errors are ignored: records stop mattering, and there is no one to tell.
 void CudaCapture::DisableAll() {
   for (const CUpti_ActivityKind kind : enabled_) static_cast<void>(cupti_.ActivityDisable(kind));
   enabled_.clear();
-  if (!is_open_) return;
-  for (const CUpti_CallbackId call : kRuntimeCalls) {
-    static_cast<void>(cupti_.ActivityEnableRuntimeApi(call, 0));
-  }
-  for (const CUpti_CallbackId call : kDriverCalls) {
-    static_cast<void>(cupti_.ActivityEnableDriverApi(call, 0));
-  }
+  if (is_open_) DisableCalls();
 }
 
 FtStatus CudaCapture::Start(char* why, std::size_t n) noexcept {

@@ -61,6 +61,7 @@ class CudaCapture {
   bool Prepare(char* why, std::size_t n);
   bool Enable(char* why, std::size_t n);
   bool EnableCalls(char* why, std::size_t n);
+  void DisableCalls();
   void DisableAll();
   // Moves on to the next buffer with records; false if there is none.
   bool NextBuffer();

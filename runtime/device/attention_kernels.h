@@ -34,9 +34,9 @@ const AttentionTime* FindAttentionTime(const AttentionTimes& times, const Attent
 // use for one.
 std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice);
 
-// From now on `queue` computes passes like `passes` as `choice` says. kAuto uses the library for
-// passes that it supports, unless the times of its version say that the own kernels are faster. May
-// compile for seconds a pass.
+// From now on `queue` computes passes like `passes` as `choice` says. kAuto uses the kernels that the
+// times of the library's version show to be faster; for passes without times, the library forward
+// and the own kernels backward. May compile for seconds a pass.
 //
 // Errors: the device's; kUnsupported, the library was requested and is missing or does not compute
 // one of `passes`.

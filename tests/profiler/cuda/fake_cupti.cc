@@ -74,23 +74,41 @@ CUptiResult FlushAll(std::uint32_t flag) {
   return CUPTI_SUCCESS;
 }
 
+constexpr CUpti_CallbackId kCalls = 400;  // fewer than there are
+
+void Enable(std::set<CUpti_CallbackId>& calls, CUpti_CallbackId call, bool enable) {
+  if (enable) {
+    calls.insert(call);
+  } else {
+    calls.erase(call);
+  }
+}
+
 CuptiTable Table() {
   CuptiTable table;
+  // A kind of calls enables all of them.
   table.ActivityEnable = [](CUpti_ActivityKind kind) {
     const CUptiResult result = Told("ActivityEnable");
-    if (result == CUPTI_SUCCESS) TheFakeCupti().enabled.insert(kind);
+    if (result != CUPTI_SUCCESS) return result;
+    FakeCupti& fake = TheFakeCupti();
+    fake.enabled.insert(kind);
+    const bool runtime = kind == CUPTI_ACTIVITY_KIND_RUNTIME;
+    if (!runtime && kind != CUPTI_ACTIVITY_KIND_DRIVER) return result;
+    for (CUpti_CallbackId call = 1; call < kCalls; ++call) {
+      Enable(runtime ? fake.runtime_calls : fake.driver_calls, call, true);
+    }
     return result;
   };
   table.ActivityDisable = [](CUpti_ActivityKind kind) {
     TheFakeCupti().enabled.erase(kind);
     return CUPTI_SUCCESS;
   };
-  table.ActivityEnableDriverApi = [](CUpti_CallbackId, std::uint8_t enable) {
-    TheFakeCupti().calls_enabled += enable != 0 ? 1 : -1;
+  table.ActivityEnableDriverApi = [](CUpti_CallbackId call, std::uint8_t enable) {
+    Enable(TheFakeCupti().driver_calls, call, enable != 0);
     return Told("ActivityEnableDriverApi");
   };
-  table.ActivityEnableRuntimeApi = [](CUpti_CallbackId, std::uint8_t enable) {
-    TheFakeCupti().calls_enabled += enable != 0 ? 1 : -1;
+  table.ActivityEnableRuntimeApi = [](CUpti_CallbackId call, std::uint8_t enable) {
+    Enable(TheFakeCupti().runtime_calls, call, enable != 0);
     return Told("ActivityEnableRuntimeApi");
   };
   table.ActivityFlushAll = &FlushAll;

@@ -32,7 +32,7 @@ struct FakeCupti {
   std::vector<std::pair<std::string, std::string>> environment;
 
   std::set<CUpti_ActivityKind> enabled;
-  int calls_enabled = 0;  // runtime and driver calls, enabled minus disabled
+  std::set<CUpti_CallbackId> runtime_calls, driver_calls;  // enabled ones
   std::vector<std::uint64_t> stack;
   std::vector<std::uint64_t> pushed;
   std::vector<std::uint32_t> flushes;  // their flags

@@ -201,10 +201,10 @@ TEST_F(AttentionKernelsTest, ThatAreAskedForAndMissingEndTheRun) {
   EXPECT_EQ(used.error().message, "attention by cuDNN: cpu has no library for attention");
 }
 
-TEST_F(AttentionKernelsTest, AreTheLibrarysWithoutTimesOfItsVersion) {
+TEST_F(AttentionKernelsTest, AreTheLibrarysForwardWithoutTimesOfItsVersion) {
   FtAttentionForward windowed = std::get<FtAttentionForward>(kForward);
   windowed.window = 4;
-  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, {}, {kForward, windowed}).has_value());
+  ASSERT_TRUE(UseThem(AttentionChoice::kAuto, {}, {kForward, kBackward, windowed}).has_value());
   EXPECT_EQ(fake.used, (Used{{64, FT_ATTENTION_LIBRARY}}));
   AttentionTimes times = Times({kForward});
   times.of[0].library_seconds = 2 * times.of[0].own_seconds;
