@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 15 };
+enum { FT_DEVICE_API_VERSION = 16 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -670,7 +670,7 @@ typedef struct FtAddNormForward {
 } FtAddNormForward;
 
 // loss[0] (+)= scale * sum over rows of (lse - logits[row, target]). Writes lse [rows] fp32. A
-// target outside [0, vocab) adds nothing.
+// target outside [0, vocab) adds nothing. If all_ids > 0, columns from all_ids on are padding.
 typedef struct FtCrossEntropyForward {
   const void* logits;
   const int32_t* targets;
@@ -680,6 +680,7 @@ typedef struct FtCrossEntropyForward {
   float scale;
   int32_t accumulate;
   FtDtype dtype;
+  int64_t all_ids;
 } FtCrossEntropyForward;
 
 // dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. If all_ids > 0, the

@@ -159,7 +159,9 @@ std::int64_t SpansOfStep(const Program& program) {
 Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOptions& options,
                             TableResult& result) {
   FT_ASSIGN(const ForecastContext context, ContextOf(row, options));
-  FT_ASSIGN(const Plan plan, PlanOf(row.plan, context.model, RanksOf(row)));
+  PlanFlags flags = row.plan;
+  if (options.cuda) PreferForGpu(context.model, flags);
+  FT_ASSIGN(const Plan plan, PlanOf(flags, context.model, RanksOf(row)));
   result.plan = Describe(plan);
   result.rates = context.profile_origin;
   result.shares_device = options.cuda && plan.World() > 1;

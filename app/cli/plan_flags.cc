@@ -94,9 +94,24 @@ std::int64_t PlanFlags::GivenRanks() const {
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     const bool is_number = error == std::errc() && end == text.data() + text.size();
-    if (is_number && size >= 1) ranks = std::min<std::int64_t>(kMaxRanks, ranks * size);
+    if (!is_number || size < 1) continue;
+    ranks = std::min<std::int64_t>(kMaxRanks, ranks * std::min<std::int64_t>(kMaxRanks, size));
   }
   return ranks;
+}
+
+int GpuVocabMultiple(const ModelSpec& model) {
+  constexpr std::int64_t kWord = 8, kLeast = 1024;
+  constexpr int kTile = 128;
+  return model.vocab % kWord == 0 || model.vocab < kLeast ? 1 : kTile;
+}
+
+void PreferForGpu(const ModelSpec& model, PlanFlags& flags) {
+  if (!flags.plan_file.empty()) return;
+  if (!flags.Given("vocab_multiple")) {
+    flags.Text("vocab_multiple") = std::to_string(GpuVocabMultiple(model));
+  }
+  if (!flags.Given("logits")) flags.Text("logits") = "compute";
 }
 
 // A plan file fixes every option, so a preset in addition could only contradict it.

@@ -70,6 +70,15 @@ struct PlanFlags {
   static std::size_t IndexOf(std::string_view field);
 };
 
+// Plan::vocab_multiple for GPUs: 128 if rows of 16-bit logits would not be whole words of 16 bytes,
+// else 1. GEMMs of such rows take six times as long (docs/performance.md). 1 for vocabularies below
+// 1,024.
+int GpuVocabMultiple(const ModelSpec& model);
+
+// Sets what foretrain's own runtime prefers on a GPU, unless a flag or a plan file gives it:
+// vocab_multiple as above, and logits in the format of activations.
+void PreferForGpu(const ModelSpec& model, PlanFlags& flags);
+
 // The values that a search over all devices of the cluster may choose from. A given option has its
 // own values, an option left at auto those of DefaultSpace.
 Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,

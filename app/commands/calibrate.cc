@@ -149,14 +149,14 @@ class CalibrateCommand final : public Command {
     }
     const int one_each = device_.IsCuda() ? 1 : ThisMachine().cores;
     const int ranks = cluster_.ranks > 0 ? static_cast<int>(cluster_.ranks) : one_each;
+    PlanFlags flags = plan_;
+    if (device_.IsCuda()) PreferForGpu(model, flags);
     if (OnePlan()) {
       // Without --ranks the plan has one data-parallel rank; with it, dp takes the rest.
-      PlanFlags flags = plan_;
       if (cluster_.ranks == 0 && !flags.Given("dp")) flags.Text("dp") = "1";
       FT_ASSIGN(const Plan plan, PlanOf(flags, model, ranks));
       return std::vector<CalibrationTarget>{{model, plan}};
     }
-    PlanFlags flags = plan_;
     for (const char* split : {"dp", "tp", "pp"}) flags.Text(split) = "1";
     FT_ASSIGN(const Plan base, PlanOf(flags, model, 1));
     return UsualTargets(model, base, ranks);

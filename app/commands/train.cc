@@ -65,6 +65,7 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
     }
+    if (device_.IsCuda()) PreferForGpu(context.model, plan_);
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     ExecutorOptions& executor = options_.job.executor;
     FT_ASSIGN(executor.window, Window(plan.World()));

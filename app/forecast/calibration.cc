@@ -172,13 +172,11 @@ Result<std::vector<CalibrationTarget>> GpuTargets() {
     std::vector<Precision> precisions;
   };
   using enum Precision;
-  const Shape shapes[] = {{"gpt2-124m", 2, 1024, 4, {kBf16}},
-                          {"gpt2-124m", 2, 1024, 64, {kBf16}},
-                          {"gpt2-1558m", 1, 1024, 16, {kBf16}},
-                          {"llama3.1-8b", 1, 4096, 1, {kBf16}},
-                          {"qwen1.5-moe-a2.7b", 1, 2048, 1, {kBf16}},
-                          {"gpt2-124m", 2, 1024, 4, {kTf32, kFp32}},
-                          {"gpt2-124m", 2, 1024, 64, {kTf32, kFp32}}};
+  const Shape shapes[] = {
+      {"gpt2-124m", 2, 1024, 4, {kBf16}},         {"gpt2-124m", 2, 1024, 64, {kBf16}},
+      {"gpt2-1558m", 1, 1024, 16, {kBf16}},       {"llama3.1-8b", 1, 4096, 1, {kBf16}},
+      {"qwen1.5-moe-a2.7b", 1, 2048, 1, {kBf16}}, {"gpt2-124m", 2, 1024, 4, {kTf32, kFp32}},
+      {"gpt2-124m", 2, 1024, 64, {kTf32, kFp32}}};
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   std::vector<CalibrationTarget> targets;
   for (const Shape& shape : shapes) {
@@ -190,6 +188,8 @@ Result<std::vector<CalibrationTarget>> GpuTargets() {
       target.plan.micro_batch = shape.micro_batch;
       target.plan.global_batch = 2 * shape.micro_batch;  // gradients are overwritten, then added to
       target.plan.precision = precision;
+      target.plan.vocab_multiple = GpuVocabMultiple(target.model);
+      target.plan.logits = GradientFormat::kCompute;
       FT_TRY(ValidatePlan(target.plan, target.model));
       targets.push_back(std::move(target));
     }

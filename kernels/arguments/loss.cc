@@ -45,6 +45,7 @@ void Describe(ArgumentReader& reader, FtEmbeddingBackward& g) {
 // Targets are not checked against the vocabulary: one outside it adds nothing to the loss.
 void Describe(ArgumentReader& reader, FtCrossEntropyForward& g) {
   reader.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
+  reader.Size("all_ids", g.all_ids);
   const Extent row = Row(g.rows);
   reader.Tensors({Read("logits", g.logits, g.dtype, Rows(g.rows, g.vocab)),
                   Plain("targets", g.targets, row), Plain("lse", g.lse, row),

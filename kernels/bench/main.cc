@@ -351,7 +351,7 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
   const double tensor = 4.0 * static_cast<double>(rows * vocab);
   Register(variant, "cross_entropy_forward" + size, Unit::kBytes, tensor, [=](FtQueue* q) {
     const FtCrossEntropyForward g{
-        logits->get(), targets->data(), lse->get(), loss->get(), rows, vocab, 1.0F, 0, FT_F32};
+        logits->get(), targets->data(), lse->get(), loss->get(), rows, vocab, 1.0F, 0, FT_F32, 0};
     return CpuDeviceApi().cross_entropy_forward(q, &g);
   });
   Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {

@@ -25,7 +25,7 @@ constexpr std::int64_t kTimeoutNs = 120'000'000'000;
 constexpr double kReferenceShare = 0.1;  // share of the time for the reference GEMM
 // Shares of the time for the choice of GEMM algorithms, and for that of attention kernels.
 constexpr double kChoicesShare = 0.2;
-constexpr double kSliceSeconds = 0.4;    // a microbenchmark's turn, unless one step takes longer
+constexpr double kSliceSeconds = 0.4;  // a microbenchmark's turn, unless one step takes longer
 constexpr int kReferenceTurns = 3;
 
 // Min bytes of parameters between two uses of the same weight. It is several times a cache's size,
@@ -180,13 +180,14 @@ class Calibration {
         }
       }
     }
-    FT_ASSIGN(attention_,
-              TimeAttention(api_, passes,
-                            {.device = options_.device,
-                             .is_over = [&, begin = Elapsed()] {
-                               return Elapsed() - begin > kChoicesShare * options_.seconds;
-                             },
-                             .stop = options_.stop}));
+    FT_ASSIGN(attention_, TimeAttention(api_, passes,
+                                        {.device = options_.device,
+                                         .is_over =
+                                             [&, begin = Elapsed()] {
+                                               return Elapsed() - begin >
+                                                      kChoicesShare * options_.seconds;
+                                             },
+                                         .stop = options_.stop}));
     return {};
   }
 

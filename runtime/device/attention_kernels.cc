@@ -181,8 +181,8 @@ std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice) {
   return library.name.empty() ? "attention by cuDNN: " + library.why : "";
 }
 
-// Without times of this version, kAuto takes the library for forwards only: on an H200 cuDNN 9.19 was
-// 1.8 to 2.7 times faster there, and 2 to 4.5 times slower in backwards of a fixed order
+// Without times of this version, kAuto takes the library for forwards only: on an H200 cuDNN 9.19
+// was 1.8 to 2.7 times faster there, and 2 to 4.5 times slower in backwards of a fixed order
 // (docs/performance.md). An explicit choice fails if the library cannot compute a pass, rather than
 // falling back silently.
 Result<void> UseAttentionKernels(const FtDeviceApi& api, FtQueue* queue, AttentionChoice choice,
@@ -202,8 +202,8 @@ Result<void> UseAttentionKernels(const FtDeviceApi& api, FtQueue* queue, Attenti
                                          : FT_ATTENTION_LIBRARY;
   for (const AttentionPass& pass : passes) {
     const AttentionTime* const kept = are_its_times ? FindAttentionTime(times, pass) : nullptr;
-    const bool is_faster = kept != nullptr ? IsLibraryFaster(*kept)
-                                           : std::holds_alternative<FtAttentionForward>(pass);
+    const bool is_faster =
+        kept != nullptr ? IsLibraryFaster(*kept) : std::holds_alternative<FtAttentionForward>(pass);
     if (is_auto && !(IsPlain(pass) && is_faster)) continue;
     const FtStatus status = Use(api, queue, pass, kernels);
     if (is_auto && status == FT_UNSUPPORTED) continue;

@@ -34,9 +34,9 @@ const AttentionTime* FindAttentionTime(const AttentionTimes& times, const Attent
 // use for one.
 std::string WhyLibraryNotUsed(const FtDeviceApi& api, AttentionChoice choice);
 
-// From now on `queue` computes passes like `passes` as `choice` says. kAuto uses the kernels that the
-// times of the library's version show to be faster; for passes without times, the library forward
-// and the own kernels backward. May compile for seconds a pass.
+// From now on `queue` computes passes like `passes` as `choice` says. kAuto uses the kernels that
+// the times of the library's version show to be faster; for passes without times, the library
+// forward and the own kernels backward. May compile for seconds a pass.
 //
 // Errors: the device's; kUnsupported, the library was requested and is missing or does not compute
 // one of `passes`.
@@ -46,8 +46,8 @@ Result<void> UseAttentionKernels(const FtDeviceApi& api, FtQueue* queue, Attenti
 
 struct TimeAttentionOptions {
   int device = 0;
-  int rounds = 5;              // alternating rounds; a time is their median
-  int launches = 2;            // in each round, fewer if they take long
+  int rounds = 5;    // alternating rounds; a time is their median
+  int launches = 2;  // in each round, fewer if they take long
   // Called before each pass; may be null. True: the time for this is spent, and passes are left
   // out.
   std::function<bool()> is_over{};

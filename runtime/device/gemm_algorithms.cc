@@ -101,8 +101,7 @@ class Tuner {
     const Contest contest{
         .what = "GEMM",
         .candidates = found.size(),
-        .use =
-            [&](std::size_t i) { return Use(api_, timer_.queue(), product, found[i]); },
+        .use = [&](std::size_t i) { return Use(api_, timer_.queue(), product, found[i]); },
         .launch = [&] { return api_.gemm(timer_.queue(), &product); },
         .rounds = options_.rounds,
         .launches = options_.launches};

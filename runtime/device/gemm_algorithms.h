@@ -37,9 +37,9 @@ Result<void> UseGemmAlgorithms(const FtDeviceApi& api, FtQueue* queue,
 
 struct TuneOptions {
   int device = 0;
-  int candidates = 8;          // for each product, the library's own choice first
-  int rounds = 5;              // alternating rounds; a time is their median
-  int launches = 4;            // in each round, fewer if they take long
+  int candidates = 8;  // for each product, the library's own choice first
+  int rounds = 5;      // alternating rounds; a time is their median
+  int launches = 4;    // in each round, fewer if they take long
   // Called before each product; may be null. True: the time for this is spent, and the products
   // that are left keep the library's own choice.
   std::function<bool()> is_over{};

@@ -1,8 +1,8 @@
 // Times launches on an own queue by device events.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -74,7 +74,9 @@ struct BoundOp {
   int tp = 0;  // tensor-parallel coordinate of the rank
 
   // First id of this rank's share of the vocabulary.
-  std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
+  std::int64_t FirstId() const {
+    return op.shape.vocab_total <= op.shape.vocab ? 0 : tp * op.shape.vocab;
+  }
 
   int micro_batch = 0;  // of the instruction
 

@@ -36,7 +36,8 @@ class CrossEntropyTest : public KernelTest {
                               .vocab = c.vocab,
                               .scale = kScale,
                               .accumulate = accumulate,
-                              .dtype = FT_F32});
+                              .dtype = FT_F32,
+                              .all_ids = 0});
   }
 };
 
@@ -79,6 +80,49 @@ TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                 reference::CrossEntropyBackward(vocab, double{kScale}, ToDouble(c.logits),
                                                 c.targets, ToDouble(rounded)),
                 {36.0 * double{kScale} * kUnit}, "dlogits");
+  }
+}
+
+// Columns past the ids count for nothing, and their gradients become 0. Bounds as above.
+TEST_P(CrossEntropyTest, PaddingHasNoPartInTheLoss) {
+  for (const std::int64_t ids : kVocabularies) {
+    SCOPED_TRACE(ids);
+    const LossCase c(ids);
+    const std::int64_t wide = (ids + 7) / 8 * 8 + 8;
+    Floats logits(static_cast<std::size_t>(5 * wide), 99.0F);
+    for (std::int64_t i = 0; i < 5 * ids; ++i) {
+      logits[static_cast<std::size_t>(i / ids * wide + i % ids)] =
+          c.logits[static_cast<std::size_t>(i)];
+    }
+    Floats lse(5, kNan), loss(1, kNan);
+    Run(api_.cross_entropy_forward, FtCrossEntropyForward{.logits = logits.data(),
+                                                          .targets = c.targets.data(),
+                                                          .lse = lse.data(),
+                                                          .loss = loss.data(),
+                                                          .rows = 5,
+                                                          .vocab = wide,
+                                                          .scale = kScale,
+                                                          .accumulate = 0,
+                                                          .dtype = FT_F32,
+                                                          .all_ids = ids});
+    const auto expected =
+        reference::CrossEntropyForward(ids, double{kScale}, ToDouble(c.logits), c.targets);
+    const double bound = (20.0 + 264.0 + 18.0) * kUnit;
+    ExpectClose(lse, expected.lse, {bound}, "lse");
+    ExpectClose(loss, {expected.loss}, {3.0 * double{kScale} * bound + 13.0 * kUnit}, "loss");
+    const Floats rounded(expected.lse.begin(), expected.lse.end());
+    Run(api_.cross_entropy_backward,
+        FtCrossEntropyBackward{logits.data(), c.targets.data(), rounded.data(), 5, wide, 0, ids,
+                               kScale, FT_F32, 0.0F, nullptr});
+    const Tensor grads = reference::CrossEntropyBackward(ids, double{kScale}, ToDouble(c.logits),
+                                                         c.targets, ToDouble(rounded));
+    for (std::int64_t i = 0; i < 5 * wide; ++i) {
+      const std::int64_t row = i / wide, col = i % wide;
+      const double of = col < ids ? grads[static_cast<std::size_t>(row * ids + col)] : 0.0;
+      EXPECT_NEAR(logits[static_cast<std::size_t>(i)], of,
+                  col < ids ? 36.0 * double{kScale} * kUnit : 0.0)
+          << row << " " << col;
+    }
   }
 }
 

@@ -69,6 +69,34 @@ TEST_P(ShortTensorsTest, GemmReadsShortOperandsAndWritesWhatIsAsked) {
   }
 }
 
+TEST_P(ShortTensorsTest, LossesReadShortLogitsAndWriteTheirGradient) {
+  constexpr std::int64_t rows = 3, vocab = 40, ids = 37;
+  const std::vector<std::int32_t> targets = {0, 36, -1};
+  for (const FtDtype dtype : kShort) {
+    Codes logits = Shortened(dtype, Random(rows * vocab, 1, 4.0F));
+    Floats wide = Longer(dtype, logits), lse(rows), lse2(rows), loss(1), loss2(1);
+    const auto forward = [&](void* x, FtDtype of, Floats& to, Floats& sum) {
+      FtCrossEntropyForward g{};
+      g.logits = x, g.targets = targets.data(), g.lse = to.data(), g.loss = sum.data();
+      g.rows = rows, g.vocab = vocab, g.all_ids = ids, g.scale = 0.5F, g.dtype = of;
+      Run(api_.cross_entropy_forward, g);
+    };
+    forward(wide.data(), FT_F32, lse, loss);
+    forward(logits.data(), dtype, lse2, loss2);
+    EXPECT_EQ(Bits(lse2), Bits(lse));
+    EXPECT_EQ(Bits(loss2), Bits(loss));
+    const auto backward = [&](void* x, FtDtype of) {
+      FtCrossEntropyBackward g{};
+      g.logits = x, g.targets = targets.data(), g.lse = lse.data();
+      g.rows = rows, g.vocab = vocab, g.all_ids = ids, g.scale = 0.5F, g.dtype = of;
+      Run(api_.cross_entropy_backward, g);
+    };
+    backward(wide.data(), FT_F32);
+    backward(logits.data(), dtype);
+    EXPECT_EQ(logits, Shortened(dtype, wide));
+  }
+}
+
 TEST_P(ShortTensorsTest, NormsReadShortRowsAndFp32Weights) {
   constexpr std::int64_t rows = 3, cols = 33;
   for (const FtDtype dtype : kShort) {

@@ -52,29 +52,30 @@ FT_INLINE double LogSumExp(int64_t n, const float* x) {
   return double{largest} + __builtin_log(SumOfExponentials(n, x, largest));
 }
 
-// Loss of a row: lse - logit of its target. The sum over rows is in fp64 and in row order. A target
-// outside the vocabulary adds nothing. Reads the logits twice.
-inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
-  double sum = 0.0;
-  for (int64_t row = 0; row < g.rows; ++row) {
-    const float* logits = Floats(g.logits) + row * g.vocab;
-    const double lse = LogSumExp(g.vocab, logits);
-    g.lse[row] = static_cast<float>(lse);
-    const int32_t target = g.targets[row];
-    if (target >= 0 && target < g.vocab) {
-      sum += lse - double{logits[target]};
-    }
-  }
-  sum *= double{g.scale};
-  g.loss[0] = static_cast<float>(g.accumulate != 0 ? double{g.loss[0]} + sum : sum);
-}
-
-// Number of columns of a rank that stand for an id; all columns if all_ids is 0 (no split).
+// Number of columns of a rank that stand for an id; all columns if all_ids is 0.
 FT_INLINE int64_t UsedColumns(int64_t vocab, int64_t first_id, int64_t all_ids) {
   if (all_ids == 0) {
     return vocab;
   }
   return first_id >= all_ids ? 0 : Least(vocab, all_ids - first_id);
+}
+
+// Loss of a row: lse - logit of its target. The sum over rows is in fp64 and in row order. A target
+// outside the vocabulary adds nothing. Reads the logits twice.
+inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
+  const int64_t used = UsedColumns(g.vocab, 0, g.all_ids);
+  double sum = 0.0;
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* logits = Floats(g.logits) + row * g.vocab;
+    const double lse = LogSumExp(used, logits);
+    g.lse[row] = static_cast<float>(lse);
+    const int32_t target = g.targets[row];
+    if (target >= 0 && target < used) {
+      sum += lse - double{logits[target]};
+    }
+  }
+  sum *= double{g.scale};
+  g.loss[0] = static_cast<float>(g.accumulate != 0 ? double{g.loss[0]} + sum : sum);
 }
 
 // Gradient of a row of capped logits y = cap tanh(x / cap) with respect to x: dy/dx = 1 - (y /

@@ -53,9 +53,10 @@ FT_DEVICE Exponentials ReadRow(const T* row, std::int64_t cols) {
 
 // lse = maximum + log(sum), in fp64 until the end.
 template <class T>
-__global__ void __launch_bounds__(1024) LogSumExpKernel(FtCrossEntropyForward g) {
+__global__ void __launch_bounds__(1024)
+    LogSumExpKernel(FtCrossEntropyForward g, std::int64_t used) {
   const std::int64_t row = blockIdx.x;
-  const Exponentials all = ReadRow(static_cast<const T*>(g.logits) + row * g.vocab, g.vocab);
+  const Exponentials all = ReadRow(static_cast<const T*>(g.logits) + row * g.vocab, used);
   if (threadIdx.x == 0) {
     g.lse[row] = static_cast<float>(static_cast<double>(all.largest) + log(all.sum));
   }
@@ -64,9 +65,10 @@ __global__ void __launch_bounds__(1024) LogSumExpKernel(FtCrossEntropyForward g)
 // Loss terms lse - picked of one row, 0 if its target does not count.
 struct PickLogit {
   FtCrossEntropyForward g;
+  std::int64_t used;  // columns that are ids
   FT_DEVICE float Term(std::int64_t row) const {
     const std::int64_t target = g.targets[row];
-    if (target < 0 || target >= g.vocab) return 0.0F;
+    if (target < 0 || target >= used) return 0.0F;
     return g.lse[row] - LoadAny(g.logits, g.dtype, row * g.vocab + target);
   }
 };
@@ -124,21 +126,22 @@ void SumLoss(FtQueue* queue, CudaCheck& check, const Pick& pick, std::int64_t ro
             static_cast<int>(blocks), scale, accumulate, loss);
 }
 
-void CrossEntropyForward(CudaCheck& check, const FtCrossEntropyForward& g) {
-  if (g.rows > 0) {
-    WithType(g.dtype, [&](auto type) {
-      FT_LAUNCH(LogSumExpKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.vocab)),
-                0, check.stream(), g);
-    });
-  }
-  SumLoss(check.queue(), check, PickLogit{g}, g.rows, g.scale, g.accumulate, g.loss);
-}
-
-// Number of columns of a rank that stand for an id; all columns if all_ids is 0 (no split).
+// Number of columns of a rank that stand for an id; all columns if all_ids is 0.
 std::int64_t UsedColumns(std::int64_t vocab, std::int64_t first_id, std::int64_t all_ids) {
   if (all_ids == 0) return vocab;
   const std::int64_t rest = first_id >= all_ids ? 0 : all_ids - first_id;
   return rest < vocab ? rest : vocab;
+}
+
+void CrossEntropyForward(CudaCheck& check, const FtCrossEntropyForward& g) {
+  const std::int64_t used = UsedColumns(g.vocab, 0, g.all_ids);
+  if (g.rows > 0) {
+    WithType(g.dtype, [&](auto type) {
+      FT_LAUNCH(LogSumExpKernel<decltype(type)>, dim3(Blocks(g.rows, 1)), dim3(RowThreads(g.vocab)),
+                0, check.stream(), g, used);
+    });
+  }
+  SumLoss(check.queue(), check, PickLogit{g, used}, g.rows, g.scale, g.accumulate, g.loss);
 }
 
 // Gradient in place over the logits. A row whose target adds nothing to the loss gets 0. With a

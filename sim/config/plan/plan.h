@@ -60,7 +60,8 @@ enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kFp8Bloc
 // 16-bit weights. kFp32: the parameters themselves, cast for each use. kAlone: nowhere, the weights
 // have 16 bits.
 enum class WeightStorage : std::uint8_t { kMaster, kFp32, kAlone };
-// Format in which parameter gradients are accumulated and reduced: fp32, or that of activations.
+// Format in which parameter gradients are accumulated and reduced, or logits and their gradient are
+// stored: fp32, or that of activations.
 enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 // How attention is computed. kFlash keeps scores on the chip. kStandard writes scores and their
 // softmax to memory, [batch, heads, sequence, sequence] each.
@@ -95,6 +96,7 @@ struct Plan {
   ContextParallelKind cp_kind = ContextParallelKind::kRing;
   bool sequence_parallel = false;
   bool vocab_parallel = false;
+  int vocab_multiple = 1;  // a rank's rows of the vocabulary are padded to a multiple of it
   // Order in which the degrees run from near to far devices, as an index (DegreesOf).
   int rank_order = 0;
 
@@ -141,6 +143,7 @@ struct Plan {
   Precision precision = Precision::kFp32;
   WeightStorage weights = WeightStorage::kMaster;
   GradientFormat gradients = GradientFormat::kFp32;
+  GradientFormat logits = GradientFormat::kFp32;
 
   OffloadTarget offload_optimizer = OffloadTarget::kNone;
   OffloadTarget offload_gradients = OffloadTarget::kNone;

@@ -165,6 +165,9 @@ std::vector<PlanField> MakeFields() {
           "Shard norms and residuals by tokens over tensor-parallel ranks"),
       Flag<&Plan::vocab_parallel>("vocab_parallel", "--vocab-parallel",
                                   "Shard embedding and head over tensor-parallel ranks"),
+      Integer<&Plan::vocab_multiple>(
+          "vocab_multiple", "--vocab-multiple,--make-vocab-size-divisible-by", 1, kMaxPieces,
+          "Pad each rank's rows of the vocabulary to a multiple of N, which aligns GEMMs"),
       Choice<&Plan::rank_order>("rank_order", "--rank-order", "ORDER", RankOrders(),
                                 "Order of the degrees from near devices to far ones: "
                                 "tp-cp-ep-dp-pp, or another order of these five"),
@@ -238,6 +241,9 @@ std::vector<PlanField> MakeFields() {
           "cast at each use (fp32), or 16-bit weights only (alone)"),
       Choice<&Plan::gradients>("gradients", "--gradients", "fp32|compute", kGradientFormats,
                                "Number format in which weight gradients are accumulated"),
+      Choice<&Plan::logits>("logits", "--logits", "fp32|compute", kGradientFormats,
+                            "Number format of logits and their gradient: fp32, or that of "
+                            "activations"),
       Choice<&Plan::offload_optimizer>("offload_optimizer", "--offload-optimizer", offload,
                                        kOffloadTargets, "Where optimizer state is kept"),
       Choice<&Plan::offload_gradients>("offload_gradients", "--offload-gradients", offload,

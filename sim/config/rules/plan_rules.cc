@@ -309,6 +309,7 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"vocab-multiple-leaves-ids", VocabMultipleLeavesIds},
       {"products-need-whole-blocks", ProductsNeedWholeBlocks},
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"whole-experts-need-experts", WholeExpertsNeedExperts},

@@ -110,6 +110,7 @@ std::string ProductsNeedWholeBlocks(const Plan& plan, const ModelSpec& model);
 
 // Splitting rows, columns and the vocabulary over tensor-parallel ranks: tensor_parallel_rules.cc.
 std::string VocabParallelNeedsTp(const Plan& plan);
+std::string VocabMultipleLeavesIds(const Plan& plan, const ModelSpec& model);
 std::string SequenceParallelNeedsTp(const Plan& plan);
 std::string SequenceParallelNeedsEvenRows(const Plan& plan);
 std::string TpTilesNeedTp(const Plan& plan);

@@ -11,6 +11,15 @@ std::string VocabParallelNeedsTp(const Plan& plan) {
   return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
 }
 
+// The first rank must not hold all ids: its share would look like a vocabulary that is not split.
+std::string VocabMultipleLeavesIds(const Plan& plan, const ModelSpec& model) {
+  if (!plan.vocab_parallel || plan.vocab_multiple < model.vocab) return {};
+  return fmt::format(
+      "vocab_multiple {} with vocab_parallel 1 and a vocabulary of {}: one rank would hold all of "
+      "it; use vocab_multiple 1",
+      plan.vocab_multiple, model.vocab);
+}
+
 std::string SequenceParallelNeedsTp(const Plan& plan) {
   if (!plan.sequence_parallel || plan.tp > 1) return {};
   return "sequence_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or "

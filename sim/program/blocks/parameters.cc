@@ -251,9 +251,17 @@ void AddMtp(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
   }
 }
 
+// A weight with a row for each id.
+BlockParameter OfVocabulary(const char* name, const ModelSpec& m, const Plan& plan,
+                            std::int64_t cols) {
+  BlockParameter weight =
+      Weight(name, m.vocab, cols, plan.vocab_parallel ? SplitAxis::kRows : SplitAxis::kNone);
+  weight.parts.front().multiple = plan.vocab_multiple;
+  return weight;
+}
+
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank) {
-  const SplitAxis table = plan.vocab_parallel ? SplitAxis::kRows : SplitAxis::kNone;
   if (IsLayer(kind)) {
     std::vector<BlockParameter> list = kind == BlockKind::kLayer
                                            ? LayerParameters(m, plan)
@@ -269,7 +277,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   }
   if (kind == BlockKind::kEmbedding) {
     std::vector<BlockParameter> list(kEmbeddingParameterCount);
-    list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
+    list[kTokenTable] = OfVocabulary(kTokenTableName, m, plan, m.hidden);
     if (m.positions == PositionKind::kLearned) {
       list[kPositionTable] =
           Weight("embedding.positions.weight", m.PositionRows(), m.hidden, SplitAxis::kNone);
@@ -286,15 +294,15 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   list[kFinalNormWeight] = Vector("head.norm.weight", m.hidden);
   if (m.HasNormBias()) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
   list[kHeadWeight] =
-      Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, table);
+      OfVocabulary(m.tied_embeddings ? kTokenTableName : "head.weight", m, plan, m.hidden);
   if (m.head_bias) {
-    list[kHeadBias] = Weight("head.bias", m.vocab, 1, table);
+    list[kHeadBias] = OfVocabulary("head.bias", m, plan, 1);
     list[kHeadBias].decays = false;
   }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
   for (int depth = 0; depth < m.predict_ahead; ++depth) AddMtp(m, plan, ep_rank, depth, list);
   if (TiedCopyOf(m) == kMtpTable)
-    list[kMtpTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
+    list[kMtpTable] = OfVocabulary(kTokenTableName, m, plan, m.hidden);
   return list;
 }
 
@@ -314,10 +322,14 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, B
   return WithAdapters(m, plan, kind, AllParametersOf(m, plan, kind, ep_rank));
 }
 
+std::int64_t RowsOfPiece(const ModelTensor& tensor, int ranks) {
+  return CeilDiv(CeilDiv(tensor.rows, ranks), tensor.multiple) * tensor.multiple;
+}
+
 std::int64_t ElementsOf(const ModelTensor& tensor, SplitAxis split, int tp) {
   const int ranks = tp / tensor.Copies(tp);
-  if (split == SplitAxis::kRows) return CeilDiv(tensor.rows, ranks) * tensor.cols;
-  return tensor.rows * tensor.cols / (split == SplitAxis::kNone ? 1 : ranks);
+  if (split == SplitAxis::kRows) return RowsOfPiece(tensor, ranks) * tensor.cols;
+  return RowsOfPiece(tensor, 1) * tensor.cols / (split == SplitAxis::kNone ? 1 : ranks);
 }
 
 ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
@@ -325,6 +337,7 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
   const std::int64_t dense = model.DenseLayers();
   Plan whole = plan;
   whole.ep = 1;
+  whole.vocab_multiple = 1;
   for (const auto& [kind, copies] : {std::pair{BlockKind::kEmbedding, std::int64_t{1}},
                                      {BlockKind::kLayer, dense},
                                      {BlockKind::kExpertLayer, model.layers - dense},
@@ -350,7 +363,9 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
 }
 
 std::int64_t VocabRows(const ModelSpec& model, const Plan& plan) {
-  return plan.vocab_parallel ? CeilDiv(model.vocab, plan.tp) : model.vocab;
+  ModelTensor table;
+  table.rows = model.vocab, table.multiple = plan.vocab_multiple;
+  return RowsOfPiece(table, plan.vocab_parallel ? plan.tp : 1);
 }
 
 std::int64_t ElementsOf(const BlockParameter& parameter, int tp) {

@@ -20,7 +20,8 @@ constexpr bool IsLayer(BlockKind kind) {
 
 // How tensor parallelism splits a weight [out, in]. kRows: a column-parallel linear or a table.
 // kCols: a row-parallel linear, or a vector, which is one row. kNone: whole on every rank. If tp
-// does not divide the vocabulary, its rows are padded so that every rank has the same number.
+// does not divide the vocabulary, its rows are padded so that every rank has the same number. The
+// padding has no part in the model: it stays 0.
 enum class SplitAxis : std::uint8_t { kNone, kRows, kCols };
 
 // A tensor of the model. A weight is [rows, cols] = [out, in]; a vector is [1, cols].
@@ -28,6 +29,7 @@ struct ModelTensor {
   std::string name;  // unique in its block: "attention.q.weight"
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  std::int64_t multiple = 1;  // a rank's rows are padded to a multiple of it: of the vocabulary
   // Max number of equal pieces: the heads of keys or of values. If tp is larger, several ranks hold
   // the same piece. 0: as many pieces as ranks.
   std::int64_t heads = 0;
@@ -170,6 +172,9 @@ inline BlockKind MtpKind(const ModelSpec& model) {
 // kEp group, which selects the experts' names; sizes do not depend on it.
 std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,
                                          int ep_rank = 0);
+
+// Rows of one of `ranks` pieces of a tensor that is split by rows, padding included.
+std::int64_t RowsOfPiece(const ModelTensor& tensor, int ranks);
 
 // Elements of one part, or of a whole parameter, on one of `tp` ranks, padding included.
 std::int64_t ElementsOf(const ModelTensor& tensor, SplitAxis split, int tp);

@@ -30,8 +30,9 @@ struct OpShape {
   std::int64_t vocab = 0;
   std::int64_t elements = 0;
   std::int64_t decayed = 0;  // updates: leading elements that decay
-  // Size of the whole vocabulary if `vocab` is one rank's share, else 0. The share of tp coordinate
-  // t begins at t * vocab; the last shares may be short or empty.
+  // Number of ids if `vocab` is another number, else 0. With more ids, `vocab` is one rank's share:
+  // that of tp coordinate t begins at t * vocab, and the last shares may be short or empty. With
+  // fewer, the columns past the last id are padding.
   std::int64_t vocab_total = 0;
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;

@@ -35,6 +35,10 @@ NumberFormat SumFormat(const Plan& plan) {
   return plan.gradients == GradientFormat::kFp32 ? NumberFormat::kFp32 : ActivationFormat(plan);
 }
 
+NumberFormat LogitFormat(const Plan& plan) {
+  return plan.logits == GradientFormat::kFp32 ? NumberFormat::kFp32 : ActivationFormat(plan);
+}
+
 bool HasMasters(const Plan& plan) {
   return plan.HasShortActivations() && plan.weights == WeightStorage::kMaster;
 }

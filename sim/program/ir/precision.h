@@ -32,6 +32,8 @@ NumberFormat WideProductFormat(const Plan& plan);
 // Format of parameters as they are stored, and of their gradients.
 NumberFormat WeightFormat(const Plan& plan);
 NumberFormat SumFormat(const Plan& plan);
+// Format of logits and their gradient.
+NumberFormat LogitFormat(const Plan& plan);
 // Whether trained parameters have fp32 master copies.
 bool HasMasters(const Plan& plan);
 

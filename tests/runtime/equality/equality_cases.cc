@@ -173,7 +173,12 @@ std::vector<Case> Cases() {
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
        })},
+      {"VocabMultiple24", With([](Plan& p) { p.vocab_multiple = 24; })},
       {"Tp2Vocab", With([](Plan& p) { p.tp = 2, p.vocab_parallel = true; })},
+      {"Tp2VocabMultiple24Dp2Zero3LossChunks2", With([](Plan& p) {
+         p.tp = p.dp = p.loss_chunks = 2, p.zero_stage = 3, p.vocab_parallel = true;
+         p.vocab_multiple = 24;
+       })},
       {"Dp2Tp2VocabPp2Zero1",
        With([](Plan& p) { p.tp = p.dp = p.pp = 2, p.zero_stage = 1, p.vocab_parallel = true; })},
       {"Tp2VocabDp2Zero3",

@@ -169,6 +169,7 @@ std::vector<Factor> Factors() {
       Values<int>("replicas", &Plan::replicas, {1, 2}),
       Flag("sequence_parallel", &Plan::sequence_parallel),
       Flag("vocab_parallel", &Plan::vocab_parallel),
+      Values<int>("vocab_multiple", &Plan::vocab_multiple, {1, 24}),
       Recomputations(),
       Values<ReductionTime>("reduction_time", &Plan::reduction_time,
                             {ReductionTime::kEnd, ReductionTime::kMicroBatch}),

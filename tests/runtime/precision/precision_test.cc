@@ -107,6 +107,13 @@ INSTANTIATE_TEST_SUITE_P(
                            p.tp = 2, p.sequence_parallel = p.vocab_parallel = true, p.tp_tiles = 2;
                          })},
                     Case{"Epilogues", With([](Plan& p) { p.fuse = FusionKind::kAll; })},
+                    Case{"ShortLogits", With([](Plan& p) {
+                           p.logits = GradientFormat::kCompute, p.vocab_multiple = 24;
+                         })},
+                    Case{"ShortLogitsTp2VocabChunks", With([](Plan& p) {
+                           p.tp = 2, p.vocab_parallel = true, p.loss_chunks = 2;
+                           p.logits = GradientFormat::kCompute;
+                         })},
                     Case{"Cp2Ring", With([](Plan& p) { p.cp = 2; })},
                     Case{"Cp2AllToAll", With([](Plan& p) { p.cp = 2, p.cp_kind = kCpAllToAll; })},
                     Case{"Cp2AllGather", With([](Plan& p) { p.cp = 2, p.cp_kind = kCpAllGather; })},

@@ -17,10 +17,10 @@ struct LossTensors {
   std::int16_t logits = kNoSlot, targets = kNoSlot, lse = kNoSlot;
 };
 
+// Columns of padding are no ids, so that the losses leave them out and their gradient is 0.
 OpShape LossShape(const Head& head, std::int64_t some_rows) {
-  return {.rows = some_rows,
-          .vocab = head.vocab,
-          .vocab_total = head.split_vocab ? head.context.model.vocab : 0};
+  const std::int64_t ids = head.context.model.vocab;
+  return {.rows = some_rows, .vocab = head.vocab, .vocab_total = head.vocab == ids ? 0 : ids};
 }
 
 // The norm's output of all rows, all-gathered if each rank has its own.
@@ -169,8 +169,7 @@ std::int16_t Head::LossScale() {
 // that.
 void Head::WholeForward(const Branch& branch, std::int16_t weight, std::int16_t loss,
                         bool adds_loss) {
-  const std::int16_t logits = SavedOfLoss("logits" + branch.suffix, rows * vocab, branch.logits);
-  const std::int16_t lse = SavedOfLoss("lse" + branch.suffix, rows, branch.lse);
+  const std::int16_t logits = SavedLogits(branch), lse = SavedLse(branch);
   Logits(*this, branch.suffix, WholeNorm(*this, branch, "head.norm.gather"), weight, logits, rows);
   Loss(*this, branch.suffix, {logits, branch.targets, lse}, loss, rows, adds_loss, branch.share);
 }
@@ -184,7 +183,7 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
   const std::int64_t each = CeilDiv(rows, context.plan.loss_chunks);
   const std::int16_t all = WholeNorm(*this, next, "head.norm.gather");
   const std::int16_t logits =
-      b.TemporaryIn(NumberFormat::kFp32, "logits", each * vocab, Category::kLogits);
+      b.TemporaryIn(LogitFormat(context.plan), "logits", each * vocab, Category::kLogits);
   const std::int16_t lse = b.TemporaryIn(NumberFormat::kFp32, "lse", each, Category::kLogits);
   const std::int16_t saved = b.Slot("d_norm", (scatters ? own_rows : rows) * hidden,
                                     Category::kWorkspace, SlotRole::kSaved, kNormGradient);
@@ -228,8 +227,7 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
 void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumulate,
                           const std::function<void(std::int16_t)>& norm_backward) {
   const std::string& suffix = branch.suffix;
-  const std::int16_t logits = SavedOfLoss("logits" + suffix, rows * vocab, branch.logits);
-  const std::int16_t lse = SavedOfLoss("lse" + suffix, rows, branch.lse);
+  const std::int16_t logits = SavedLogits(branch), lse = SavedLse(branch);
   std::int16_t d_norm = b.Temporary("d_norm" + suffix, (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
   LossGradient(*this, suffix, {logits, branch.targets, lse}, rows, branch.share);

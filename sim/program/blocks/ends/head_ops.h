@@ -9,6 +9,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/ir/precision.h"
 
 namespace foretrain {
 
@@ -59,10 +60,14 @@ struct Head {
   Head(const BlockContext& c, std::string name);
 
   std::int16_t Parameter(const char* name, int index, SlotRole role);
-  // Logits and tensors of the loss are fp32, whatever the GEMMs compute in.
-  std::int16_t SavedOfLoss(const std::string& name, std::int64_t elements, HeadTensor index) {
-    return b.SlotIn(NumberFormat::kFp32, name, elements, Category::kLogits, SlotRole::kSaved,
-                    index);
+  // The statistics of the loss are fp32, whatever the logits are.
+  std::int16_t SavedLogits(const Branch& branch) {
+    return b.SlotIn(LogitFormat(context.plan), "logits" + branch.suffix, rows * vocab,
+                    Category::kLogits, SlotRole::kSaved, branch.logits);
+  }
+  std::int16_t SavedLse(const Branch& branch) {
+    return b.SlotIn(NumberFormat::kFp32, "lse" + branch.suffix, rows, Category::kLogits,
+                    SlotRole::kSaved, branch.lse);
   }
   std::int16_t Saved(const char* name, std::int64_t elements, HeadTensor index) {
     return b.Slot(name, elements, Category::kActivations, SlotRole::kSaved, index);

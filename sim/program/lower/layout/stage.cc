@@ -129,8 +129,8 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
 }
 
 // Rows or columns of rank `rank`; the last ranks may have fewer or none.
-void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::int64_t& end) {
-  const std::int64_t each = CeilDiv(size, tp);
+void SplitRange(std::int64_t size, std::int64_t each, int rank, std::int64_t& begin,
+                std::int64_t& end) {
   begin = std::min(size, each * rank);
   end = std::min(size, begin + each);
 }
@@ -283,9 +283,9 @@ class Builder {
       const int copies = parameter.split == SplitAxis::kNone ? 1 : part.Copies(plan_.tp);
       const int pieces = plan_.tp / copies, piece = variant_.tp / copies;
       if (parameter.split == SplitAxis::kRows) {
-        SplitRange(part.rows, pieces, piece, place.row_begin, place.row_end);
+        SplitRange(part.rows, RowsOfPiece(part, pieces), piece, place.row_begin, place.row_end);
       } else if (parameter.split == SplitAxis::kCols) {
-        SplitRange(part.cols, pieces, piece, place.col_begin, place.col_end);
+        SplitRange(part.cols, CeilDiv(part.cols, pieces), piece, place.col_begin, place.col_end);
       }
       place.copies = copies;
       place.bucket = number;

@@ -236,6 +236,26 @@ TEST(LossChunks, HoldTheLogitsOfOneChunk) {
   EXPECT_EQ(LargestOf(*Compile(SmallGpt(), plan), Category::kLogits), 128);
 }
 
+// 8 rows of 40 columns, 32 of them ids, in bf16; lse is fp32. Their gradient needs no cast.
+TEST(Logits, HaveTheFormatAndTheColumnsOfThePlan) {
+  Plan plan = TinyPlan();
+  plan.precision = Precision::kBf16;
+  plan.logits = GradientFormat::kCompute;
+  plan.vocab_multiple = 20;
+  const Program program = *Compile(SmallGpt(), plan);
+  EXPECT_EQ(LargestOf(program, Category::kLogits), 8 * 40 * 2);
+  for (const Block& block : program.blocks) {
+    for (const Op& op : block.ops) {
+      EXPECT_NE(op.name, "head.loss.grad.cast");
+      if (op.kind != OpKind::kCrossEntropyForward && op.kind != OpKind::kCrossEntropyBackward) {
+        continue;
+      }
+      EXPECT_EQ(op.shape.vocab, 40);
+      EXPECT_EQ(op.shape.vocab_total, 32);
+    }
+  }
+}
+
 // A vocabulary of 65,536 and 64 rows: logits of 16 MiB dominate the activations. Under GPipe four
 // micro-batches hold theirs. The peak is the first backward's GEMM, when its lse is no longer
 // needed; chunks of 8 rows leave 2 MiB at a time.
