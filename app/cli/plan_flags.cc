@@ -112,6 +112,7 @@ void PreferForGpu(const ModelSpec& model, PlanFlags& flags) {
     flags.Text("vocab_multiple") = std::to_string(GpuVocabMultiple(model));
   }
   if (!flags.Given("logits")) flags.Text("logits") = "compute";
+  if (!flags.Given("fuse")) flags.Text("fuse") = "all";
 }
 
 // A plan file fixes every option, so a preset in addition could only contradict it.

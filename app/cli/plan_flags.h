@@ -76,7 +76,7 @@ struct PlanFlags {
 int GpuVocabMultiple(const ModelSpec& model);
 
 // Sets what foretrain's own runtime prefers on a GPU, unless a flag or a plan file gives it:
-// vocab_multiple as above, and logits in the format of activations.
+// vocab_multiple as above, logits in the format of activations, and all fusions.
 void PreferForGpu(const ModelSpec& model, PlanFlags& flags);
 
 // The values that a search over all devices of the cluster may choose from. A given option has its

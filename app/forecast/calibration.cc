@@ -190,6 +190,7 @@ Result<std::vector<CalibrationTarget>> GpuTargets() {
       target.plan.precision = precision;
       target.plan.vocab_multiple = GpuVocabMultiple(target.model);
       target.plan.logits = GradientFormat::kCompute;
+      target.plan.fuse = FusionKind::kAll;
       FT_TRY(ValidatePlan(target.plan, target.model));
       targets.push_back(std::move(target));
     }

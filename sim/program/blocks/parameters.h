@@ -29,10 +29,10 @@ struct ModelTensor {
   std::string name;  // unique in its block: "attention.q.weight"
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::int64_t multiple = 1;  // a rank's rows are padded to a multiple of it: of the vocabulary
   // Max number of equal pieces: the heads of keys or of values. If tp is larger, several ranks hold
   // the same piece. 0: as many pieces as ranks.
   std::int64_t heads = 0;
+  std::int64_t multiple = 1;  // a rank's rows are padded to a multiple of it: of the vocabulary
 
   // Number of ranks, of `tp`, that hold the same piece.
   int Copies(int tp) const { return heads > 0 && heads < tp ? static_cast<int>(tp / heads) : 1; }
