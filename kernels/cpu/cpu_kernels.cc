@@ -8,20 +8,15 @@
 
 namespace foretrain {
 
-// The losses and the amendments of updates are fp32 only, whatever the rest of the model uses.
+// Sums of losses and the amendments of updates are fp32 only, whatever the rest of the model uses.
 bool TakesShortTensors(FtKernel kernel) {
   switch (kernel) {
-    case FT_KERNEL_CROSS_ENTROPY_FORWARD:
-    case FT_KERNEL_CROSS_ENTROPY_BACKWARD:
-    case FT_KERNEL_VOCAB_MAX:
-    case FT_KERNEL_VOCAB_SUMS:
     case FT_KERNEL_VOCAB_LOSS:
     case FT_KERNEL_ADAMW_AMEND:
     case FT_KERNEL_SGD_AMEND:
     case FT_KERNEL_HEAD_NORM_FORWARD:
     case FT_KERNEL_HEAD_NORM_BACKWARD_INPUT:
     case FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT:
-    case FT_KERNEL_SOFTCAP:
     case FT_KERNEL_SHIFT_TARGETS:
     case FT_KERNEL_COUNT_SKIPPED:
     case FT_KERNEL_COUNT_CHOICES:
