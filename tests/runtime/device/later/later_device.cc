@@ -171,18 +171,21 @@ FtStatus Say(char* why, std::size_t n, FtStatus status = FT_OUT_OF_MEMORY) {
   std::snprintf(why, n, "%s", kTold);
   return status;
 }
+void Tell(FtQueue* queue, const char* text) {
+  std::snprintf(QueueOf(queue).error, sizeof LaterQueue::error, "%s", text);
+}
 // Status of a call on a queue; sets the error text if it fails.
 FtStatus Enter(FtQueue* queue) {
   const bool fails = Fails();
   if (!fails && !Later().broken) return FT_OK;
-  std::strcpy(QueueOf(queue).error, fails ? kTold : kBroken);
+  Tell(queue, fails ? kTold : kBroken);
   return FT_FAILED;
 }
 
 // For calls whose answer depends on the moment: they cannot be part of a graph.
 FtStatus EnterAlone(FtQueue* queue) {
   if (QueueOf(queue).noted == nullptr) return Enter(queue);
-  std::strcpy(QueueOf(queue).error, "not while a graph is noted");
+  Tell(queue, "not while a graph is noted");
   return FT_FAILED;
 }
 
@@ -311,7 +314,7 @@ FtStatus QueueSynchronize(FtQueue* queue) {
   if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   QueueOf(queue).Synchronize();
   if (!Later().broken) return FT_OK;
-  std::strcpy(QueueOf(queue).error, kBroken);
+  Tell(queue, kBroken);
   return FT_FAILED;
 }
 
@@ -400,7 +403,7 @@ struct LaterGraph {
 };
 FtStatus EnterGraph(FtQueue* queue) {
   if (Later().graph_calls.fetch_add(1) != Later().graph_fail_at) return Enter(queue);
-  std::strcpy(QueueOf(queue).error, kTold);
+  Tell(queue, kTold);
   return FT_FAILED;
 }
 FtStatus GraphBegin(FtQueue* queue) {
