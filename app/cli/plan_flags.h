@@ -75,8 +75,9 @@ struct PlanFlags {
 // 1,024.
 int GpuVocabMultiple(const ModelSpec& model);
 
-// Sets what foretrain's own runtime prefers on a GPU, unless a flag or a plan file gives it:
-// vocab_multiple as above, logits in the format of activations, and all fusions.
+// Sets what foretrain's own runtime prefers on a GPU, unless a flag or a plan file gives it, and
+// also where a preset has another value: vocab_multiple as above, logits in the format of
+// activations, and all fusions.
 void PreferForGpu(const ModelSpec& model, PlanFlags& flags);
 
 // The values that a search over all devices of the cluster may choose from. A given option has its

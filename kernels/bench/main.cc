@@ -1,7 +1,7 @@
 // Measures each CPU kernel on one thread. Matrix products report GFLOP/s, all others GB/s, counting
 // bytes that must be read and written once. Run `kernels_bench --benchmark_filter=gemm`; on a busy
 // machine take the best of several --benchmark_repetitions. Names end in the instruction set, or
-// onednn.
+// onednn. Longer than other files, because it lists the sizes of every kernel.
 
 #include <benchmark/benchmark.h>
 

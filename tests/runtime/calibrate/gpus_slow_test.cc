@@ -13,6 +13,7 @@
 #include "sim/cost/cost_model.h"
 #include "tests/runtime/device/fake_nccl_library.h"
 #include "tests/runtime/device/later/later_device.h"
+#include "tests/runtime/device/later/later_memory.h"
 
 namespace foretrain {
 namespace {

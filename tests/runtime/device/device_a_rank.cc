@@ -6,6 +6,7 @@
 #include "runtime/nccl/nccl_world.h"
 #include "tests/runtime/device/fake_nccl_library.h"
 #include "tests/runtime/device/later/later_device.h"
+#include "tests/runtime/device/later/later_memory.h"
 
 namespace foretrain {
 

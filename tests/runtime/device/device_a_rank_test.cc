@@ -15,6 +15,7 @@
 #include "tests/runtime/device/device_a_rank.h"
 #include "tests/runtime/device/fake_nccl_library.h"
 #include "tests/runtime/device/later/later_device.h"
+#include "tests/runtime/device/later/later_memory.h"
 #include "tests/runtime/equality/equality_cases.h"
 
 namespace foretrain {

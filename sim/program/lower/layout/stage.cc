@@ -1,3 +1,4 @@
+// Longer than other files, because one builder lays out the buckets of every kind of stage.
 #include "sim/program/lower/layout/stage.h"
 
 #include <algorithm>

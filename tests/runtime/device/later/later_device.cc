@@ -1,24 +1,23 @@
 // Longer than other files, because it holds all entries of a device's table.
 #include "tests/runtime/device/later/later_device.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "tests/runtime/device/later/later_memory.h"
 
 namespace foretrain {
 namespace {
@@ -122,29 +121,10 @@ class LaterQueue {
 };
 LaterQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<LaterQueue*>(queue); }
 
-// An allocation. Its pages are mapped twice: at the address that the device shows, where any access
-// ends the process as a host's access to a GPU's memory does, and where kernels and copies run.
-struct LaterMemory {
-  std::size_t bytes = 0;
-  int device = 0;
-  char* real = nullptr;
-};
-std::mutex memory_mutex;
-std::map<const char*, LaterMemory> memories;  // by the address that the device shows
-
-// The allocation that contains `at`; end() if there is none. Call with memory_mutex held.
-auto MemoryOf(const void* at) {
-  auto found = memories.upper_bound(static_cast<const char*>(at));
-  if (found == memories.begin()) return memories.end();
-  --found;
-  return static_cast<const char*>(at) < found->first + found->second.bytes ? found : memories.end();
-}
-
 void NoteForeign(const LaterQueue& queue, const void* at, bool reads) {
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  const auto found = MemoryOf(at);
-  if (found == memories.end() || found->second.device == queue.device) return;
-  const bool is_allowed = reads && queue.reads.count(found->second.device) > 0;
+  const std::optional<int> device = DeviceOfLater(at);
+  if (!device || *device == queue.device) return;
+  const bool is_allowed = reads && queue.reads.count(*device) > 0;
   ++(is_allowed ? Later().peer_reads : Later().foreign);
 }
 
@@ -229,32 +209,17 @@ FtStatus Memory(std::int32_t device, FtMemory* out, char* why, std::size_t n) {
 FtStatus Allocate(std::int32_t device, std::int64_t bytes, void** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const std::size_t size = bytes > 0 ? static_cast<std::size_t>(bytes) : 1;
-  const int pages = memfd_create("later", MFD_CLOEXEC);
-  void* shown = MAP_FAILED;
-  void* real = MAP_FAILED;
-  if (pages >= 0 && ftruncate(pages, static_cast<off_t>(size)) == 0) {
-    shown = mmap(nullptr, size, PROT_NONE, MAP_SHARED, pages, 0);
-    real = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
-  }
-  if (pages >= 0) close(pages);
-  if (shown == MAP_FAILED || real == MAP_FAILED) {
+  *out = AllocateLater(bytes, device);
+  if (*out == nullptr) {
     std::snprintf(why, n, "no memory for %lld bytes", static_cast<long long>(bytes));
     return FT_OUT_OF_MEMORY;
   }
-  *out = shown;
   ++Later().allocations;
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  memories[static_cast<const char*>(shown)] = {size, device, static_cast<char*>(real)};
   return FT_OK;
 }
 FtStatus Release(std::int32_t, void* pointer, char*, std::size_t) {
   --Later().allocations;
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  const auto found = memories.find(static_cast<const char*>(pointer));
-  munmap(found->second.real, found->second.bytes);
-  munmap(pointer, found->second.bytes);
-  memories.erase(found);
+  ReleaseLater(pointer);
   return FT_OK;
 }
 FtStatus HostAllocate(std::int32_t device, std::int64_t bytes, void** out, char* why,
@@ -560,14 +525,6 @@ FtDeviceApi MakeApi() {
 }
 
 }  // namespace
-
-void* ReachableLater(void* at) {
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  const auto found = MemoryOf(at);
-  if (found == memories.end()) return at;
-  return found->second.real + (static_cast<const char*>(at) - found->first);
-}
-const void* ReachableLater(const void* at) { return ReachableLater(const_cast<void*>(at)); }
 
 void GiveLater(void* queue, void (*work)(void*), void* argument) {
   QueueOf(static_cast<FtQueue*>(queue)).Push([work, argument](FtQueue*) {

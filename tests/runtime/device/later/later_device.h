@@ -1,6 +1,6 @@
 // An asynchronous device on top of a synchronous one: each queue is a thread that runs its work in
 // order, after delays. It tests the runtime with queues and events as on a GPU. The host cannot
-// access the device's memory: trying it ends the process.
+// access the device's memory (later_memory.h).
 #pragma once
 
 #include <atomic>
@@ -52,11 +52,6 @@ LaterDevice& Later();
 
 // The table on top of `inner`, which is synchronous and outlives it; for one `inner` at a time.
 const FtDeviceApi& LaterDeviceApi(const FtDeviceApi& inner);
-
-// Where work on a queue finds what `at` in the device's memory points to; `at` itself if it lies
-// elsewhere.
-void* ReachableLater(void* at);
-const void* ReachableLater(const void* at);
 
 // Gives work to a queue, identified as FtDeviceApi::native_queue does.
 void GiveLater(void* queue, void (*work)(void*), void* argument);
