@@ -65,6 +65,9 @@ Result<DeviceSpec> ReadDevice(const CsvReader& row) {
   FT_TRY(Read(row, "fp16_tflops", kTera, device.fp16_flop_per_s));
   FT_TRY(Read(row, "fp8_tflops", kTera, device.fp8_flop_per_s));
   FT_TRY(Read(row, "fp4_tflops", kTera, device.fp4_flop_per_s));
+  int halves = 0;
+  FT_TRY(ReadCount(row, "halves_fp32_sums", 0, 1, halves));
+  device.halves_fp32_sums = halves == 1;
   FT_TRY(ReadBytes(row, "mem_gb", kGiB, device.memory_bytes));
   FT_TRY(Read(row, "mem_gb_per_s", kGiga, device.memory_bytes_per_s));
   FT_TRY(Read(row, "gpu_link_gb_per_s_per_direction", kGiga, device.link_bytes_per_s));

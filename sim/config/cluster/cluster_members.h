@@ -23,6 +23,7 @@ inline constexpr std::array kDeviceMembers = {
     DeviceMember{"fp16_flop_per_s", &DeviceSpec::fp16_flop_per_s, 0, kFastest},
     DeviceMember{"fp8_flop_per_s", &DeviceSpec::fp8_flop_per_s, 0, kFastest},
     DeviceMember{"fp4_flop_per_s", &DeviceSpec::fp4_flop_per_s, 0, kFastest},
+    DeviceMember{"halves_fp32_sums", &DeviceSpec::halves_fp32_sums},
     DeviceMember{"memory_bytes", &DeviceSpec::memory_bytes, 1, kMaxProduct},
     DeviceMember{"memory_bytes_per_s", &DeviceSpec::memory_bytes_per_s, 0, kFastest},
     DeviceMember{"link_bytes_per_s", &DeviceSpec::link_bytes_per_s, 0, kFastest},

@@ -22,6 +22,9 @@ struct DeviceSpec {
   double fp16_flop_per_s = 0;
   double fp8_flop_per_s = 0;
   double fp4_flop_per_s = 0;
+  // Tensor cores sum in fp32 at half the rate of sums in 16 bits (GeForce). Peaks of 16 and 8 bits
+  // are those with fp32 sums.
+  bool halves_fp32_sums = false;
   std::int64_t memory_bytes = 0;
   double memory_bytes_per_s = 0;
   double link_bytes_per_s = 0;  // all links to other devices, per direction; 0: traffic uses PCIe

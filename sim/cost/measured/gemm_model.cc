@@ -72,7 +72,7 @@ double GemmModelSeconds(const GemmTerms& terms, const KernelMachine& machine, Pr
   const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k), groups = static_cast<double>(shape.groups);
   const auto units = static_cast<double>(machine.multiprocessors);
-  const double rate = terms.rate_share * machine.half_flop_per_s / units;
+  const double peak_share = format == ProductFormat::kBf16 ? 1 : kHalfBytes / ElementBytes(format);
   const double bandwidth = terms.memory_share * machine.memory_bytes_per_s;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
@@ -81,8 +81,10 @@ double GemmModelSeconds(const GemmTerms& terms, const KernelMachine& machine, Pr
       const double waves = tiles * split / units;
       const double counted =
           terms.whole_waves * std::ceil(waves) + (1 - terms.whole_waves) * std::max(1.0, waves);
-      const double tile_s = 2 * tile.rows * tile.cols * (std::ceil(k / split) + terms.fill_depth) /
-                            (rate * tile.efficiency);
+      const double rate =
+          TensorRate(machine, terms.rate_share * tile.efficiency, peak_share) / units;
+      const double tile_s =
+          2 * tile.rows * tile.cols * (std::ceil(k / split) + terms.fill_depth) / rate;
       const double sums_s = split > 1 ? kSumBytes * groups * m * n * split / bandwidth : 0;
       best = std::min(best, counted * tile_s + sums_s);
     }

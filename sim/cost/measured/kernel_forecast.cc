@@ -16,13 +16,14 @@ struct Kin {
   std::string_view architecture;
   std::array<std::string_view, 3> others;
 };
-constexpr std::array<Kin, 6> kKin = {{
+constexpr std::array<Kin, 7> kKin = {{
     {"volta", {"ampere", "ada", "blackwell-rtx"}},
     {"ampere", {"blackwell-rtx", "ada", "hopper"}},
     {"hopper", {"ampere", "blackwell", "blackwell-rtx"}},
     {"blackwell", {"hopper", "ampere", "blackwell-rtx"}},
     {"ada", {"blackwell-rtx", "ampere", "hopper"}},
     {"blackwell-rtx", {"ada", "ampere", "hopper"}},
+    {"blackwell-geforce", {"blackwell-rtx", "ada", "ampere"}},
 }};
 
 // 0: the same architecture; larger numbers are less related.
@@ -96,6 +97,7 @@ std::optional<KernelDevice> KernelDeviceOf(const DeviceSpec& device, double best
   out.name = device.name;
   out.machine = {.multiprocessors = device.multiprocessors,
                  .half_flop_per_s = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s),
+                 .halves_fp32_sums = device.halves_fp32_sums,
                  .memory_bytes_per_s = device.memory_bytes_per_s};
   out.memory_bytes = static_cast<double>(device.memory_bytes);
   out.best_flop_per_s = best_flop_per_s;
