@@ -350,6 +350,8 @@ TEST(Catalogue, KnowsLinksSwitchesAndSmallFormats) {
   EXPECT_EQ(device("h100").devices_per_pcie_switch, 1);
   EXPECT_FALSE(device("rtx4090").peer_access);
   EXPECT_TRUE(device("l40s").peer_access);
+  EXPECT_TRUE(device("rtx4090").halves_fp32_sums);
+  EXPECT_FALSE(device("l40s").halves_fp32_sums);
 }
 
 TEST(ParseCluster, RefusesCountsOutOfRangeAndUnknownGpus) {

@@ -51,6 +51,20 @@ TEST(GemmModel, ASplitOfTheDepthFillsTheDevice) {
 
 // A thin product reads 2 * 65536 * 65536 bytes of weights at 0.1e12 B/s: 85.9 ms. Its tiles take
 // about 20 ms, which adds (20 / 85.9)^4 / 4 of that.
+// A kernel reaches half of the peak. With fp32 sums at half rate it reaches all of it, in 8 bits of
+// a peak that is twice as high; a faster kernel gains nothing.
+TEST(GemmModel, HalvedSumsLetAKernelReachThePeak) {
+  KernelMachine halved = kMachine;
+  halved.halves_fp32_sums = true;
+  EXPECT_DOUBLE_EQ(TensorRate(kMachine, 0.5), 0.5e14);
+  EXPECT_DOUBLE_EQ(TensorRate(halved, 0.3), 0.6e14);
+  EXPECT_DOUBLE_EQ(TensorRate(halved, 0.8), 1e14);
+  EXPECT_DOUBLE_EQ(TensorRate(halved, 0.8, 2), 1.6e14);
+  const ProductShape shape = {2560, 2560, 10000};
+  EXPECT_LT(GemmModelSeconds(kGemm, halved, ProductFormat::kBf16, shape),
+            0.6 * GemmModelSeconds(kGemm, kMachine, ProductFormat::kBf16, shape));
+}
+
 TEST(GemmModel, AThinProductWaitsForMemory) {
   GemmTerms terms = kGemm;
   terms.memory_share = 0.1;
