@@ -97,8 +97,8 @@ std::optional<KernelDevice> KernelDeviceOf(const DeviceSpec& device, double best
   out.name = device.name;
   out.machine = {.multiprocessors = device.multiprocessors,
                  .half_flop_per_s = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s),
-                 .halves_fp32_sums = device.halves_fp32_sums,
-                 .memory_bytes_per_s = device.memory_bytes_per_s};
+                 .memory_bytes_per_s = device.memory_bytes_per_s,
+                 .halves_fp32_sums = device.halves_fp32_sums};
   out.memory_bytes = static_cast<double>(device.memory_bytes);
   out.best_flop_per_s = best_flop_per_s;
   const Architecture* architecture = FindArchitecture(architectures, device.name);
