@@ -49,8 +49,6 @@ TEST(GemmModel, ASplitOfTheDepthFillsTheDevice) {
   EXPECT_LT(s, 17.2e-3 / 10);
 }
 
-// A thin product reads 2 * 65536 * 65536 bytes of weights at 0.1e12 B/s: 85.9 ms. Its tiles take
-// about 20 ms, which adds (20 / 85.9)^4 / 4 of that.
 // A kernel reaches half of the peak. With fp32 sums at half rate it reaches all of it, in 8 bits of
 // a peak that is twice as high; a faster kernel gains nothing.
 TEST(GemmModel, HalvedSumsLetAKernelReachThePeak) {
@@ -65,6 +63,8 @@ TEST(GemmModel, HalvedSumsLetAKernelReachThePeak) {
             0.6 * GemmModelSeconds(kGemm, kMachine, ProductFormat::kBf16, shape));
 }
 
+// A thin product reads 2 * 65536 * 65536 bytes of weights at 0.1e12 B/s: 85.9 ms. Its tiles take
+// about 20 ms, which adds (20 / 85.9)^4 / 4 of that.
 TEST(GemmModel, AThinProductWaitsForMemory) {
   GemmTerms terms = kGemm;
   terms.memory_share = 0.1;
