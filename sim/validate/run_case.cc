@@ -139,16 +139,6 @@ Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
   return cluster;
 }
 
-// Forecasts without interleaving where the first or last chunk would have no layer (only embedding
-// or head).
-void DropEmptyChunks(const ModelSpec& model, Plan& plan, std::vector<std::string>& filled) {
-  if (plan.schedule != ScheduleKind::kInterleaved || plan.Stages() <= model.layers) return;
-  filled.push_back(
-      fmt::format("vpp 1 for {}: the first and the last chunk have no layer", plan.vpp));
-  plan.vpp = 1;
-  plan.schedule = ScheduleKind::k1f1b;
-}
-
 using Choices = std::vector<Plan>;
 
 // Replaces each plan by one per micro-batch size that divides the batch.
@@ -200,7 +190,6 @@ void OpenRecompute(Choices& plans) {
 Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const Preset& preset,
                        RunCase& out) {
   FT_ASSIGN(Plan stated, PlanOfRun(run, family, preset, out.filled));
-  DropEmptyChunks(out.model, stated, out.filled);
   Choices plans = {stated};
   if (run.micro_batch == 0) {
     out.open.emplace_back("micro_batch");

@@ -1,18 +1,18 @@
 #include "sim/validate/stage_layers.h"
 
+#include <algorithm>
+
 namespace foretrain {
 
 std::vector<int> StageLayers(std::int64_t layers, int stages, bool end_blocks_count) {
   // Embedding and head count as one block each. Leftover blocks go to the stages after the first,
   // then the first and last stage lose the layer that embedding and head stand for.
-  if (stages <= 1 || layers % stages == 0 || !end_blocks_count || layers < stages) return {};
   const std::int64_t blocks = layers + 2;
+  const bool counted = end_blocks_count || stages == blocks;
+  if (stages <= 1 || stages > blocks || layers % stages == 0 || !counted) return {};
   std::vector<int> out(static_cast<std::size_t>(stages), static_cast<int>(blocks / stages));
   for (std::int64_t i = 0; i < blocks % stages; ++i) ++out[static_cast<std::size_t>(1 + i)];
   for (int* end : {&out.front(), &out.back()}) *end -= 1;
-  for (int& count : out) {
-    if (count < 1) return {};
-  }
   return out;
 }
 
@@ -31,10 +31,9 @@ std::vector<int> StageLayersByParameters(const ModelSpec& model, int stages) {
     const double share = all * static_cast<double>(stage + 1) / stages;
     if (layer * static_cast<double>(i) > share && stage + 1 < out.size()) ++stage;
   }
-  for (const int count : out) {
-    if (count < 1) return {};
-  }
-  return out;
+  // The last stage may have the head alone.
+  const bool has_gap = std::find(out.begin(), out.end() - 1, 0) != out.end() - 1;
+  return has_gap ? std::vector<int>() : out;
 }
 
 }  // namespace foretrain

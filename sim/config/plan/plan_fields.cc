@@ -117,13 +117,14 @@ std::vector<PlanField> MakeFields() {
     field->type = PlanFieldType::kSize;
     field->value_name = "SIZE";
   }
-  PlanField stage_layers{"stage_layers",
-                         "--stage-layers",
-                         "N,N,...",
-                         "Layers of each stage, first to last; default: spread evenly",
-                         PlanFieldType::kIntegers,
-                         1,
-                         kMaxLayers};
+  PlanField stage_layers{
+      "stage_layers",
+      "--stage-layers",
+      "N,N,...",
+      "Layers of each stage, first to last; the two ends may have 0; default: spread evenly",
+      PlanFieldType::kIntegers,
+      0,
+      kMaxLayers};
   stage_layers.list = &Plan::stage_layers;
   PlanField fuse =
       Choice<&Plan::fuse>("fuse", "--fuse", "none|norms|epilogues|all", kFusions,

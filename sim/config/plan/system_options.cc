@@ -46,6 +46,7 @@ constexpr std::array kMembers = {
     Member{"host_op_s", &SystemOptions::host_op_s, 0, kMaxHostSeconds},
     Member{"framework_overhead", &SystemOptions::framework_overhead, 0, 1},
     Member{"expert_host_s", &SystemOptions::expert_host_s, 0, kMaxHostSeconds},
+    Member{"part_copy_s", &SystemOptions::part_copy_s, 0, kMaxHostSeconds},
     Member{"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
     Member{"ep_overlap", &SystemOptions::ep_overlap, 0, 1},
     Member{"late_free_ops", &SystemOptions::late_free_ops, 0, 1e6},

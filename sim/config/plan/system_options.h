@@ -67,6 +67,9 @@ struct SystemOptions {
   // Host time of each product of a layer's experts in addition to host_op_s: routing, permutation,
   // sizes of the parts, casts expert by expert.
   double expert_host_s = 0;
+  // With ZeRO-1 and -2: time to slice and copy one rank's part of one parameter, in reductions of
+  // gradients and in gathers of updated parameters. For software that passes lists of such parts.
+  double part_copy_s = 0;
   // Full recomputation repeats a layer's whole forward, not only the parts that its backward reads.
   bool whole_recompute = false;
   // Sends and receives between stages block, instead of being issued ahead.

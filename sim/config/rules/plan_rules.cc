@@ -185,10 +185,18 @@ std::string DualPipeSumsAtTheEnd(const Plan& plan) {
          "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
 }
 
-// Every stage needs at least one layer. Given stage_layers must match both counts exactly.
+// Every stage needs a layer, except that stage_layers may leave the first, which has the embedding,
+// and the last, which has the head, without one. They must match both counts exactly.
 std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
   const int stages = plan.Stages();
   if (!plan.stage_layers.empty()) {
+    for (int stage = 1; stage + 1 < static_cast<int>(plan.stage_layers.size()); ++stage) {
+      if (plan.stage_layers[static_cast<std::size_t>(stage)] > 0) continue;
+      return fmt::format(
+          "stage_layers {}: stage {} has no layer, which only the first and the last stage may "
+          "lack; use at least 1",
+          fmt::join(plan.stage_layers, ","), stage);
+    }
     std::int64_t sum = 0;
     for (const int layers : plan.stage_layers) sum += layers;
     const auto count = static_cast<int>(plan.stage_layers.size());

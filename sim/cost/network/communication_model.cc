@@ -204,14 +204,16 @@ Estimate CommunicationModel::InSystem(const Op& op, const GroupPlace& place, Est
                                       CostTerms* terms) const {
   const double shown = 1 - HiddenShare(op, place);
   const double used = op.op_class == OpClass::kDpComm && place.nodes > 1 ? NetworkShare() : 1;
+  const double parts_s = op.shape.tensors * place.members * profile_.system.part_copy_s;
   if (terms != nullptr) {
     terms->Factor("share that kernels do not hide", shown);
     terms->Factor("1 / share of the adapters used", 1 / used);
     if (SkewOf(place) > 0) terms->Seconds("skew of the members", SkewOf(place));
+    if (parts_s > 0) terms->Seconds("copies of each rank's part of each parameter", parts_s);
   }
   estimate.seconds *= shown;
   estimate.seconds /= used;
-  estimate.seconds += SkewOf(place);
+  estimate.seconds += SkewOf(place) + parts_s;
   return estimate;
 }
 

@@ -17,7 +17,8 @@ namespace foretrain {
 //   embedding, dropout    batch and sequence of one rank's share
 //   route                 elements: rows of experts
 //   gather, combine       rows of the output; elements: rows of the other side
-//   collectives           elements of the whole tensor
+//   collectives           elements of the whole tensor; tensors: parameters of the bucket if ZeRO
+//                         scatters its gradients or gathers its updated parameters, else 0
 //   quantize              elements in `rows` pieces, each its numbers followed by its scales; with
 //                         scales in another operand, rows of `cols`
 //   ops that follow counts  sizes for an even distribution of rows over experts
@@ -54,8 +55,9 @@ struct OpShape {
   std::int32_t all_experts = 0;
   std::int32_t pieces = 0;
   std::int32_t piece = 0;
-  std::int32_t cp = 0;      // ranks that share each sequence (context_parallel.h); 0: none
-  std::int32_t turn = 0;    // attention part: keys come from rank r - turn
+  std::int32_t cp = 0;    // ranks that share each sequence (context_parallel.h); 0: none
+  std::int32_t turn = 0;  // attention part: keys come from rank r - turn
+  std::int32_t tensors = 0;
   std::int64_t window = 0;  // tokens a query sees, itself included; 0: all before it
 
   std::int32_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }

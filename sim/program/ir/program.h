@@ -98,6 +98,7 @@ struct Bucket {
   std::int64_t elements = 0;                   // padded to a multiple of 16 * shards
   std::int64_t used = 0;                       // elements that hold parameters
   std::int64_t decayed = 0;                    // leading elements that weight decay applies to
+  std::int32_t tensors = 0;                    // parameters that it holds
   NumberFormat weights = NumberFormat::kFp32;  // format of `parameters`
   NumberFormat sums = NumberFormat::kFp32;     // format of `gradients`
   bool frozen = false;                         // not trained: it has parameters only

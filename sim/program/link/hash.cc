@@ -32,7 +32,7 @@ void AddOp(const Op& op, StableHash& hash) {
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim).Add(shape.rotary);
   hash.Add(shape.rotary_first).Add(shape.value_dim).Add(shape.alibi_heads).Add(shape.group_top);
-  hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
+  hash.Add(shape.cp).Add(shape.turn).Add(shape.tensors).Add(shape.window);
   hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity).Add(shape.balance_rows);
   hash.Add(shape.expert_groups).Add(shape.group_limit).Add(shape.members).Add(shape.all_experts);
   hash.Add(shape.pieces).Add(shape.piece);

@@ -72,9 +72,9 @@ std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
   return found->second;
 }
 
-// Reductions overlap the last micro-batch's backward; the last one starts when that ends. Gathers
-// of updated parameters overlap other updates and the next step's first forward. So exposed time is
-// the larger of the last transfer and the excess over the overlapped time.
+// Reductions overlap the last micro-batch's backward; the last ones start when its layers end.
+// Gathers of updated parameters overlap other updates and the next step's first forward. So exposed
+// time is the larger of the last transfer and the excess over the overlapped time.
 void Evaluator::AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
                         const UpdateCosts& costs, StepParts& parts) {
   const auto [sums_s, scalars_s] = states_.SecondsOverStages(plan, costs);

@@ -207,7 +207,10 @@ PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined ou
   const auto is_block = [](const SkeletonStep& step) {
     return step.key.kind == InstructionKind::kBlock;
   };
-  const auto last_block = std::find_if(outline.rbegin(), outline.rend(), is_block).base();
+  const auto is_layer = [&](const SkeletonStep& step) {
+    return is_block(step) && IsLayer(context.stage.KindOf(step.key.block));
+  };
+  const auto last_layer = std::find_if(outline.rbegin(), outline.rend(), is_layer).base();
   for (auto step = outline.begin(); step != outline.end(); ++step) {
     if (is_block(*step) || step->key.pass == Pass::kNone) continue;  // BlockTable, ChunkCosts
     const bool updates = step->key.pass == Pass::kUpdate;
@@ -239,7 +242,7 @@ PricedSteps PriceSteps(const LowerContext& whole, BlockTimes& times, Outlined ou
     priced.role = role;
     priced.queue = block.ops.front().queue;
     priced.spans_stages = spans;
-    priced.last = step >= last_block;
+    priced.last = step >= last_layer;
     priced.seconds = seconds[static_cast<std::size_t>(number)];
     if (priced.role == StepRole::kGather) {
       priced.peak_bytes =

@@ -33,7 +33,7 @@ struct PricedStep {
   // The group has members on several stages. Then `seconds` is 0, because the price depends on the
   // number of stages.
   bool spans_stages = false;
-  bool last = false;  // it comes after the step's last block pass
+  bool last = false;  // no pass of a layer follows in the step
   double seconds = 0;
   std::int64_t peak_bytes = 0;  // on the device; gathers only, else 0
 };

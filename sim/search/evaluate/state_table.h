@@ -38,8 +38,9 @@ struct StateCosts {
 // Seconds of a rank's instructions that run once per step. Bounds do not need them, so they are
 // kept apart from StateCosts: a search prices them only for plans that it evaluates to the end.
 struct UpdateCosts {
-  // Gradient reductions, and the part of them after the last backward; norm and updates; gathers of
-  // updated parameters, and the first of them; offloaded updates with copies.
+  // Gradient reductions, and those after the last layer's backward, which at most the embedding's
+  // hides; norm and updates; gathers of updated parameters, and the first of them; offloaded
+  // updates with copies.
   double sums_s = 0, last_sum_s = 0, update_s = 0, updated_gathers_s = 0, first_gather_s = 0;
   double offload_s = 0;
   // Collectives over several stages, of gradients and of scalars. Their time depends on the number

@@ -170,6 +170,14 @@ std::vector<Case> Cases() {
       {"Pp3Uneven", With([](Plan& p) {
          p.pp = 3, p.stage_layers = {1, 2, 1};
        })},
+      {"Pp3EndsWithoutLayers", With([](Plan& p) {
+         p.pp = 3, p.stage_layers = {0, 4, 0};
+       })},
+      {"Dp2Pp2InterleavedEndsWithoutLayersZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kInterleaved);
+         p.vpp = 3, p.stage_layers = {0, 1, 1, 1, 1, 0};
+         p.dp = 2, p.zero_stage = 1;
+       })},
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
        })},

@@ -336,6 +336,14 @@ const Row kRows[] = {
      "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
     {"stages-need-layers",
      [](Plan& p) {
+       p.pp = 4, p.stage_layers = {2, 0, 2, 0};
+     },
+     "stage 1 has no layer",
+     [](Plan& p) {
+       p.stage_layers = {0, 1, 3, 0};
+     }},
+    {"stages-need-layers",
+     [](Plan& p) {
        p.pp = 2, p.stage_layers = {1, 1};
      },
      "gives 2 layers to 2 stages",

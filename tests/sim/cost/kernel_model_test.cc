@@ -154,7 +154,8 @@ TEST(KernelModel, KnowsTheArchitectureOfADeviceByItsName) {
   const auto architectures = BuiltInArchitectures();
   ASSERT_TRUE(architectures.has_value()) << architectures.error().message;
   EXPECT_EQ(FindArchitecture(*architectures, "A100-80GB-SXM")->name, "ampere");
-  EXPECT_EQ(FindArchitecture(*architectures, "RTX5060Ti-16GB")->name, "blackwell-rtx");
+  EXPECT_EQ(FindArchitecture(*architectures, "RTX5060Ti-16GB")->name, "blackwell-geforce");
+  EXPECT_EQ(FindArchitecture(*architectures, "RTXPRO6000-96GB")->name, "blackwell-rtx");
   EXPECT_EQ(FindArchitecture(*architectures, "MI300X-192GB")->name, "cdna3");
   EXPECT_EQ(FindArchitecture(*architectures, "TPUv4-32GB"), nullptr);
 }

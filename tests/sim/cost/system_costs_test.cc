@@ -86,6 +86,20 @@ TEST(SystemCosts, HideAndSlowCollectives) {
               Make(A100s(2), {}).CostOf(sum, nodes).Alone() * 8, 1e-9);
 }
 
+TEST(SystemCosts, CopyEachRanksPartOfEachParameter) {
+  SystemOptions system;
+  system.part_copy_s = 5e-6;
+  const CostModel plain = Make(A100s(1), {}), copies = Make(A100s(1), system);
+  Op gather = AllReduceOp(std::int64_t{1} << 28);
+  gather.kind = OpKind::kAllGather;
+  gather.op_class = OpClass::kDpComm;
+  const GroupPlace node = OfOneNode(8);
+  EXPECT_DOUBLE_EQ(copies.CostOf(gather, node).Alone(), plain.CostOf(gather, node).Alone());
+  gather.shape.tensors = 100;
+  EXPECT_NEAR(copies.CostOf(gather, node).Alone(),
+              plain.CostOf(gather, node).Alone() + 100 * 8 * 5e-6, 1e-12);
+}
+
 // A token with 8 experts on 4 nodes goes to 4 (1 - (3/4)^8) = 3.6 nodes: 0.45 of the copies.
 TEST(SystemCosts, SendTokensToANodeOnce) {
   SystemOptions system;
@@ -174,6 +188,7 @@ TEST(SystemCosts, AreKeptWithTheProfile) {
   system.blocking_sends = system.blocking_tp = system.node_dispatch = true;
   system.fused_accumulation = false;
   system.adapters_used = 1;
+  system.part_copy_s = 6e-6;
   const DeviceProfile profile = DeriveProfile(A100s(2), system);
   const auto again = ProfileFromJson(ProfileToJson(profile), "p.json");
   ASSERT_TRUE(again.has_value()) << again.error().message;

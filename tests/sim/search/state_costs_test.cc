@@ -92,6 +92,31 @@ TEST(StateCosts, PriceEveryInstructionOfAStepAndNoOther) {
   }
 }
 
+// One bucket of all layers is complete when the first layer's backward ends. Only the embedding's
+// backward follows, so nothing hides the bucket's reduction.
+TEST(StateCosts, CountTheReductionAfterTheLastLayerAsShown) {
+  const RealisticPlan machine = RealisticPlanOf(3);
+  const auto costs = CostModel::Make(machine.cluster, DeriveProfile(machine.cluster));
+  ASSERT_TRUE(costs.has_value());
+  ModelSpec model = machine.model;
+  model.layers = 2;
+  model.tied_embeddings = true;  // the table has a bucket of its own
+  Plan plan;
+  plan.dp = 4;
+  plan.zero_stage = 1;
+  plan.sequence = 128;
+  plan.micro_batch = 1;
+  plan.global_batch = 4;
+  plan.bucket_bytes = std::int64_t{1} << 40;
+  BlockTimes times(*costs, AllPlanFields());
+  const Stage stage = StageOf(model, plan, 0);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, {});
+  ASSERT_EQ(layout.buckets.size(), 2U);
+  const UpdateCosts found = UpdateCostsOf({model, plan, stage, layout, {}}, times);
+  EXPECT_GT(found.sums_s, 0);
+  EXPECT_EQ(found.last_sum_s, found.sums_s);
+}
+
 // Both ends hold a copy of the table, whose gradients are summed over them: an all-reduce of all
 // elements of its bucket, which takes time on any network.
 TEST(StateCosts, HaveTheSumOfTiedEmbeddingsOverTheEndsOfThePipeline) {

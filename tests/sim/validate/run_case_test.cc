@@ -186,6 +186,13 @@ TEST(StageLayers, EndsAStageWhereItPassesItsShareOfParameters) {
   model.ffn_hidden = 28672;
   EXPECT_THAT(StageLayersByParameters(model, 4), ElementsAre(21, 20, 20, 19));
   EXPECT_TRUE(StageLayersByParameters(model, 1).empty());
+  // 32 layers and a head of two layers' size in 16 stages: the head gets a stage of its own.
+  model.layers = 32;
+  model.hidden = 4096;
+  model.heads = model.kv_heads = 32;
+  model.ffn_hidden = 14336;
+  EXPECT_THAT(StageLayersByParameters(model, 16),
+              ElementsAre(3, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 0));
 }
 
 // BLOOM: 70 layers in 12 stages count as 72 blocks, six per stage. Qwen3: 94 in 32 count as 96,
@@ -198,6 +205,8 @@ TEST(StageLayers, CountsEmbeddingAndHeadAsALayerEach) {
   EXPECT_EQ(qwen.back(), 2);
   EXPECT_TRUE(StageLayers(72, 12, true).empty());
   EXPECT_TRUE(StageLayers(70, 12, false).empty());
+  EXPECT_THAT(StageLayers(4, 6, false), ElementsAre(0, 1, 1, 1, 1, 0));
+  EXPECT_TRUE(StageLayers(4, 7, true).empty());
 }
 
 TEST(RunOffload, SetsWhatTheWordsSay) {

@@ -24,6 +24,7 @@ StepDescription Scatter(const LowerContext& context, const InstructionKey& key) 
   CollectiveSpec spec{OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
                       ShardGroup(bucket),     bucket.elements,  bucket.shards};
   spec.format = bucket.sums;
+  spec.tensors = bucket.tensors;
   return Collective(
       spec, {WholeState(&Bucket::gradients, key.part), ShardOfGradients(context, key.part)});
 }

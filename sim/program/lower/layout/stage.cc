@@ -240,6 +240,7 @@ class Builder {
     } else if (Counts(member)) {
       AddCounted(number, begin, size.elements);
     }
+    ++bucket.tensors;
     if (!size.quantized) bucket.used += size.elements;
     if (size.decays) bucket.decayed = bucket.used;
     if (size.quantized) bucket.used += CeilDiv(units, kShardGrain) * kShardGrain;

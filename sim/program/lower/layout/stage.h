@@ -47,7 +47,7 @@ struct Stage {
 
 // Blocks of stage `stage`, counted in the order in which a micro-batch passes them.
 // plan.stage_layers gives the layers per stage; if it is empty, layers are split evenly and the
-// first stages get the remainder. The embedding joins the first layer and the head the last.
+// first stages get the remainder. The embedding is in the first stage and the head in the last.
 Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage);
 
 // The blocks of pipeline rank `pp`.

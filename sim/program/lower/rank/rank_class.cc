@@ -61,7 +61,7 @@ class Numbers {
 // Whether SizesOf reads the same of both layouts, but for their shards.
 bool HasEqualSizes(const BucketLayout& a, const BucketLayout& b) {
   const auto bucket = [](const Bucket& x) {
-    return std::tuple(x.elements, x.used, x.decayed, x.frozen, x.experts, x.shards);
+    return std::tuple(x.elements, x.used, x.decayed, x.tensors, x.frozen, x.experts, x.shards);
   };
   const auto place = [](const ParameterPlace& x) {
     return std::tuple(x.bucket, x.counted, x.offset, x.copies,

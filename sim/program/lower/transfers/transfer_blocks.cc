@@ -145,9 +145,10 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
                                : Other(b, "out", scatters ? shard : spec.elements,
                                        Category::kCommunication, 1, spec.format);
   const Operand to = spec.accumulate || in == out ? InOut(out) : Out(out);
-  AddTransfer(b, spec.kind, spec.op_class, spec.name, {In(in), to}, spec.queue, spec.group,
-              spec.elements)
-      .accumulate = spec.accumulate;
+  Op& op = AddTransfer(b, spec.kind, spec.op_class, spec.name, {In(in), to}, spec.queue, spec.group,
+                       spec.elements);
+  op.accumulate = spec.accumulate;
+  op.shape.tensors = spec.tensors;
   return b.Take();
 }
 

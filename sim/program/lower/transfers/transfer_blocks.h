@@ -37,6 +37,7 @@ struct CollectiveSpec {
   bool accumulate = false;
   OpClass op_class = OpClass::kDpComm;
   NumberFormat format = NumberFormat::kFp32;
+  std::int32_t tensors = 0;  // see OpShape
 };
 Block CollectiveBlock(const CollectiveSpec& spec);
 

@@ -26,8 +26,9 @@ Counted CountOf(NumberFormat format, std::int64_t bytes) {
 // Name, group, sizes and format identify the block.
 StepDescription Collective(const CollectiveSpec& spec, std::vector<TensorUse> uses) {
   const std::string key = spec.name + "." + std::to_string(static_cast<int>(spec.group)) + "." +
-                          std::to_string(spec.shards) + "." + std::to_string(spec.elements) +
-                          (spec.accumulate ? "+" : "") + SuffixOf(spec.format);
+                          std::to_string(spec.shards) + "." + std::to_string(spec.elements) + "." +
+                          std::to_string(spec.tensors) + (spec.accumulate ? "+" : "") +
+                          SuffixOf(spec.format);
   return {key, [spec] { return CollectiveBlock(spec); }, std::move(uses)};
 }
 

@@ -105,6 +105,7 @@ StepDescription UpdatedGather(const LowerContext& context, const InstructionKey&
   CollectiveSpec spec{OpKind::kAllGather, "gather.updated", Queue::kGather,
                       ShardGroup(bucket), bucket.elements,  bucket.shards};
   spec.format = bucket.weights;
+  spec.tensors = bucket.tensors;
   return Collective(
       spec, {ShardOfParameters(context, key.part), WholeState(&Bucket::parameters, key.part)});
 }

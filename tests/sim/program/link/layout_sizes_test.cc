@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
@@ -22,11 +26,20 @@ TEST(LayoutSizes, AreThoseOfWholeLayouts) {
       EXPECT_EQ(of_sizes.tied_bucket, whole.tied_bucket);
       EXPECT_EQ(of_sizes.buckets_of_block, whole.buckets_of_block);
       ASSERT_EQ(of_sizes.buckets.size(), whole.buckets.size());
+      using Place = std::pair<int, std::int64_t>;
+      std::set<Place> tensors;  // a shared table has two ranges in one place
+      for (const auto& block : whole.ranges) {
+        for (const ParameterRange& range : block) {
+          if (range.bucket >= 0) tensors.emplace(range.bucket, range.offset);
+        }
+      }
       for (std::size_t i = 0; i < whole.buckets.size(); ++i) {
         const Bucket &a = whole.buckets[i], &b = of_sizes.buckets[i];
         EXPECT_EQ(b.elements, a.elements);
         EXPECT_EQ(b.used, a.used);
         EXPECT_EQ(b.decayed, a.decayed);
+        EXPECT_EQ(b.tensors, a.tensors);
+        EXPECT_EQ(a.tensors, std::ranges::count(tensors, static_cast<int>(i), &Place::first));
         EXPECT_EQ(b.shards, a.shards);
         EXPECT_EQ(b.experts, a.experts);
         EXPECT_EQ(b.frozen, a.frozen);
