@@ -7,7 +7,7 @@
 #include "base/numeric/nf4.h"
 #include "base/numeric/number_formats.h"
 #include "base/numeric/random.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 
 namespace foretrain {
 namespace {

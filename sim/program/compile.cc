@@ -4,7 +4,7 @@
 #include "sim/program/compile_unverified.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/ir/program.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 #include "sim/program/lower/rank/emit.h"
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/rank/rank_class.h"

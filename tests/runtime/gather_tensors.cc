@@ -9,7 +9,7 @@
 #include "base/numeric/number_formats.h"
 #include "base/result.h"
 #include "sim/program/ir/precision.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 
 namespace foretrain {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "sim/memory/peak_memory.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 #include "sim/program/lower/layout/sharding.h"
-#include "sim/program/lower/layout/stage.h"
 
 namespace foretrain {
 namespace {

@@ -2,7 +2,7 @@
 // whole or a shard.
 #pragma once
 
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 #include "sim/program/lower/rank/skeleton.h"
 #include "sim/program/lower/rank/step_description.h"
 

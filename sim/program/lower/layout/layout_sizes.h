@@ -9,7 +9,7 @@
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
 #include "sim/program/ir/groups.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 
 namespace foretrain {
 

@@ -1,10 +1,7 @@
-// Blocks of a pipeline stage, and the layout of their parameters in flat buckets. The lowerings and
-// the closed form of memory share it.
+// Blocks of a pipeline stage.
 #pragma once
 
-#include <compare>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "sim/program/blocks/parameters.h"
@@ -52,53 +49,5 @@ Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage);
 
 // The blocks of pipeline rank `pp`.
 Stage StageOf(const ModelSpec& model, const Plan& plan, int pp);
-
-// Place of one parameter of a block: all its parts, one after the other.
-struct ParameterRange {
-  int bucket = -1;  // -1: the model has no such parameter
-  std::int64_t offset = 0;
-  std::int64_t elements = 0;
-};
-
-// Part of a bucket: [begin, end) in elements.
-struct ShardRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-struct BucketLayout {
-  std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
-  std::vector<ParameterPlace> places;
-  std::vector<std::vector<ParameterRange>> ranges;  // [Stage::Local(block)][parameter]
-  std::vector<std::vector<int>> buckets_of_block;   // [Stage::Local(block)], each bucket once
-  // By bucket: gradients of which each tensor-parallel rank computes a part; begin is -1 if none.
-  std::vector<ShardRange> own_row_gradients;
-  // By bucket: elements whose squares this rank adds to the norm, ascending, with gaps between
-  // them. Those in another rank's shard are left to that rank.
-  std::vector<std::vector<ShardRange>> counted;
-  int tied_bucket = -1;  // bucket of the token table if HoldsTiedCopy(), else -1
-};
-
-// Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes. With ZeRO-3 or
-// offloaded parameters, which are copied for each use, the limit is plan.gather_bytes and the
-// embedding has buckets of its own. A tied token table always has its own bucket. Tensors with
-// weight decay come first. A bucket is padded to 16 elements per shard.
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
-                           const RankCoordinates& at);
-
-// Tells layouts of one model, plan and stage apart, but for their shards.
-struct LayoutVariant {
-  int tp = 0;
-  int ep = 0;                  // place among the ranks that a layer's experts are dealt to
-  bool counts_shared = true;   // counts parameters into the norm that all dp ranks hold whole
-  bool counts_experts = true;  // counts its experts into the norm
-  bool second_holder = false;  // second of DualPipe's two holders of a stage
-  auto operator<=>(const LayoutVariant&) const = default;
-};
-LayoutVariant VariantOf(const Plan& plan, const RankCoordinates& at);
-// Changes a layout to that of another rank of the stage with the same variant. O(buckets).
-void MoveShards(const Plan& plan, const RankCoordinates& to, BucketLayout& layout);
-
-// This rank's part of a bucket, without padding.
-ShardRange ShardOf(const Bucket& bucket);
 
 }  // namespace foretrain

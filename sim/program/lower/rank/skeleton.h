@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/config/plan/plan.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 #include "sim/program/schedules/placement.h"
 #include "traces/kinds.h"
 

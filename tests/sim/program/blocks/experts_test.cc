@@ -9,7 +9,7 @@
 
 #include "sim/cost/step_flops.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/lower/layout/stage.h"
+#include "sim/program/lower/layout/bucket_layout.h"
 #include "sim/program/ops/op_work.h"
 #include "tests/sim/models.h"
 #include "tests/sim/random_plans.h"
