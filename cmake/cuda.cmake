@@ -84,3 +84,11 @@ set_target_properties(foretrain_cuda PROPERTIES
   INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${CUDAToolkit_TARGET_DIR}/extras/CUPTI/lib64")
 # runtime/device/cuda_plugin.cc looks here, next to the executable's folder.
 install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib)
+
+# The kernels' PTX, which tests execute on the CPU (tests/plugins/cuda). It must be compiled in this folder, because the
+# flags above are properties of sources here.
+list(FILTER cuda_sources INCLUDE REGEX "\\.cu$")
+add_library(foretrain_ptx OBJECT EXCLUDE_FROM_ALL ${cuda_sources})
+set_target_properties(foretrain_ptx PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90-virtual)
+target_compile_options(foretrain_ptx PRIVATE --expt-relaxed-constexpr)
+target_link_libraries(foretrain_ptx PRIVATE foretrain_options)

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -226,19 +228,21 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t de
   return result->state;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha,
-                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
-                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
-                              cudaStream_t) {
-  const Product& p = Of(desc);
-  const Matrix &of_a = Of(a_layout), &of_b = Of(b_layout), &of_c = Of(c_layout);
-  if (!HasAlgorithm(p, of_a, of_b)) return CUBLAS_STATUS_NOT_SUPPORTED;
+namespace {
+
+// A product with all that it reads, because it may be computed after its call has returned.
+struct Call {
+  Product product;
+  Matrix a_layout, b_layout, c_layout;
+  float alpha, beta;
+  const void *a, *b, *c;
+  void* d;
+};
+
+void Compute(const Call& call) {
+  const Product& p = call.product;
+  const Matrix &of_a = call.a_layout, &of_b = call.b_layout, &of_c = call.c_layout;
   const cublasLtEpilogue_t epilogue = p.Epilogue();
-  FakeLibrary().ran.push_back(algorithm->data[0]);
-  FakeLibrary().epilogues.push_back(epilogue);
-  FakeLibrary().compute.push_back(p.compute);
   const bool turn_a = p.Turned(CUBLASLT_MATMUL_DESC_TRANSA);
   const bool turn_b = p.Turned(CUBLASLT_MATMUL_DESC_TRANSB);
   const bool tf32 = p.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -248,12 +252,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                          p.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE), of_c.rows, depth};
   const Scaling b_scales{p.Scales(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER),
                          p.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE), of_c.cols, depth};
-  FakeLibrary().scale_modes.push_back({a_scales.mode, b_scales.mode});
   const auto of_all = [&](const Scaling& scales) {
     return scales.at != nullptr && !blocks ? *scales.at : 1.0;
   };
-  const double scale =
-      static_cast<double>(*static_cast<const float*>(alpha)) * of_all(a_scales) * of_all(b_scales);
+  const double scale = static_cast<double>(call.alpha) * of_all(a_scales) * of_all(b_scales);
   void* const bias = p.Get<void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
   const auto bias_type = static_cast<cudaDataType>(
       p.Get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, of_c.type));
@@ -266,21 +268,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   for (std::int64_t col = 0; col < of_c.cols; ++col) {
     double of_column = 0;
     for (std::int64_t k = 0; epilogue == CUBLASLT_EPILOGUE_BGRADB && k < depth; ++k) {
-      of_column += turn_b ? Read(b, of_b.type, k * of_b.stride + col)
-                          : Read(b, of_b.type, col * of_b.stride + k);
+      of_column += turn_b ? Read(call.b, of_b.type, k * of_b.stride + col)
+                          : Read(call.b, of_b.type, col * of_b.stride + k);
     }
     if (epilogue == CUBLASLT_EPILOGUE_BGRADB) Write(bias, bias_type, col, of_column);
     for (std::int64_t row = 0; row < of_c.rows; ++row) {
       double sum = 0;
       for (std::int64_t k = 0; k < depth; ++k) {
-        sum += (turn_a ? number(a, of_a, k, row) : number(a, of_a, row, k)) *
-               (turn_b ? number(b, of_b, col, k) : number(b, of_b, k, col)) *
+        sum += (turn_a ? number(call.a, of_a, k, row) : number(call.a, of_a, row, k)) *
+               (turn_b ? number(call.b, of_b, col, k) : number(call.b, of_b, k, col)) *
                (blocks ? a_scales.Of(row, k) * b_scales.Of(col, k) : 1.0);
       }
       const std::int64_t at = col * of_c.stride + row;
       double y = scale * sum;
-      const auto old = static_cast<double>(*static_cast<const float*>(beta));
-      if (old != 0) y += old * Read(c, of_c.type, at);
+      if (call.beta != 0) y += static_cast<double>(call.beta) * Read(call.c, of_c.type, at);
       if ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) y += Read(bias, bias_type, row);
       if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
         Write(aux, of_c.type, col * aux_stride + row, y);
@@ -290,8 +291,56 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       } else if (epilogue == CUBLASLT_EPILOGUE_DGELU) {
         y *= GeluSlope(Read(aux, of_c.type, col * aux_stride + row));
       }
-      Write(d, of_c.type, at, y);
+      Write(call.d, of_c.type, at, y);
     }
   }
-  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Ranks are threads and share the record of calls.
+std::mutex recording;
+
+}  // namespace
+
+// Linked with the tests' CUDA runtime, products are work of their stream; otherwise there is no
+// runtime, and they are computed at once.
+extern "C" __attribute__((weak)) cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t, void*);
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
+                              cudaStream_t stream) {
+  const Call call{Of(desc),
+                  Of(a_layout),
+                  Of(b_layout),
+                  Of(c_layout),
+                  *static_cast<const float*>(alpha),
+                  *static_cast<const float*>(beta),
+                  a,
+                  b,
+                  c,
+                  d};
+  if (!HasAlgorithm(call.product, call.a_layout, call.b_layout)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  {
+    const std::lock_guard lock(recording);
+    FakeLibrary().ran.push_back(algorithm->data[0]);
+    FakeLibrary().epilogues.push_back(call.product.Epilogue());
+    FakeLibrary().compute.push_back(call.product.compute);
+    FakeLibrary().scale_modes.push_back(
+        {call.product.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
+         call.product.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE)});
+  }
+  if (cudaLaunchHostFunc == nullptr) {
+    Compute(call);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  // A captured product runs once a launch of its graph, so nothing frees it.
+  static auto* const calls = new std::deque<Call>;
+  const std::lock_guard lock(recording);
+  calls->push_back(call);
+  const auto compute = [](void* data) { Compute(*static_cast<Call*>(data)); };
+  return cudaLaunchHostFunc(stream, compute, &calls->back()) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -1,6 +1,12 @@
 // A driver for tests: FAKE_GPUS GPUs with the properties of an H200; it fails to start without any.
+// Beside the tests' CUDA runtime it has as many GPUs as that.
 #include <cstddef>
 #include <cstdio>
+
+#ifndef FAKE_GPUS
+#include "tests/plugins/cuda/cudart/settings.h"
+#define FAKE_GPUS foretrain::cudart::TheSettings().gpus
+#endif
 
 extern "C" {
 int cuInit(unsigned) { return FAKE_GPUS == 0 ? 100 : 0; }

@@ -1,0 +1,175 @@
+// State of the tests' CUDA runtime: its GPUs, their memory, streams, events and graphs. Work is
+// done later, by a thread for each stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/plugins/cuda/cudart/settings.h"
+#include "tests/plugins/cuda/kernels.h"
+
+namespace foretrain::cudart {
+
+using Work = std::function<void()>;
+
+// What a program does that CUDA answers with undefined behaviour or not at all. Printed at once and
+// counted; the report at exit has the number.
+void Complain(const std::string& what);
+
+// ---- GPUs
+
+struct Gpu {
+  std::atomic<std::size_t> used{0};
+  std::set<int> peers;        // GPUs whose memory it may read; guarded by the state's mutex
+  std::atomic<int> error{0};  // sticky error of a kernel; 0: none
+};
+
+struct Allocation {
+  std::size_t bytes = 0;
+  int gpu = -1;  // -1: pinned host memory
+};
+
+// ---- streams, events and graphs
+
+struct Event {
+  int gpu = 0;
+  bool timed = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Records so far, and the last one that the stream has reached; guarded by mutex, as is the time.
+  std::uint64_t recorded = 0, completed = 0;
+  std::chrono::steady_clock::time_point time;
+  bool captured = false;  // last recorded in a stream that is captured
+};
+
+struct Capture {
+  std::thread::id thread;
+  std::vector<Work> work;
+  bool invalid = false;
+};
+
+class Stream {
+ public:
+  explicit Stream(int gpu);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  // Finishes the work given so far.
+  ~Stream();
+
+  int gpu() const { return gpu_; }
+  void Give(Work work);
+  // Waits until the work given so far is done.
+  void Drain();
+
+  std::optional<Capture> capture;  // used by the thread that captures alone
+
+ private:
+  void Run();
+
+  int gpu_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> work_;  // guarded by mutex_, as are all below
+  std::uint64_t given_ = 0, done_ = 0;
+  bool ends_ = false;
+  std::mt19937 delays_;
+  std::thread thread_;
+};
+
+struct Graph {
+  std::vector<Work> work;
+};
+
+// Objects by handle. A handle of a destroyed object is found invalid.
+template <class T>
+class Handles {
+ public:
+  void* Add(std::shared_ptr<T> object) {
+    const std::lock_guard lock(mutex_);
+    void* const handle = object.get();
+    objects_[handle] = std::move(object);
+    return handle;
+  }
+  std::shared_ptr<T> Find(const void* handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find(handle);
+    return found != objects_.end() ? found->second : nullptr;
+  }
+  // NULL if there is none.
+  std::shared_ptr<T> Remove(const void* handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return nullptr;
+    auto object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+  std::vector<std::shared_ptr<T>> All() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<T>> all;
+    for (const auto& [handle, object] : objects_) all.push_back(object);
+    return all;
+  }
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return objects_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::shared_ptr<T>> objects_;
+};
+
+struct State {
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::mutex mutex;
+  std::map<std::uintptr_t, Allocation> allocations;  // guarded by mutex
+  Handles<Stream> streams;
+  Handles<Event> events;
+  Handles<Graph> graphs, executables;
+};
+// Made on first use and never destroyed, because streams may still work at exit.
+State& TheState();
+
+// The allocation that contains an address; empty range if none does.
+std::pair<ptx::Range, Allocation> AllocationAt(std::uintptr_t address);
+
+// What a kernel of `gpu` may access at an address: its own memory, that of its peers, and pinned
+// memory.
+ptx::Range MemoryAt(int gpu, std::uintptr_t address);
+
+// Whether the kernel of this mangled name was launched so far.
+bool WasLaunched(const std::string& kernel);
+
+// The current GPU of the calling thread, and its last error.
+int& CurrentGpu();
+cudaError_t& LastError();
+cudaError_t Failed(cudaError_t error);
+
+// Number of streams that the calling thread captures. Some calls are then not allowed.
+int& Captures();
+
+// Beginning of an API function: a failure that the settings ask for, else a sticky error of the
+// current GPU, else cudaSuccess.
+cudaError_t Begin(const char* function);
+
+// The same for calls that a thread must not make while it captures; they spoil the capture.
+cudaError_t BeginUnsafe(const char* function);
+
+}  // namespace foretrain::cudart

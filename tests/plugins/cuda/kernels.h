@@ -1,0 +1,88 @@
+// Kernels of PTX that was translated to C++ (ptx_to_cpp.py), and their execution on the host. Each
+// access is checked for alignment and bounds, and shared memory for races: two accesses by
+// different threads, at least one of them a write, that no barrier orders.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/plugins/simt/simt.h"
+
+namespace foretrain::ptx {
+
+using simt::Fault;
+using simt::Thread;
+
+// A translated kernel. Sites are instructions that a mutant may change, by opcode.
+struct Kernel {
+  std::string name;  // mangled
+  void (*run)(Thread&, const std::byte* const* parameters) = nullptr;
+  unsigned shared_bytes = 0;  // static shared memory
+  unsigned max_threads = 1024;
+  std::vector<unsigned> parameter_bytes;
+  std::vector<std::string> sites;
+};
+
+// Registers what a translated module contains; called while the library is loaded.
+void AddKernel(Kernel kernel);
+void AddConstant(const void* begin, std::size_t bytes);
+
+// NULL if no module has it.
+const Kernel* FindKernel(const std::string& name);
+std::vector<const Kernel*> AllKernels();
+
+struct Range {
+  std::uintptr_t begin = 0, end = 0;
+  bool Contains(std::uintptr_t address, std::size_t bytes) const {
+    return address >= begin && address + bytes <= end;
+  }
+};
+
+struct Options {
+  simt::Order order = simt::Order::kForward;
+  bool finds_races = true;
+  int mutated_site = -1;  // the site of the kernel that behaves wrongly; -1: none
+  // The memory of the device that contains an address; empty if none does.
+  std::function<Range(std::uintptr_t)> memory_at;
+};
+
+// Runs all blocks, or until the first fault. Safe from any thread.
+simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::Dim& block,
+                      std::size_t dynamic_bytes, const std::byte* const* parameters,
+                      const Options& options);
+
+// ---- what instructions.h uses
+
+// Last accesses to a byte of shared memory.
+struct Accesses {
+  std::int16_t writer = -1, reader = -1;  // threads; -1: none
+  bool many_warps = false;                // read by several warps since the block's last barrier
+  std::uint32_t written_block = 0, written_warp = 0;  // barriers that the writer had passed
+  std::uint32_t read_block = 0, read_warp = 0;
+};
+
+struct Checks {
+  Options options;
+  std::vector<Accesses> accesses;  // one a byte of shared memory; empty if races are not looked for
+  std::array<Range, 4> ranges;     // device memory accessed lately
+  unsigned next_range = 0;
+};
+struct CheckedLaunch : simt::Launch {
+  Checks* checks = nullptr;
+};
+inline Checks& ChecksOf(const Thread& t) {
+  return *static_cast<const CheckedLaunch*>(t.block->launch)->checks;
+}
+inline bool IsMutated(const Thread& t, int site) {
+  return ChecksOf(t).options.mutated_site == site;
+}
+
+void NoteRead(Thread& t, std::uint64_t address, unsigned bytes);
+void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes);
+std::byte* FindGlobal(Thread& t, std::uint64_t address, unsigned bytes);
+
+}  // namespace foretrain::ptx
