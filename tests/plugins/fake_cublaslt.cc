@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "base/numeric/number_formats.h"
+#include "tests/plugins/give_to_stream.h"
 
 namespace {
 
@@ -123,6 +123,7 @@ bool TakesScaling(const Product& p, const Matrix& a, const Matrix& b) {
 }
 
 bool HasAlgorithm(const Product& p, const Matrix& a, const Matrix& b) {
+  if (cudaFakeLibrariesRefuse != nullptr && cudaFakeLibrariesRefuse()) return false;
   if (FakeLibrary().refused.count(p.Epilogue()) > 0) return false;
   if (p.HasScaleModes() && !TakesScaling(p, a, b)) return false;
   if (!IsCode(a.type)) return true;
@@ -301,10 +302,6 @@ std::mutex recording;
 
 }  // namespace
 
-// Linked with the tests' CUDA runtime, products are work of their stream; otherwise there is no
-// runtime, and they are computed at once.
-extern "C" __attribute__((weak)) cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t, void*);
-
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
@@ -331,16 +328,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         {call.product.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
          call.product.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE)});
   }
-  if (cudaLaunchHostFunc == nullptr) {
-    Compute(call);
-    return CUBLAS_STATUS_SUCCESS;
-  }
-  // A captured product runs once a launch of its graph, so nothing frees it.
-  static auto* const calls = new std::deque<Call>;
-  const std::lock_guard lock(recording);
-  calls->push_back(call);
-  const auto compute = [](void* data) { Compute(*static_cast<Call*>(data)); };
-  return cudaLaunchHostFunc(stream, compute, &calls->back()) == cudaSuccess
+  return foretrain::GiveToStream(stream, [call] { Compute(call); })
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "tests/plugins/fake_cudnn_run.h"
+#include "tests/plugins/give_to_stream.h"
 
 namespace {
 
@@ -177,7 +178,11 @@ void Set(Object& object, int name, const void* value, std::size_t bytes) {
   object.attributes[name].assign(from, from + bytes);
 }
 
-int Execute(const Object& plan, const Object& pack) {
+struct Handle {
+  void* stream = nullptr;
+};
+
+int Execute(const Handle& handle, const Object& plan, const Object& pack) {
   const Object& graph = *plan.Of(401)->Of(201);
   const auto ids = pack.All<std::int64_t>(1000);
   const auto pointers = pack.All<void*>(1001);
@@ -193,14 +198,18 @@ int Execute(const Object& plan, const Object& pack) {
   }
   const auto workspace = static_cast<std::size_t>(plan.One<std::int64_t>(402));
   if (pack.One<void*>(1003) == nullptr) return Wrong("a run without a workspace");
-  std::memset(pack.One<void*>(1003), 0xee, workspace);  // a run may write all of it
-  Run run(std::move(bound));
-  for (const Object* const op : graph.All<const Object*>(801)) {
-    if (!run.Do(*op)) return kExecutionFailed;
-  }
+  void* const scratch = pack.One<void*>(1003);
   control.runs += 1;
   control.ran.push_back(stored.at(1)->All<std::int64_t>(902));
-  return kSuccess;
+  // The graph outlives the run, because its plan does.
+  const bool given = foretrain::GiveToStream(handle.stream, [&graph, bound, scratch, workspace] {
+    std::memset(scratch, 0xee, workspace);  // a run may write all of it
+    Run run(bound);
+    for (const Object* const op : graph.All<const Object*>(801)) {
+      if (!run.Do(*op)) Wrong("an operation that this library does not compute");
+    }
+  });
+  return given && control.wrong.empty() ? kSuccess : kExecutionFailed;
 }
 
 }  // namespace
@@ -219,15 +228,19 @@ void cudnnGetLastErrorString(char* text, std::size_t n) {
 int cudnnCreate(void** handle) {
   if (Fails()) return kNotInitialized;
   control.live += 1;
-  *handle = new char;
+  *handle = new Handle;
   return kSuccess;
 }
 int cudnnDestroy(void* handle) {
   control.live -= 1;
-  delete static_cast<char*>(handle);
+  delete static_cast<Handle*>(handle);
   return kSuccess;
 }
-int cudnnSetStream(void* /*handle*/, void* /*stream*/) { return Fails() ? kBadParam : kSuccess; }
+int cudnnSetStream(void* handle, void* stream) {
+  if (Fails()) return kBadParam;
+  static_cast<Handle*>(handle)->stream = stream;
+  return kSuccess;
+}
 int cudnnBackendCreateDescriptor(int type, void** out) {
   if (Fails()) return kBadParam;
   control.live += 1;
@@ -281,9 +294,10 @@ int cudnnBackendFinalize(void* at) {
   object.finalized = status == kSuccess;
   return status;
 }
-int cudnnBackendExecute(void* /*handle*/, void* plan, void* pack) {
+int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   if (Fails()) return kExecutionFailed;
-  return Execute(*static_cast<Object*>(plan), *static_cast<Object*>(pack));
+  return Execute(*static_cast<Handle*>(handle), *static_cast<Object*>(plan),
+                 *static_cast<Object*>(pack));
 }
 
 }  // extern "C"

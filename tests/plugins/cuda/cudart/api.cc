@@ -253,11 +253,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     event->changed.wait(lock, [&] { return event->completed >= record; });
   });
 }
-cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
-  FT_BEGIN(Begin);
-  return Give(handle, [function, data] { function(data); });
-}
-
 // ---- events
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
@@ -403,6 +398,11 @@ const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorNoDevice ? "no CUDA-capable device is detected"
                                     : "an error of the tests' CUDA runtime";
 }
+// Of tests/plugins/give_to_stream.h.
+int cudaFakeGive(void* stream, void (*function)(void*), void* argument) {
+  return Give(stream, [function, argument] { function(argument); });
+}
+bool cudaFakeLibrariesRefuse() { return !TheSettings().libraries; }
 cudaError_t cudaRuntimeGetVersion(int* version) {
   FT_BEGIN(Begin);
   *version = CUDART_VERSION;
