@@ -84,8 +84,7 @@ TEST_P(ShortRowsTest, Gates) {
     Floats d_wide(kRows), d_short(kRows);
     Both x(dtype, kAll, 2), dy(dtype, kAll, 3), y(dtype, kAll, 4), dx(dtype, kAll, 5);
     for (const FtDtype of : {FT_F32, dtype}) {
-      Run(api_.gate_forward,
-          FtGateForward{x.in(of), scores.data(), y.in(of), kRows, kCols, 0, of});
+      Run(api_.gate_forward, FtGateForward{x.in(of), scores.data(), y.in(of), kRows, kCols, 0, of});
       Run(api_.gate_backward,
           FtGateBackward{dy.in(of), x.in(of), scores.data(), dx.in(of),
                          (of == FT_F32 ? d_wide : d_short).data(), kRows, kCols, of});
@@ -106,16 +105,14 @@ TEST_P(ShortRowsTest, RowsOfExperts) {
         combined(dtype, tokens * kCols, 4);
     Floats d_wide(tokens * per_token), d_short(tokens * per_token);
     for (const FtDtype of : {FT_F32, dtype}) {
-      Run(api_.expert_gather,
-          FtExpertGather{x.in(of), sources.data(), weights.data(), gathered.in(of), tokens, kRows,
-                         kCols, per_token, of});
+      Run(api_.expert_gather, FtExpertGather{x.in(of), sources.data(), weights.data(),
+                                             gathered.in(of), tokens, kRows, kCols, per_token, of});
       Run(api_.expert_combine,
-          FtExpertCombine{of_experts.in(of), places.data(), weights.data(), combined.in(of),
-                          tokens, kRows, kCols, per_token, of});
-      Run(api_.expert_dots,
-          FtExpertDots{x.in(of), of_experts.in(of), places.data(),
-                       (of == FT_F32 ? d_wide : d_short).data(), tokens, kRows, kCols, per_token,
-                       of});
+          FtExpertCombine{of_experts.in(of), places.data(), weights.data(), combined.in(of), tokens,
+                          kRows, kCols, per_token, of});
+      Run(api_.expert_dots, FtExpertDots{x.in(of), of_experts.in(of), places.data(),
+                                         (of == FT_F32 ? d_wide : d_short).data(), tokens, kRows,
+                                         kCols, per_token, of});
     }
     gathered.ExpectRounded(dtype, "gather");
     combined.ExpectRounded(dtype, "combine");
@@ -127,8 +124,8 @@ TEST_P(ShortRowsTest, Embeddings) {
   const Ids ids = {3, 0, 3, 9, 1, 7};
   constexpr std::int64_t vocab = 10, sequence = 3;
   InEachFormat([&](FtDtype dtype) {
-    Both table(dtype, vocab * kCols, 1), positions(dtype, sequence * kCols, 2),
-        y(dtype, kAll, 3), dy(dtype, kAll, 4), table_grad(dtype, vocab * kCols, 5),
+    Both table(dtype, vocab * kCols, 1), positions(dtype, sequence * kCols, 2), y(dtype, kAll, 3),
+        dy(dtype, kAll, 4), table_grad(dtype, vocab * kCols, 5),
         positions_grad(dtype, sequence * kCols, 6);
     for (const FtDtype of : {FT_F32, dtype}) {
       FtEmbeddingForward forward{};
@@ -159,8 +156,8 @@ TEST_P(ShortRowsTest, NormsBackwardAndGradientsOfColumns) {
         weight_grad(dtype, kCols, 7), bias_grad(dtype, kCols, 8), sums(dtype, kCols, 9);
     for (const FtDtype of : {FT_F32, dtype}) {
       Run(api_.norm_backward_input,
-          FtNormBackwardInput{dy.in(of), x.in(of), weight.in(of), mean.data(), rstd.data(),
-                              nullptr, dx.in(of), kRows, kCols, 0, of, of});
+          FtNormBackwardInput{dy.in(of), x.in(of), weight.in(of), mean.data(), rstd.data(), nullptr,
+                              dx.in(of), kRows, kCols, 0, of, of});
       Run(api_.norm_backward_weight,
           FtNormBackwardWeight{dy.in(of), x.in(of), mean.data(), rstd.data(), weight_grad.in(of),
                                bias_grad.in(of), kRows, kCols, 0, 0, of, of});

@@ -8,7 +8,7 @@
 #include <utility>
 
 extern "C" __attribute__((weak)) int cudaFakeGive(void* stream, void (*function)(void*),
-                                                        void* argument);
+                                                  void* argument);
 // Whether libraries refuse all products, so that the plugin's own kernels compute them.
 extern "C" __attribute__((weak)) bool cudaFakeLibrariesRefuse();
 

@@ -335,6 +335,9 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
 
 // ---- launches
 
+// Every device with these tensor cores gives a block this much shared memory.
+constexpr std::int64_t kMinShared = 99 * 1024;
+
 template <class T, int kDim, int kRowTiles>
 FtStatus LaunchQueries(FtQueue* queue, const char* name, const AttentionCall& call,
                        const BackwardTensors& tensors, unsigned samples) {
@@ -374,9 +377,13 @@ FtStatus TensorAttentionBackward(FtQueue* queue, CudaCheck& check, const char* n
     // 32 rows per warp halve the reads of tiles, if shared memory (queries) and registers (keys)
     // suffice. A row's sums do not depend on the choice.
     constexpr std::int64_t kWide = kSharedNumbers<2, kDim> * std::int64_t{sizeof(T)};
-    status = kWide <= QueueOf(queue).shared_bytes
-                 ? LaunchQueries<T, kDim, 2>(queue, name, call, tensors, samples)
-                 : LaunchQueries<T, kDim, 1>(queue, name, call, tensors, samples);
+    bool wide = true;
+    if constexpr (kWide > kMinShared) wide = kWide <= QueueOf(queue).shared_bytes;
+    if (wide) {
+      status = LaunchQueries<T, kDim, 2>(queue, name, call, tensors, samples);
+    } else if constexpr (kWide > kMinShared) {
+      status = LaunchQueries<T, kDim, 1>(queue, name, call, tensors, samples);
+    }
     constexpr int kKeyRows = kDim <= 64 ? 2 : 1;
     if (status == FT_OK) {
       status = LaunchKeys<T, kDim, kKeyRows>(queue, name, call, tensors, samples);

@@ -16,7 +16,7 @@ struct Settings {
   std::size_t memory = 8ULL << 30;  // of each GPU; "memory" is in MiB
   simt::Order order = simt::Order::kForward;
   bool races = true;          // looks for races in shared memory
-  bool libraries = true;       // cuBLASLt computes products; "libraries=0": it refuses them
+  bool libraries = true;      // cuBLASLt computes products; "libraries=0": it refuses them
   std::uint64_t late = 0;     // seed of sleeps up to 200 µs before each work item; 0: none
   std::string fail_function;  // "fail=FUNCTION:N": its call N, from 1, fails
   std::int64_t fail_call = 0;
