@@ -201,9 +201,15 @@ int Execute(const Handle& handle, const Object& plan, const Object& pack) {
   void* const scratch = pack.One<void*>(1003);
   control.runs += 1;
   control.ran.push_back(stored.at(1)->All<std::int64_t>(902));
-  // The graph outlives the run, because its plan does.
-  const bool given = foretrain::GiveToStream(handle.stream, [&graph, bound, scratch, workspace] {
+  // Numbers are read now, tensors when the stream comes to the run. The graph outlives the run,
+  // because its plan does.
+  std::map<std::int64_t, std::uint32_t> numbers;
+  for (const auto& [id, tensor] : stored) {
+    if (tensor->One<bool>(908)) std::memcpy(&numbers[id], bound[id], sizeof numbers[id]);
+  }
+  const bool given = foretrain::GiveToStream(handle.stream, [=, &graph]() mutable {
     std::memset(scratch, 0xee, workspace);  // a run may write all of it
+    for (auto& [id, number] : numbers) bound[id] = &number;
     Run run(bound);
     for (const Object* const op : graph.All<const Object*>(801)) {
       if (!run.Do(*op)) Wrong("an operation that this library does not compute");

@@ -22,9 +22,10 @@ int cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
   return ordinal < FAKE_GPUS ? 0 : 101;
 }
-// CUDA's device 0 is the GPU that NVML (fake_nvml.cc) lists second.
+// CUDA's devices 0 and 1 are the GPUs that NVML (fake_nvml.cc) lists second and first.
 int cuDeviceGetPCIBusId(char* text, int n, int device) {
-  std::snprintf(text, static_cast<std::size_t>(n), "0000:%02X:00.0", 0x1C - device);
+  std::snprintf(text, static_cast<std::size_t>(n), "0000:%02X:00.0",
+                device < 2 ? 0x1C - device : 0x1B + device);
   return 0;
 }
 int cuDeviceGetName(char* name, int n, int) {

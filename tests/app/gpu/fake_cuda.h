@@ -1,0 +1,30 @@
+// Runs the built program over the tests' CUDA libraries (tests/plugins/cuda).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/app/run_binary.h"
+
+namespace foretrain {
+
+// False if the build has no CUDA.
+bool HasFakeCuda();
+
+struct CudaRun {
+  ProgramEnd end;
+  // By the words of the runtime's report: complaints, and allocations, streams, events and graphs
+  // that were left.
+  std::map<std::string, std::int64_t> report;
+};
+
+// `settings` as in tests/plugins/cuda/cudart/settings.h.
+CudaRun RunOnFakeCuda(const TemporaryFolder& folder, const std::string& settings,
+                      const std::string& arguments);
+
+// Writes a small model and a text into the folder; returns "train ..." for three steps of four
+// micro-batches.
+std::string SmallCudaTraining(const TemporaryFolder& folder);
+
+}  // namespace foretrain

@@ -1,0 +1,13 @@
+// The plugin's device over the tests' CUDA libraries (tests/plugins/cuda).
+#pragma once
+
+#include <string>
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+// The table of the plugin in the build folder. Fails the test if it does not load.
+const FtDeviceApi& CudaPlugin();
+
+}  // namespace foretrain
