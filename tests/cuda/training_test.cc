@@ -45,10 +45,17 @@ TEST_P(PlansOnCuda, TrainAsOnTheCpu) {
 
 // Each kind of parallelism, schedule and offload once.
 std::vector<Case> PlansWithEachFeature() {
-  const std::set<std::string> names = {
-      "Dp2",        "Pp2ZbV",           "Pp2DualPipeV",        "Pp2Interleaved",
-      "Dp4Tp2Zero3Replicas", "Tp2SequencePp2Dp2Zero1", "Cp4RingRecompute",  "Cp4AllGather",
-      "Cp2Pp2AllToAllZbV",   "Optimizer",              "Pp3EndsWithoutLayers"};
+  const std::set<std::string> names = {"Dp2",
+                                       "Pp2ZbV",
+                                       "Pp2DualPipeV",
+                                       "Pp2Interleaved",
+                                       "Dp4Tp2Zero3Replicas",
+                                       "Tp2SequencePp2Dp2Zero1",
+                                       "Cp4RingRecompute",
+                                       "Cp4AllGather",
+                                       "Cp2Pp2AllToAllZbV",
+                                       "Optimizer",
+                                       "Pp3EndsWithoutLayers"};
   std::vector<Case> kept;
   for (const auto& all : {Cases(), ContextCases(), OffloadCases()}) {
     for (const Case& one : all) {
@@ -73,8 +80,8 @@ class PresetsOnCuda : public testing::TestWithParam<Preset> {
     plan.precision = precision;
     const auto valid = ValidatePlan(plan, model);
     if (!valid.has_value()) {
-      GTEST_SKIP() << "preset " << GetParam().name << " has no such plan of two ranks: "
-                   << valid.error().message;
+      GTEST_SKIP() << "preset " << GetParam().name
+                   << " has no such plan of two ranks: " << valid.error().message;
     }
     ExpectTrainsAsOnTheCpu(model, plan, tolerance);
   }

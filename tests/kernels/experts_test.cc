@@ -109,6 +109,19 @@ TEST_P(ExpertsTest, RouteEqualsTheReferenceForEveryShape) {
   }
 }
 
+// More pairs than a block of threads takes at once.
+TEST_P(ExpertsTest, RouteDealsManyRowsInTheirOrder) {
+  const RouteShape shapes[] = {{2, 1, 0, false}, {2, 1, 500, false}, {4, 2, 0, false, 3}};
+  for (const RouteShape& s : shapes) {
+    const Floats logits = Random(1200 * s.experts, 3, 3.0F);
+    const Routed actual = RouteRows(s, logits);
+    const RouteOutputs expected = reference::Route(s, ToDouble(logits));
+    EXPECT_EQ(actual.places, expected.places) << What(s);
+    EXPECT_EQ(actual.sources, expected.sources) << What(s);
+    EXPECT_EQ(actual.counts, expected.counts) << What(s);
+  }
+}
+
 TEST_P(ExpertsTest, RouteTakesTheLowerOfEqualScoresAndPutsNanLast) {
   const Routed tied = RouteRows({4, 2, 0, false}, {1, 2, 2, 2, 0, 0, 0, 0});
   EXPECT_EQ(tied.chosen, (Ids{1, 2, 0, 1}));

@@ -207,8 +207,9 @@ FT_DEVICE T JoinWarp(T x, Join join) {
 }
 
 // Reduction over a block of whole warps in one dimension. `none` is the neutral element. All
-// threads must call it.
-template <class T, class Join>
+// threads must call it. Calls of one kernel with the same T and Join need different slots, whose
+// shared memory differs: an earlier call's result may still be read.
+template <int kSlot = 0, class T, class Join>
 FT_DEVICE T JoinBlock(T x, T none, Join join) {
   __shared__ T of_warps[kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -216,12 +217,14 @@ FT_DEVICE T JoinBlock(T x, T none, Join join) {
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   x = JoinWarp(x, join);
   if (warps == 1) return x;
-  __syncthreads();  // an earlier call's result may still be read
   if (lane == 0) of_warps[warp] = x;
   __syncthreads();
   return JoinWarp(lane < warps ? of_warps[lane] : none, join);
 }
-FT_DEVICE float SumBlock(float x) { return JoinBlock(x, 0.0F, Sum{}); }
+template <int kSlot = 0>
+FT_DEVICE float SumBlock(float x) {
+  return JoinBlock<kSlot>(x, 0.0F, Sum{});
+}
 
 // ---- launches
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(1024) NormForwardKernel(ForwardTensors<T> t, i
       square += c + i < t.cols ? deviation * deviation : 0.0F;
     }
   }
-  const float rstd = 1.0F / sqrtf(SumBlock(square) / cols + t.epsilon);
+  const float rstd = 1.0F / sqrtf(SumBlock<1>(square) / cols + t.epsilon);
   if (threadIdx.x == 0) {
     t.rstd[row] = rstd;
     if (rms == 0) t.mean[row] = mean;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(1024) NormBackwardInputKernel(FtNormBackwardIn
     }
   }
   const float mean_a = g.rms != 0 ? 0.0F : SumBlock(sum_a) / cols;
-  const float slope = SumBlock(sum_ax) / cols * rstd * rstd;
+  const float slope = SumBlock<1>(sum_ax) / cols * rstd * rstd;
   for (std::int64_t c = first; c < g.cols; c += step) {
     const std::int64_t left = g.cols - c, at = row * g.cols + c;
     float a[kOctet], of_x[kOctet], residual[kOctet] = {};

@@ -88,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
         Call{"cuGreenCtxCreate", 2, Ends::kWithSentence, "gpus=1", kShares},
         Call{"cuGreenCtxStreamCreate", 2, Ends::kWithSentence, "gpus=1", kShares},
         Call{"cuGreenCtxDestroy", 1, Ends::kGoesOn, "gpus=1", kShares},
-        Call{"cudaProfilerStart", 1, Ends::kGoesOn}, Call{"cudaRuntimeGetVersion", 1, Ends::kGoesOn}),
+        Call{"cudaProfilerStart", 1, Ends::kGoesOn},
+        Call{"cudaRuntimeGetVersion", 1, Ends::kGoesOn}),
     [](const auto& test) {
       return std::string(test.param.function) + std::to_string(test.param.number);
     });

@@ -1,5 +1,6 @@
-// The program with the plugin, over the tests' CUDA libraries: kernels are the plugin's own PTX, and
-// streams, events, graphs, pinned memory, shares, peers, cuBLASLt, cuDNN and NCCL are the tests'.
+// The program with the plugin, over the tests' CUDA libraries: kernels are the plugin's own PTX,
+// and streams, events, graphs, pinned memory, shares, peers, cuBLASLt, cuDNN and NCCL are the
+// tests'.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

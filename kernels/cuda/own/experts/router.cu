@@ -187,7 +187,7 @@ FT_DEVICE Counts CountPairs(const FtRoute& g, std::int64_t expert, std::int64_t 
     below += g.chosen[pair] < expert ? 1 : 0;
     own += g.chosen[pair] == expert ? 1 : 0;
   }
-  return {JoinBlock(below, std::int64_t{0}, Sum{}), JoinBlock(own, std::int64_t{0}, Sum{})};
+  return {JoinBlock(below, std::int64_t{0}, Sum{}), JoinBlock<1>(own, std::int64_t{0}, Sum{})};
 }
 
 // Calls deal(pair, number) for the expert's pairs in their order, number from 0. The block takes
