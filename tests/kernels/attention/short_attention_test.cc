@@ -232,6 +232,17 @@ TEST_P(ShortAttentionPartTest, KeepsOutputsOfQueriesThatSeeNoKey) {
   Run(api_.attention_part_forward, g);
   EXPECT_EQ(out, before);
   ExpectClose(lse, Tensor(2 * kPiece, 2.5), {8.0 * kUnit}, "lse");
+  // Nor have such queries and keys gradients.
+  const Codes dout = CodesOf(FT_BF16, in.dout), zeros(k.size(), 0);
+  Codes dq(q.size(), 0x7fff), dk(k.size(), 0x7fff), dv(v.size(), 0x7fff);
+  auto b = Part<FtAttentionPartBackward>(s, early, late);
+  b.q = q.data(), b.k = k.data(), b.v = v.data(), b.out = out.data(), b.lse = lse.data();
+  b.dout = dout.data(), b.dq = dq.data(), b.dk = dk.data(), b.dv = dv.data();
+  b.dkv_stride = s.kv_heads * s.head_dim;
+  Run(api_.attention_part_backward, b);
+  EXPECT_EQ(dq, Codes(q.size(), 0));
+  EXPECT_EQ(dk, zeros);
+  EXPECT_EQ(dv, zeros);
 }
 
 FT_TEST_ALL_VARIANTS(ShortAttentionTest);

@@ -416,7 +416,8 @@ template <unsigned kBytes>
   for (const Range& range : ChecksOf(t).ranges) {
     if (range.Contains(address, kBytes)) return Pointer(address);
   }
-  return FindGlobal(t, address, kBytes);
+  FindGlobal(t, address, kBytes);
+  return Pointer(address);
 }
 template <unsigned kBytes>
 FT_PTX const std::byte* GlobalRead(Thread& t, std::uint64_t address) {
@@ -507,12 +508,15 @@ template <unsigned kBytes>
   }
   const std::byte* const source = source_bytes == 0 ? nullptr : GlobalRead<kBytes>(t, from);
   simt::BeginCopy(t, {SharedWrite<kBytes>(t, to), source, kBytes, t.groups});
+  NotePending(t, to, kBytes, t.block->launch->order != simt::Order::kForward);
 }
 inline void CommitCopies(Thread& t) { ++t.groups; }
 // A mutant lets one more group be pending.
 inline void AwaitCopies(Thread& t, int site, unsigned left) {
   simt::AwaitCopies(t, IsMutated(t, site) ? left + 1 : left, [&](const Copy& copy) {
-    NoteWrite(t, static_cast<std::uint64_t>(copy.to - t.block->shared), copy.bytes);
+    const auto to = static_cast<std::uint64_t>(copy.to - t.block->shared);
+    NotePending(t, to, copy.bytes, false);
+    NoteWrite(t, to, copy.bytes);
   });
 }
 

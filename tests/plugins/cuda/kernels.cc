@@ -35,6 +35,14 @@ bool IsUnordered(const Thread& t, int other, std::uint32_t block_barriers,
   Fail(t, Fault::kRace, what.str());
 }
 
+void ExpectComplete(Thread& t, const Accesses& a, std::uint64_t address) {
+  if (!a.pending) return;
+  Fail(t, Fault::kRace,
+       "byte " + std::to_string(address) +
+           " of shared memory is used before an asynchronous copy to it was "
+           "waited for");
+}
+
 }  // namespace
 
 void AddKernel(Kernel kernel) {
@@ -61,6 +69,7 @@ void NoteRead(Thread& t, std::uint64_t address, unsigned bytes) {
   if (accesses.empty()) return;
   for (unsigned i = 0; i < bytes; ++i) {
     Accesses& a = accesses[address + i];
+    ExpectComplete(t, a, address + i);
     if (IsUnordered(t, a.writer, a.written_block, a.written_warp)) {
       FailByRace(t, "read after the write", address + i, a.writer);
     }
@@ -79,6 +88,7 @@ void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes) {
   if (accesses.empty()) return;
   for (unsigned i = 0; i < bytes; ++i) {
     Accesses& a = accesses[address + i];
+    ExpectComplete(t, a, address + i);
     if (IsUnordered(t, a.writer, a.written_block, a.written_warp)) {
       FailByRace(t, "write after the write", address + i, a.writer);
     }
@@ -92,7 +102,12 @@ void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes) {
   }
 }
 
-std::byte* FindGlobal(Thread& t, std::uint64_t address, unsigned bytes) {
+void NotePending(Thread& t, std::uint64_t address, unsigned bytes, bool pending) {
+  std::vector<Accesses>& accesses = ChecksOf(t).accesses;
+  for (unsigned i = 0; i < bytes && !accesses.empty(); ++i) accesses[address + i].pending = pending;
+}
+
+void FindGlobal(Thread& t, std::uint64_t address, unsigned bytes) {
   Checks& checks = ChecksOf(t);
   Range found;
   for (const Range& constant : Constants()) {
@@ -112,7 +127,6 @@ std::byte* FindGlobal(Thread& t, std::uint64_t address, unsigned bytes) {
   }
   checks.ranges[checks.next_range] = found;
   checks.next_range = (checks.next_range + 1) % static_cast<unsigned>(checks.ranges.size());
-  return reinterpret_cast<std::byte*>(address);
 }
 
 simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::Dim& block,

@@ -61,6 +61,7 @@ simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::D
 struct Accesses {
   std::int16_t writer = -1, reader = -1;  // threads; -1: none
   bool many_warps = false;                // read by several warps since the block's last barrier
+  bool pending = false;                   // an asynchronous copy to it has not been waited for
   std::uint32_t written_block = 0, written_warp = 0;  // barriers that the writer had passed
   std::uint32_t read_block = 0, read_warp = 0;
 };
@@ -83,6 +84,9 @@ inline bool IsMutated(const Thread& t, int site) {
 
 void NoteRead(Thread& t, std::uint64_t address, unsigned bytes);
 void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes);
-std::byte* FindGlobal(Thread& t, std::uint64_t address, unsigned bytes);
+// An asynchronous copy begins, or has been waited for.
+void NotePending(Thread& t, std::uint64_t address, unsigned bytes, bool pending);
+// Finds the device memory of an access and remembers it; fails if there is none.
+void FindGlobal(Thread& t, std::uint64_t address, unsigned bytes);
 
 }  // namespace foretrain::ptx

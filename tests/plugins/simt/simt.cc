@@ -26,7 +26,7 @@ extern "C" void foretrain_fiber_switch(void** save_stack, void* load_stack);
 namespace foretrain::simt {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 
 thread_local Thread* current = nullptr;
 
@@ -41,10 +41,11 @@ void RunThread() {
 void* FreshStack(unsigned fiber) {
   thread_local std::vector<std::unique_ptr<char[]>> stacks;
   while (stacks.size() <= fiber) stacks.emplace_back(new char[kStackBytes]);
-  const auto end = reinterpret_cast<std::uintptr_t>(stacks[fiber].get() + kStackBytes);
+  char* end = stacks[fiber].get() + kStackBytes;
+  end -= reinterpret_cast<std::uintptr_t>(end) % 16;
   // Layout: six registers that the first switch pops, the return address, and a word that aligns
   // the stack as at a call.
-  auto** const top = reinterpret_cast<void**>(end & ~std::uintptr_t{15}) - 8;
+  auto** const top = reinterpret_cast<void**>(end) - 8;
   std::fill(top, top + 8, nullptr);
   top[6] = reinterpret_cast<void*>(&RunThread);
   return top;

@@ -5,8 +5,7 @@
 
 #include "tests/plugins/cuda/cudart/device.h"
 
-using namespace foretrain::cudart;
-
+namespace foretrain::cudart {
 namespace {
 
 constexpr int kUnwritten = 0xcd;
@@ -418,3 +417,5 @@ cudaError_t cudaProfilerStop() {
 }
 
 }  // extern "C"
+
+}  // namespace foretrain::cudart

@@ -6,8 +6,7 @@
 
 #include "tests/plugins/cuda/cudart/device.h"
 
-using namespace foretrain::cudart;
-
+namespace foretrain::cudart {
 namespace {
 
 constexpr unsigned kMultiprocessors = 16;
@@ -112,3 +111,5 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void
   *result = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
+
+}  // namespace foretrain::cudart

@@ -6,7 +6,7 @@
 namespace foretrain::cudart {
 namespace {
 
-constexpr std::size_t kSharedWithoutRequest = 48 * 1024;
+constexpr std::size_t kSharedWithoutRequest = std::size_t{48} << 10;
 
 struct Function {
   std::string name;               // mangled
@@ -119,10 +119,8 @@ bool WasLaunched(const std::string& kernel) {
   return launched.contains(kernel);
 }
 
-}  // namespace foretrain::cudart
-
-using namespace foretrain::cudart;
-
+// The names are nvcc's.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* /*binary*/) {
@@ -176,7 +174,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   const std::lock_guard lock(mutex);
   const auto found = functions.find(function);
   if (found == functions.end()) return Failed(cudaErrorInvalidDeviceFunction);
-  const foretrain::ptx::Kernel* const kernel = foretrain::ptx::FindKernel(found->second.name);
+  const ptx::Kernel* const kernel = ptx::FindKernel(found->second.name);
   const auto bytes = static_cast<std::size_t>(value);
   if (kernel == nullptr || bytes + kernel->shared_bytes > TheSettings().shared_bytes()) {
     return Failed(cudaErrorInvalidValue);
@@ -186,3 +184,6 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)
+
+}  // namespace foretrain::cudart
