@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Removes each barrier of the plugin's kernels in turn and expects that a test of the kernels notices.
+"""Lets one instruction of the plugin's kernels behave wrongly and expects that a test of the kernels notices.
 
-usage: check_barriers.py TESTS LIBRARIES barriers.csv [--update]
+usage: check_mutants.py TESTS LIBRARIES mutants.csv [--update]
   TESTS      the executable kernels_gpu_tests
   LIBRARIES  the folder of the tests' CUDA libraries
-  --update   searches tests for barriers that have none, and writes the file anew
+  --update   searches tests for mutants that have none, and writes the file anew
 
-barriers.csv has a row for each barrier of one instance of each kernel: the test and the order of threads that
-notice its absence, or the reason why nothing can. For waits on asynchronous copies one more group may be pending.
+mutants.csv has a row for each mutant of one instance of each kernel: the test and the order of threads that notice
+it, or the reason why nothing can. Each barrier is left out in turn, and each wait for asynchronous copies lets one
+more group be pending. The first ldmatrix loads transposed, or no longer does. The first mma exchanges the registers
+of b.
 """
 import concurrent.futures
 import csv
@@ -19,7 +21,8 @@ import tempfile
 
 ALL = '*/cuda_gpu'
 FIELDS = ['kernel', 'site', 'instruction', 'test', 'order', 'reason']
-REMOVED = ('bar.sync', 'bar.warp.sync', 'cp.async.wait_group')
+EACH = ('bar.sync', 'bar.warp.sync', 'cp.async.wait_group')
+FIRST = ('ldmatrix', 'mma')
 
 
 def stable(name):
@@ -32,6 +35,12 @@ def family(name):
     kernel = re.search(r'\d([A-Z][A-Za-z]*?Kernel)', name)[1]
     term = re.search(r'(HeadTerm|CodeTerm|NormWeightTerm|BiasTerm|NotFinite|SquareOfLse|Square|PickLogit|PickOfRanks)', name)
     return kernel + (' of ' + term[1] if term else '')
+
+
+def mutants(instructions):
+    """Numbers of the instructions that a mutant changes."""
+    return {i for i, instruction in enumerate(instructions)
+            if instruction in EACH or instruction in FIRST and instructions.index(instruction) == i}
 
 
 class Runs:
@@ -84,7 +93,7 @@ def check(runs, rows, sites):
             return None if row['reason'] else 'is noticed by no test and has no reason'
         if runs.notices(name, row['site'], row['test'], row['order']):
             return None
-        return f'is missed by nobody: {row["test"]} passes without it in {row["order"]} order'
+        return f'may be wrong: {row["test"]} passes with the mutant in {row["order"]} order'
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for row, text in zip(rows, pool.map(problem, rows)):
@@ -93,12 +102,11 @@ def check(runs, rows, sites):
     known = {(row['kernel'], int(row['site'])) for row in rows}
     families = {family(row['kernel']) for row in rows}
     for name, instructions in sites.items():
-        removed = {i for i, instruction in enumerate(instructions) if instruction in REMOVED}
         mine = {site for kernel, site in known if kernel == stable(name)}
-        if removed and family(name) not in families or mine and mine != removed:
-            wrong.append(f'{stable(name)}: its barriers are not in the file; run with --update')
+        if mutants(instructions) and family(name) not in families or mine and mine != mutants(instructions):
+            wrong.append(f'{stable(name)}: its mutants are not in the file; run with --update')
     noticed = sum(1 for row in rows if row['test'])
-    print('\n'.join(wrong + [f'{len(rows)} barriers and waits: {noticed} are noticed, {len(rows) - noticed} are redundant']))
+    print('\n'.join(wrong + [f'{len(rows)} mutants: {noticed} are noticed, {len(rows) - noticed} change nothing']))
     return 1 if wrong else 0
 
 
@@ -113,9 +121,8 @@ def update(runs, rows, sites):
     count = {name: sum(name in launched for launched in launches.values()) for name in sites}
     chosen = {}
     for name in sorted(sites):
-        if count[name] and any(i in REMOVED for i in sites[name]):
-            if count[name] > count.get(chosen.get(family(name)), 0):
-                chosen[family(name)] = name
+        if mutants(sites[name]) and count[name] > count.get(chosen.get(family(name)), 0):
+            chosen[family(name)] = name
 
     def row_of(task):
         name, site = task
@@ -129,7 +136,7 @@ def update(runs, rows, sites):
                     return row | {'test': test, 'order': order}
         return row | {'reason': before['reason'] if before else ''}
 
-    tasks = [(name, site) for name in chosen.values() for site, i in enumerate(sites[name]) if i in REMOVED]
+    tasks = [(name, site) for name in chosen.values() for site in sorted(mutants(sites[name]))]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return list(pool.map(row_of, tasks))
 
