@@ -34,7 +34,7 @@ constexpr const char* kShares = "--dp 2 --sm-share 4";
 class CudaCalls : public testing::TestWithParam<Call> {};
 
 TEST_P(CudaCalls, AFailureIsOneSentenceAndLeavesNothing) {
-  if (!HasFakeCuda()) GTEST_SKIP() << "this build has no CUDA";
+  if (!HasFakeCuda()) GTEST_SKIP() << kWithoutFakeCuda;
   const Call& call = GetParam();
   const TemporaryFolder folder;
   const std::string failure =

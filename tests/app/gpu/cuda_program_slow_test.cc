@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class CudaProgram : public testing::Test {
  protected:
   void SetUp() override {
-    if (!HasFakeCuda()) GTEST_SKIP() << "this build has no CUDA";
+    if (!HasFakeCuda()) GTEST_SKIP() << kWithoutFakeCuda;
     train_ = SmallCudaTraining(folder_);
   }
 

@@ -11,6 +11,8 @@ namespace foretrain {
 
 // False if the build has no CUDA.
 bool HasFakeCuda();
+inline constexpr const char* kWithoutFakeCuda =
+    "this build has no plugin: it needs nvcc and python3 on x86-64; preset release runs this there";
 
 struct CudaRun {
   ProgramEnd end;

@@ -76,7 +76,7 @@ struct Outcome {
   std::string sentence;  // names kernel, block and thread
 };
 
-// One launch. `Shared` memory is the block's, filled with a pattern before each block.
+// One launch. Shared memory is filled with a pattern before each block.
 struct Launch {
   std::string kernel;
   Dim grid, block;

@@ -397,7 +397,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorNoDevice ? "no CUDA-capable device is detected"
                                     : "an error of the tests' CUDA runtime";
 }
-// Of tests/plugins/give_to_stream.h.
+// The tests' libraries call these two (tests/plugins/give_to_stream.h).
 int cudaFakeGive(void* stream, void (*function)(void*), void* argument) {
   return Give(stream, [function, argument] { function(argument); });
 }

@@ -28,7 +28,7 @@ namespace foretrain::cudart {
 
 using Work = std::function<void()>;
 
-// What a program does that CUDA answers with undefined behaviour or not at all. Printed at once and
+// Reports wrong use that CUDA itself would not answer with an error. It is printed at once and
 // counted; the report at exit has the number.
 void Complain(const std::string& what);
 
@@ -77,7 +77,7 @@ class Stream {
   // Waits until the work given so far is done.
   void Drain();
 
-  std::optional<Capture> capture;  // used by the thread that captures alone
+  std::optional<Capture> capture;  // only the capturing thread uses it
 
  private:
   void Run();
@@ -150,8 +150,8 @@ State& TheState();
 // The allocation that contains an address; empty range if none does.
 std::pair<ptx::Range, Allocation> AllocationAt(std::uintptr_t address);
 
-// What a kernel of `gpu` may access at an address: its own memory, that of its peers, and pinned
-// memory.
+// The allocation that contains an address, if a kernel of `gpu` may access it: memory of the GPU,
+// of a peer, or of the host if it is pinned. Empty otherwise.
 ptx::Range MemoryAt(int gpu, std::uintptr_t address);
 
 // Whether the kernel of this mangled name was launched so far.
