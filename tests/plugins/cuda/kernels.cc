@@ -35,12 +35,17 @@ bool IsUnordered(const Thread& t, int other, std::uint32_t block_barriers,
   Fail(t, Fault::kRace, what.str());
 }
 
-void ExpectComplete(Thread& t, const Accesses& a, std::uint64_t address) {
-  if (!a.pending) return;
-  Fail(t, Fault::kRace,
-       "byte " + std::to_string(address) +
-           " of shared memory is used before an asynchronous copy to it was "
-           "waited for");
+// Expects that no copy to the byte is pending and that the last write is ordered before `t`.
+void ExpectWritten(Thread& t, const Accesses& a, const char* kind, std::uint64_t address) {
+  if (a.pending) {
+    Fail(t, Fault::kRace,
+         "byte " + std::to_string(address) +
+             " of shared memory is used before an asynchronous copy to it was "
+             "waited for");
+  }
+  if (IsUnordered(t, a.writer, a.written_block, a.written_warp)) {
+    FailByRace(t, kind, address, a.writer);
+  }
 }
 
 }  // namespace
@@ -69,10 +74,7 @@ void NoteRead(Thread& t, std::uint64_t address, unsigned bytes) {
   if (accesses.empty()) return;
   for (unsigned i = 0; i < bytes; ++i) {
     Accesses& a = accesses[address + i];
-    ExpectComplete(t, a, address + i);
-    if (IsUnordered(t, a.writer, a.written_block, a.written_warp)) {
-      FailByRace(t, "read after the write", address + i, a.writer);
-    }
+    ExpectWritten(t, a, "read after the write", address + i);
     const bool again = a.reader >= 0 && a.read_block == t.block_barriers;
     const bool is_other_warp =
         static_cast<unsigned>(a.reader) / simt::kLanes != t.number / simt::kLanes;
@@ -88,10 +90,7 @@ void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes) {
   if (accesses.empty()) return;
   for (unsigned i = 0; i < bytes; ++i) {
     Accesses& a = accesses[address + i];
-    ExpectComplete(t, a, address + i);
-    if (IsUnordered(t, a.writer, a.written_block, a.written_warp)) {
-      FailByRace(t, "write after the write", address + i, a.writer);
-    }
+    ExpectWritten(t, a, "write after the write", address + i);
     if (IsUnordered(t, a.reader, a.read_block, a.read_warp) ||
         (a.many_warps && a.read_block == t.block_barriers)) {
       FailByRace(t, "write after the read", address + i, a.reader);

@@ -44,7 +44,7 @@ CONVERSIONS = {'', 'rn', 'rzi', 'rni', 'rmi', 'rpi', 'sat'}
 
 
 def fail(what):
-    sys.exit(f'{sys.argv[1]}: the tests\' CUDA device does not know {what}; add it to ptx_to_cpp.py and instructions.h')
+    sys.exit(f'{sys.argv[1]}: the tests\' CUDA device does not know {what}; add it to ptx_to_cpp.py and to the instructions beside it')
 
 
 def split(operands):

@@ -25,6 +25,20 @@ State& TheState() {
   return *state;
 }
 
+cudaError_t Give(const void* handle, Work work) {
+  const auto stream = TheState().streams.Find(handle);
+  if (stream == nullptr) {
+    if (handle == nullptr) Complain("work on the legacy stream");
+    return Failed(cudaErrorInvalidResourceHandle);
+  }
+  if (stream->capture) {
+    stream->capture->work.push_back(std::move(work));
+  } else {
+    stream->Give(std::move(work));
+  }
+  return cudaSuccess;
+}
+
 std::pair<ptx::Range, Allocation> AllocationAt(std::uintptr_t address) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
@@ -68,7 +82,7 @@ cudaError_t Begin(const char* function) {
     return Failed(cudaErrorUnknown);
   }
   if (settings.gpus == 0) return Failed(cudaErrorNoDevice);
-  const int error = TheState().gpus[static_cast<std::size_t>(CurrentGpu())]->error;
+  const int error = GpuOf(CurrentGpu()).error;
   return error != 0 ? Failed(static_cast<cudaError_t>(error)) : cudaSuccess;
 }
 

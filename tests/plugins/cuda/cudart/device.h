@@ -147,6 +147,11 @@ struct State {
 // Made on first use and never destroyed, because streams may still work at exit.
 State& TheState();
 
+inline Gpu& GpuOf(int gpu) { return *TheState().gpus[static_cast<std::size_t>(gpu)]; }
+
+// Adds work to a stream, or to the graph that it captures.
+cudaError_t Give(const void* stream, Work work);
+
 // The allocation that contains an address; empty range if none does.
 std::pair<ptx::Range, Allocation> AllocationAt(std::uintptr_t address);
 
@@ -171,5 +176,9 @@ cudaError_t Begin(const char* function);
 
 // The same for calls that a thread must not make while it captures; they spoil the capture.
 cudaError_t BeginUnsafe(const char* function);
+
+// Opens an API function by one of these; returns their error.
+#define FT_BEGIN(begin) \
+  if (const cudaError_t error = begin(__func__); error != cudaSuccess) return error
 
 }  // namespace foretrain::cudart

@@ -51,7 +51,7 @@ int ErrorOf(simt::Fault fault) {
 
 void Execute(const ptx::Kernel& kernel, dim3 grid, dim3 block, std::size_t dynamic_bytes, int gpu,
              const Arguments& arguments) {
-  std::atomic<int>& error = TheState().gpus[static_cast<std::size_t>(gpu)]->error;
+  std::atomic<int>& error = GpuOf(gpu).error;
   if (error != 0) return;
   const Settings& settings = TheSettings();
   ptx::Options options;
@@ -101,15 +101,9 @@ cudaError_t LaunchKernel(const void* function, dim3 grid, dim3 block, void** arg
     return Failed(cudaErrorInvalidValue);
   }
   auto held = std::make_shared<Arguments>(*kernel, arguments);
-  Work work = [kernel, grid, block, dynamic_bytes, gpu = stream->gpu(), held] {
+  return Give(handle, [kernel, grid, block, dynamic_bytes, gpu = stream->gpu(), held] {
     Execute(*kernel, grid, block, dynamic_bytes, gpu, *held);
-  };
-  if (stream->capture) {
-    stream->capture->work.push_back(std::move(work));
-  } else {
-    stream->Give(std::move(work));
-  }
-  return cudaSuccess;
+  });
 }
 
 }  // namespace
