@@ -1,7 +1,6 @@
 // The desktop in a window of its own.
 #include "ui/open_desktop.h"
 
-#include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
 #include <fmt/format.h>
 #include <imgui.h>
@@ -14,6 +13,7 @@
 #include "base/stop_point.h"
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
+#include "ui/render/glfw_input.h"
 #include "ui/render/shown_frame.h"
 #include "ui/render/ui_context.h"
 #include "ui/store_loader.h"
@@ -99,35 +99,6 @@ class Window {
   GLFWwindow* window_ = nullptr;
 };
 
-// Installs and removes the callbacks that fill Dear ImGui's input.
-class GlfwInput {
- public:
-  explicit GlfwInput(GLFWwindow* window) { ImGui_ImplGlfw_InitForOpenGL(window, true); }
-  ~GlfwInput() { ImGui_ImplGlfw_Shutdown(); }
-  GlfwInput(const GlfwInput&) = delete;
-  GlfwInput& operator=(const GlfwInput&) = delete;
-};
-
-// Files dropped onto the window since the last call of Take.
-class Drops {
- public:
-  explicit Drops(GLFWwindow* window) {
-    glfwSetWindowUserPointer(window, this);
-    glfwSetDropCallback(window, [](GLFWwindow* of, int count, const char** paths) {
-      auto* const drops = static_cast<Drops*>(glfwGetWindowUserPointer(of));
-      for (int i = 0; i < count; ++i) drops->paths_.emplace_back(paths[i]);
-    });
-  }
-
-  void Take(DesktopState& state) {
-    state.stores.dropped.insert(state.stores.dropped.end(), paths_.begin(), paths_.end());
-    paths_.clear();
-  }
-
- private:
-  std::vector<std::string> paths_;
-};
-
 // Reports settings whenever they have changed.
 class Keeper {
  public:
@@ -202,8 +173,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   FT_ASSIGN(const std::unique_ptr<Window> window, Window::Create(options));
   const float scale = options.scale > 0.0 ? static_cast<float>(options.scale) : window->Density();
   UiContext ui(options.font_folders.value_or(FontFolders()), scale);
-  Drops drops(window->get());
-  GlfwInput glfw_input(window->get());
+  GlfwInput input(window->get());
   GlImages images;
   Settings recent = hooks.settings;
   if (!opened.path.empty()) recent.Remember(opened.path);
@@ -221,12 +191,12 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   };
   for (Pace pace; !closes();) {
     // Input and finished loads decide whether this round draws a frame.
-    const bool event = pace.Wait(desktop->IsMoving(), loader.IsBusy());
-    drops.Take(state);
+    const bool event = pace.Wait(desktop->IsMoving(), loader.IsBusy()) || input.IsWaiting();
+    for (std::string& path : input.TakeDropped()) state.stores.dropped.push_back(std::move(path));
     const bool changed = loader.Refresh(glfwGetTime(), state);
     if (!pace.IsDue(event || changed, desktop->IsWatching())) continue;
     ImGui_ImplOpenGL3_NewFrame();
-    ImGui_ImplGlfw_NewFrame();
+    input.NewFrame();
     ImGui::NewFrame();
     const ViewSize size = window->SizeAt(scale);
     const FrameRecord& record = desktop->Draw(size, ui.fonts(), ReadInput(), images);

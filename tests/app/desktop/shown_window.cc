@@ -124,17 +124,12 @@ void ShownWindow::Press() { Hand("mousedown 1"); }
 void ShownWindow::Release() { Hand("mouseup 1"); }
 
 void ShownWindow::Wheel(int notches) {
-  for (int i = 0; i < std::abs(notches); ++i) {
-    Hand(notches > 0 ? "click 4" : "click 5");
-  }
+  Hand("click --repeat " + std::to_string(std::abs(notches)) + (notches > 0 ? " 4" : " 5"));
 }
 
-void ShownWindow::Key(const std::string& name) {
-  Hand("keydown " + name);
-  Hand("keyup " + name);
-}
+void ShownWindow::Key(const std::string& name) { Hand("key " + name); }
 
-void ShownWindow::TypeText(const std::string& text) { Hand("type --delay 60 -- '" + text + "'"); }
+void ShownWindow::TypeText(const std::string& text) { Hand("type -- '" + text + "'"); }
 
 std::array<int, 4> ShownWindow::BoxOf(const std::string& label) {
   const json shown = Shown();
@@ -151,8 +146,7 @@ std::array<int, 4> ShownWindow::BoxOf(const std::string& label) {
 void ShownWindow::ClickOn(const std::string& label) {
   const std::array<int, 4> box = BoxOf(label);
   MoveTo((box[0] + box[2]) / 2, (box[1] + box[3]) / 2);
-  Press();
-  Release();
+  Hand("click 1");
 }
 
 int ShownWindow::Interrupt() {
