@@ -16,6 +16,7 @@
 #include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/text.h"
+#include "runtime/device/cuda_plugin.h"
 #include "runtime/nccl/nccl_world.h"
 #include "sim/cost/cost_model.h"
 
@@ -60,6 +61,7 @@ class CalibrateCommand final : public Command {
     if (Learns()) return Learn();
     CalibrationRequest request = request_;
     request.options.seconds = seconds_;
+    LoadKernelsEagerly();  // several GPUs may be measured together
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     request.device = device.api;
     request.options.device = device.Number();

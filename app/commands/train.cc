@@ -16,6 +16,7 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/device/cuda_plugin.h"
 #include "runtime/executor/placement.h"
 #include "sim/program/ir/rank_order.h"
 
@@ -45,15 +46,16 @@ class TrainCommand final : public Command {
         "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
   }
 
-  // From the cheapest check to the most expensive: options, device, launcher, model, plan, window,
+  // From the cheapest check to the most expensive: options, launcher, device, model, plan, window,
   // placement. A failure after the processes have joined is told to the other processes, which
   // would wait for this one otherwise.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
-    FT_ASSIGN(const DeviceChoice device, device_.Choose());
-    options_.device = device.api;
     FT_ASSIGN(const LaunchedRank launched,
               ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
+    if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
+    FT_ASSIGN(const DeviceChoice device, device_.Choose());
+    options_.device = device.api;
     // A launcher knows the number of ranks, so --ranks may be left out.
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     // Ranks may share a GPU, so the plan's sizes alone say how many there are.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <climits>
+#include <cstdlib>
 
 namespace foretrain {
 namespace {
@@ -69,6 +70,8 @@ PluginPlaces UsualPluginPlaces() {
   places.files = {folder + "/" + kFileName, folder + "/../lib/" + kFileName};
   return places;
 }
+
+void LoadKernelsEagerly() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 // The first file that exists decides. If it does not load, the next is not tried, since it may be
 // of another build.

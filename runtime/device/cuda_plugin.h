@@ -19,6 +19,11 @@ struct PluginPlaces {
 // Next to the running executable, then in ../lib of its folder.
 PluginPlaces UsualPluginPlaces();
 
+// Lets the driver load kernels with the plugin instead of at their first launch, unless the user
+// has set CUDA_MODULE_LOADING. Loading may wait for the device, which may run a collective that
+// waits for another rank. Call it before LoadCudaDevice.
+void LoadKernelsEagerly();
+
 struct CudaDevice {
   const FtDeviceApi* api = nullptr;  // null: unusable
   std::int32_t count = 0;            // number of devices

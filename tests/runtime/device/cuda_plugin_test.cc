@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "tests/paths.h"
@@ -25,6 +26,17 @@ TEST(CudaPlugin, SaysThatThereIsNoDriverAndLooksForNoPlugin) {
   const CudaDevice device = LoadCudaDevice({"libno_such_driver.so.1", {TestPlugin("good")}});
   EXPECT_EQ(device.api, nullptr);
   EXPECT_EQ(device.why, "there is no NVIDIA driver (libno_such_driver.so.1 was not found)");
+}
+
+TEST(CudaPlugin, LoadsKernelsEagerlyUnlessTheUserHasChosen) {
+  constexpr const char* kName = "CUDA_MODULE_LOADING";
+  unsetenv(kName);
+  LoadKernelsEagerly();
+  EXPECT_STREQ(std::getenv(kName), "EAGER");
+  setenv(kName, "LAZY", 1);
+  LoadKernelsEagerly();
+  EXPECT_STREQ(std::getenv(kName), "LAZY");
+  unsetenv(kName);
 }
 
 TEST(CudaPlugin, SaysThatThereIsNoPlugin) {
