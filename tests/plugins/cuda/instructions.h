@@ -35,9 +35,13 @@ FT_PTX void Store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// Not inline: translated modules compile in half the time.
+// A basic block of so many instructions begins.
+FT_PTX void Count(Thread& t, unsigned instructions) {
+  ChecksOf(t).counts.instructions += instructions;
+}
+
 template <unsigned kBytes>
-[[gnu::noinline]] std::byte* GlobalWrite(Thread& t, std::uint64_t address) {
+FT_PTX std::byte* GlobalAt(Thread& t, std::uint64_t address) {
   if (address % kBytes != 0) Fail(t, Fault::kMisaligned, "a global address is not aligned");
   for (const Range& range : ChecksOf(t).ranges) {
     if (range.Contains(address, kBytes)) return Pointer(address);
@@ -45,9 +49,20 @@ template <unsigned kBytes>
   FindGlobal(t, address, kBytes);
   return Pointer(address);
 }
+// Not inline, as most that follow: translated modules compile in half the time.
 template <unsigned kBytes>
-FT_PTX const std::byte* GlobalRead(Thread& t, std::uint64_t address) {
-  return GlobalWrite<kBytes>(t, address);
+[[gnu::noinline]] const std::byte* GlobalRead(Thread& t, std::uint64_t address) {
+  Checks& checks = ChecksOf(t);
+  checks.counts.read += kBytes;
+  if (checks.options.counts_sectors) checks.sectors[0].insert(address / kSectorBytes);
+  return GlobalAt<kBytes>(t, address);
+}
+template <unsigned kBytes>
+[[gnu::noinline]] std::byte* GlobalWrite(Thread& t, std::uint64_t address) {
+  Checks& checks = ChecksOf(t);
+  checks.counts.written += kBytes;
+  if (checks.options.counts_sectors) checks.sectors[1].insert(address / kSectorBytes);
+  return GlobalAt<kBytes>(t, address);
 }
 template <unsigned kBytes>
 FT_PTX std::byte* SharedAt(Thread& t, std::uint64_t address) {
@@ -79,6 +94,7 @@ FT_PTX std::uint64_t ToShared(const Thread& t, std::uint64_t address) {
 
 // Blocks of one launch run one after the other, but other streams' kernels run at the same time.
 inline std::uint32_t AtomicAdd(Thread& t, std::uint64_t address, std::uint32_t value) {
+  GlobalRead<4>(t, address);
   auto* const at = reinterpret_cast<std::uint32_t*>(GlobalWrite<4>(t, address));
   return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
@@ -120,6 +136,8 @@ inline std::uint32_t Ballot(Thread& t, bool value, std::uint32_t mask) {
 template <class T>
 [[gnu::noinline]] std::array<float, 4> MultiplyTile(Thread& t, int site, LaneWords words,
                                                     const std::array<float, 4>& c) {
+  constexpr std::uint64_t kProducts = 2 * 16 * 8 * 16;  // of a warp
+  ChecksOf(t).counts.products += kProducts / simt::kLanes;
   if (IsMutated(t, site)) std::swap(words[4], words[5]);
   return simt::MultiplyTile(t, words, c, [](std::uint16_t bits) { return Widened(T{bits}); });
 }

@@ -130,8 +130,8 @@ void FindGlobal(Thread& t, std::uint64_t address, unsigned bytes) {
 
 simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::Dim& block,
                       std::size_t dynamic_bytes, const std::byte* const* parameters,
-                      const Options& options) {
-  Checks checks{options, {}, {}, 0};
+                      const Options& options, Counts& counts) {
+  Checks checks{options, {}, {}, 0, {}, {}};
   CheckedLaunch launch;
   launch.kernel = kernel.name;
   launch.grid = grid;
@@ -143,7 +143,10 @@ simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::D
   if (options.finds_races) {
     launch.begin_block = [&] { checks.accesses.assign(launch.shared_bytes, {}); };
   }
-  return simt::Execute(launch);
+  const simt::Outcome outcome = simt::Execute(launch);
+  for (const auto& sectors : checks.sectors) checks.counts.once += sectors.size() * kSectorBytes;
+  counts += checks.counts;
+  return outcome;
 }
 
 }  // namespace foretrain::ptx

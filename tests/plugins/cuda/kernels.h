@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "tests/plugins/simt/simt.h"
@@ -42,18 +43,39 @@ struct Range {
   }
 };
 
+// Work of one launch or of several.
+struct Counts {
+  std::uint64_t instructions = 0;       // of PTX, summed over threads
+  std::uint64_t read = 0, written = 0;  // bytes of device memory that instructions ask for
+  std::uint64_t products = 0;           // multiplications and additions of tensor cores
+  std::uint64_t once = 0;  // bytes of the sectors that a launch reads, and of those that it writes
+  Counts& operator+=(const Counts& other) {
+    instructions += other.instructions;
+    read += other.read;
+    written += other.written;
+    products += other.products;
+    once += other.once;
+    return *this;
+  }
+  Counts operator-(const Counts& other) const {
+    return {instructions - other.instructions, read - other.read, written - other.written,
+            products - other.products, once - other.once};
+  }
+};
+
 struct Options {
   simt::Order order = simt::Order::kForward;
   bool finds_races = true;
+  bool counts_sectors = false;
   int mutated_site = -1;  // the site of the kernel that behaves wrongly; -1: none
   // The memory of the device that contains an address; empty if none does.
   std::function<Range(std::uintptr_t)> memory_at;
 };
 
-// Runs all blocks, or until the first fault. Safe from any thread.
+// Runs all blocks, or until the first fault, and adds their work to `counts`. Safe from any thread.
 simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::Dim& block,
                       std::size_t dynamic_bytes, const std::byte* const* parameters,
-                      const Options& options);
+                      const Options& options, Counts& counts);
 
 // ---- what instructions.h uses
 
@@ -71,7 +93,11 @@ struct Checks {
   std::vector<Accesses> accesses;  // one a byte of shared memory; empty if races are not looked for
   std::array<Range, 4> ranges;     // device memory accessed lately
   unsigned next_range = 0;
+  Counts counts;
+  std::array<std::unordered_set<std::uint64_t>, 2>
+      sectors;  // read and written, if they are counted
 };
+inline constexpr std::uint64_t kSectorBytes = 32;
 struct CheckedLaunch : simt::Launch {
   Checks* checks = nullptr;
 };

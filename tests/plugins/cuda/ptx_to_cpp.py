@@ -187,18 +187,32 @@ class Function:
     def read(self, body):
         token = re.compile(r'\s*(?:([{}])|([\w$]+):(?!:)|(?=\S))')
         at = 0
+        self.begin_block()
         while (match := token.match(body, at)) and match.end() < len(body.rstrip()) + 1:
             at = match.end()
             if match[1]:
                 self.lines.append(match[1] if match[1] == '{' else ';}')
             elif match[2]:
                 self.lines.append(name_of(match[2]) + ':;')
+                self.begin_block()
             elif at < len(body.rstrip()):
                 end = self.end_of_statement(body, at)
-                self.lines.append(self.statement(re.sub(r'\s+', ' ', body[at:end].strip())))
+                text = re.sub(r'\s+', ' ', body[at:end].strip())
+                self.lines.append(self.statement(text))
+                if re.match(r'(@!?%\w+ )?(bra|ret|exit)\b', text):
+                    self.begin_block()
                 at = end + 1
             else:
                 return
+
+    def begin_block(self):
+        """Begins a basic block, whose first line counts its instructions."""
+        self.block, self.instructions = len(self.lines), 0
+        self.lines.append('')
+
+    def count_instruction(self):
+        self.instructions += 1
+        self.lines[self.block] = f'Count(t, {self.instructions});'
 
     @staticmethod
     def end_of_statement(body, at):
@@ -270,6 +284,7 @@ class Function:
         guard = re.match(r'@(!?)(%\w+) (.*)$', text)
         condition, text = (f'if ({guard[1]}{name_of(guard[2])}) ', guard[3]) if guard else ('', text)
         opcode, _, operands = text.partition(' ')
+        self.count_instruction()
         return f'{condition}{{ {self.instruction(opcode, split(operands))} }}'
 
     def declare_registers(self, text):
@@ -388,6 +403,9 @@ class Function:
             half = CPP_TYPES[to[:-2]]
             high, low = (self.value(operand, 'f32') for operand in operands[1:])
             return self.set(operands[0], f'ConvertPair<{half}>({high}, {low})')
+        if to in ('e4m3x2', 'e5m2x2') and parts[1:3] == ['rn', 'satfinite'] and source == 'f32':
+            high, low = (self.value(operand, 'f32') for operand in operands[1:])
+            return self.set(operands[0], f'ConvertTo{to[:-2].title()}({high}, {low})')
         rounding = '.'.join(parts[1:-2])
         if rounding not in CONVERSIONS:
             return fail(f'"{opcode}"')

@@ -383,4 +383,26 @@ FT_PTX std::uint32_t ConvertPair(float high, float low) {
   return std::uint32_t{Do_cvt_rn<T>(high).bits} << 16 | Do_cvt_rn<T>(low).bits;
 }
 
+// Code of a float: `kMantissa` bits after the point, the exponents down to 2^kLeast, below them
+// multiples of 2^(kLeast - kMantissa). To nearest, halves to even; what exceeds kLargest saturates.
+// NaN becomes 0x7f.
+template <int kMantissa, int kLeast, int kLargest>
+FT_PTX std::uint32_t CodeOf(float x) {
+  const std::uint32_t sign = std::signbit(x) ? 0x80U : 0U;
+  if (std::isnan(x)) return 0x7f;
+  const double size = std::min(std::fabs(static_cast<double>(x)), double{kLargest});
+  int exponent = size > 0 ? std::max(std::ilogb(size), kLeast) : kLeast;
+  const double units = std::nearbyint(std::ldexp(size, kMantissa - exponent));
+  // A unit of 2^(kMantissa + 1) is the next exponent's first code, which follows this one's last.
+  const auto steps = static_cast<std::uint32_t>(units);
+  const auto begin = static_cast<std::uint32_t>(exponent - kLeast) << kMantissa;
+  return sign | (begin + steps);
+}
+FT_PTX std::uint32_t ConvertToE4M3(float high, float low) {
+  return CodeOf<3, -6, 448>(high) << 8 | CodeOf<3, -6, 448>(low);
+}
+FT_PTX std::uint32_t ConvertToE5M2(float high, float low) {
+  return CodeOf<2, -14, 57344>(high) << 8 | CodeOf<2, -14, 57344>(low);
+}
+
 }  // namespace foretrain::ptx

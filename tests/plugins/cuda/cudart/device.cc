@@ -162,7 +162,7 @@ struct Report {
                  state.streams.size(), state.events.size(),
                  state.graphs.size() + state.executables.size());
     for (const ptx::Kernel* kernel : ptx::AllKernels()) {
-      std::fprintf(out, "%s %s", WasLaunched(kernel->name) ? "launched" : "never",
+      std::fprintf(out, "%s %s", LaunchedOf(kernel->name).launches > 0 ? "launched" : "never",
                    kernel->name.c_str());
       for (const std::string& site : kernel->sites) std::fprintf(out, " %s", site.c_str());
       std::fprintf(out, "\n");

@@ -159,8 +159,12 @@ std::pair<ptx::Range, Allocation> AllocationAt(std::uintptr_t address);
 // of a peer, or of the host if it is pinned. Empty otherwise.
 ptx::Range MemoryAt(int gpu, std::uintptr_t address);
 
-// Whether the kernel of this mangled name was launched so far.
-bool WasLaunched(const std::string& kernel);
+// Launches of the kernel of this mangled name so far, and the work of those that have ended.
+struct Launched {
+  std::int64_t launches = 0;
+  ptx::Counts counts;
+};
+Launched LaunchedOf(const std::string& kernel);
 
 // The current GPU of the calling thread, and its last error.
 int& CurrentGpu();

@@ -16,7 +16,9 @@ std::mutex mutex;
 // By the address of the host function; guarded by mutex. Never destroyed, as is the next: the
 // report at exit reads them.
 auto& functions = *new std::map<const void*, Function>;
-auto& launched = *new std::set<std::string>;  // names of kernels; guarded by mutex
+auto& launched = *new std::map<std::string, Launched>;  // by kernel; guarded by mutex
+
+std::atomic<bool> counts_sectors = false;
 
 struct Configuration {
   dim3 grid, block;
@@ -57,11 +59,17 @@ void Execute(const ptx::Kernel& kernel, dim3 grid, dim3 block, std::size_t dynam
   ptx::Options options;
   options.order = settings.order;
   options.finds_races = settings.races;
+  options.counts_sectors = counts_sectors;
   if (settings.mutant_entry == kernel.name) options.mutated_site = settings.mutant_site;
   options.memory_at = [gpu](std::uintptr_t address) { return MemoryAt(gpu, address); };
+  ptx::Counts counts;
   const simt::Outcome outcome =
       ptx::Execute(kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, dynamic_bytes,
-                   arguments.pointers.data(), options);
+                   arguments.pointers.data(), options, counts);
+  {
+    const std::lock_guard lock(mutex);
+    launched[kernel.name].counts += counts;
+  }
   if (outcome.fault == simt::Fault::kNone) return;
   Complain(outcome.sentence);
   error = ErrorOf(outcome.fault);
@@ -83,7 +91,7 @@ cudaError_t LaunchKernel(const void* function, dim3 grid, dim3 block, void** arg
     const auto found = functions.find(function);
     if (found == functions.end()) return Failed(cudaErrorInvalidDeviceFunction);
     launches = found->second;
-    launched.insert(launches.name);
+    ++launched[launches.name].launches;
   }
   const ptx::Kernel* const kernel = ptx::FindKernel(launches.name);
   if (kernel == nullptr) {
@@ -108,14 +116,25 @@ cudaError_t LaunchKernel(const void* function, dim3 grid, dim3 block, void** arg
 
 }  // namespace
 
-bool WasLaunched(const std::string& kernel) {
+Launched LaunchedOf(const std::string& kernel) {
   const std::lock_guard lock(mutex);
-  return launched.contains(kernel);
+  const auto found = launched.find(kernel);
+  return found != launched.end() ? found->second : Launched{};
 }
 
 // The names are nvcc's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
+
+// For tests: lets kernels count sectors from now on, which takes time.
+void cudaFakeCountSectors() { counts_sectors = true; }
+
+// For tests: the sum over all kernels that have ended.
+void cudaFakeCounts(ptx::Counts* sum) {
+  const std::lock_guard lock(mutex);
+  *sum = {};
+  for (const auto& [name, each] : launched) *sum += each.counts;
+}
 
 void** __cudaRegisterFatBinary(void* /*binary*/) {
   static void* handle;
