@@ -95,6 +95,35 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
   }
 }
 
+// Ids with more rows than a kernel adds in one go: 1, 64, 65, 128, 129 and 413 of 800 rows. The sum
+// of 413 numbers below 1 and the old value has 414 rounding errors.
+TEST_P(EmbeddingTest, BackwardAddsAllRowsOfFrequentIds) {
+  constexpr std::int64_t kRows = 800, kCols = 9, kVocab = 8;
+  Ids ids;
+  const std::int64_t counts[kVocab] = {1, 64, 65, 0, 128, 129, 413, 0};
+  for (std::int64_t id = 0; id < kVocab; ++id) {
+    ids.insert(ids.end(), static_cast<std::size_t>(counts[id]), static_cast<std::int32_t>(id));
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) std::swap(ids[i], ids[i * 377 % ids.size()]);
+  const Floats dy = Random(kRows * kCols, 1), before = Random(kVocab * kCols, 2);
+  const auto gradient = [&](std::int64_t first, std::int64_t vocab, std::int64_t all) {
+    Floats table(before.begin() + first * kCols, before.begin() + (first + vocab) * kCols);
+    FtEmbeddingBackward g{};
+    g.ids = ids.data(), g.dy = dy.data(), g.table_grad = table.data(), g.rows = kRows;
+    g.cols = kCols, g.vocab = vocab, g.sequence = 1, g.first_id = first, g.all_ids = all;
+    g.accumulate_table = 1;
+    Run(api_.embedding_backward, g);
+    return table;
+  };
+  const Floats table = gradient(0, kVocab, 0);
+  const reference::EmbeddingShape shape{.cols = kCols, .vocab = kVocab, .sequence = kRows};
+  Tensor expected = reference::EmbeddingBackward(shape, ids, ToDouble(dy)).table;
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += static_cast<double>(before[i]);
+  ExpectClose(table, expected, {414.0 * 414.0 * kUnit}, "table");
+  // A rank that has the ids from 4 on gives the same bits.
+  EXPECT_EQ(gradient(4, 4, kVocab), Floats(table.begin() + 4 * kCols, table.end()));
+}
+
 // Two ranks with 6 of 11 ids each, the second with one padding row. Their sum equals the whole bit
 // by bit. Rows [5, 26) of a batch take their positions from row 5 on.
 TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {

@@ -138,8 +138,10 @@ struct CudnnApi {
   int (*cudnnBackendExecute)(CudnnHandle, CudnnObject plan, CudnnObject pack) = nullptr;
 };
 
-// Loads `file`, which stays loaded. FT_UNSUPPORTED with a sentence in `why` if it does not load,
-// lacks a function, or has an unsupported version.
+// Loads `file`, which stays loaded. If the loader does not find a name without folder, the packages
+// of Python are searched: a virtual environment's, Conda's, the user's, the system's.
+// FT_UNSUPPORTED with a sentence in `why` if it does not load, lacks a function, or has an
+// unsupported version.
 FtStatus LoadCudnn(const char* file, CudnnApi* out, char* why, std::size_t n);
 
 }  // namespace foretrain

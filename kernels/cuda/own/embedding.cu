@@ -49,6 +49,7 @@ struct Buckets {
   std::int32_t* next;    // [vocab]: counts, then the next free place of each id
   std::int32_t* dealt;   // [rows]: grouped by id, in any order within an id
   std::int32_t* sorted;  // [rows]: the same, in ascending order within an id
+  float* sums;           // [places of pieces, cols]
 };
 
 // Row of this rank's table; -1 for an id of another rank or without a row.
@@ -116,23 +117,66 @@ __global__ void SortRowsKernel(FtEmbeddingBackward g, Buckets b) {
   b.sorted[b.begins[id] + before] = static_cast<std::int32_t>(row);
 }
 
-// One octet of columns of one id per thread: adds the id's rows in order, so equal inputs give
-// equal bits.
+// The rows of an id are added in pieces of `piece` rows, so that a frequent id keeps many threads
+// busy. Pieces and their order follow from the id's rows alone: equal inputs give equal bits, also
+// if the vocabulary is split over ranks.
+//
+//   id      A A A A A A A A B C C C C C C      piece 3
+//   piece   0     1     2   0 0     1          B's sum goes to the table, A's and C's are joined
+//
+// Between two multiples of `piece`, pieces of at most two such ids begin: the last of one and the
+// first of the next. So a piece has the place 2 (begin / piece), plus 1 if it is the id's first.
+FT_DEVICE std::int64_t PlaceOfPiece(std::int64_t begin, std::int64_t piece, bool is_first) {
+  return begin / piece * 2 + (is_first ? 1 : 0);
+}
+
+// Adds the rows [begin, end) of the sorted list to `sum`.
 template <class T>
-__global__ void SumRowsOfIdsKernel(FtEmbeddingBackward g, Buckets b) {
+FT_DEVICE void AddRows(const FtEmbeddingBackward& g, const Buckets& b, std::int64_t begin,
+                       std::int64_t end, std::int64_t col, float (&sum)[kOctet]) {
+  float dy[kOctet];
+  for (std::int64_t i = begin; i < end; ++i) {
+    LoadOctet(static_cast<const T*>(g.dy) + b.sorted[i] * g.cols + col, g.cols - col, dy);
+#pragma unroll
+    for (int j = 0; j < kOctet; ++j) sum[j] += dy[j] * g.scale;
+  }
+}
+
+// One octet of columns of the piece that begins at one place of the sorted list per thread; most
+// places begin no piece.
+template <class T>
+__global__ void SumPiecesKernel(FtEmbeddingBackward g, Buckets b, std::int64_t piece) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  const std::int64_t begin = thread / octets, col = thread % octets * kOctet;
+  if (begin >= b.begins[g.vocab]) return;
+  const std::int64_t id = IdOf(g, b.sorted[begin]), first = b.begins[id], end = b.begins[id + 1];
+  if (end - first <= piece || (begin - first) % piece != 0) return;
+  float sum[kOctet] = {};
+  AddRows<T>(g, b, begin, begin + piece < end ? begin + piece : end, col, sum);
+  StoreOctet(b.sums + PlaceOfPiece(begin, piece, begin == first) * g.cols + col, g.cols - col, sum);
+}
+
+// One octet of columns of one id per thread: adds its rows or, where it has several pieces, theirs.
+template <class T>
+__global__ void SumIdsKernel(FtEmbeddingBackward g, Buckets b, std::int64_t piece) {
   const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
   const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
   const std::int64_t id = thread / octets, col = thread % octets * kOctet;
   if (id >= g.vocab) return;
-  const std::int32_t begin = b.begins[id], end = b.begins[id + 1];
-  if (begin == end && g.accumulate_table != 0) return;
+  const std::int64_t first = b.begins[id], end = b.begins[id + 1];
+  if (first == end && g.accumulate_table != 0) return;
   const std::int64_t left = g.cols - col, at = id * g.cols + col;
-  float sum[kOctet] = {}, dy[kOctet];
+  float sum[kOctet] = {}, part[kOctet];
   if (g.accumulate_table != 0) LoadAnyOctet(g.table_grad, g.grad_dtype, at, left, sum);
-  for (std::int32_t i = begin; i < end; ++i) {
-    LoadOctet(static_cast<const T*>(g.dy) + b.sorted[i] * g.cols + col, left, dy);
+  if (end - first <= piece) {
+    AddRows<T>(g, b, first, end, col, sum);
+  } else {
+    for (std::int64_t begin = first; begin < end; begin += piece) {
+      LoadOctet(b.sums + PlaceOfPiece(begin, piece, begin == first) * g.cols + col, left, part);
 #pragma unroll
-    for (int j = 0; j < kOctet; ++j) sum[j] += dy[j] * g.scale;
+      for (int j = 0; j < kOctet; ++j) sum[j] += part[j];
+    }
   }
   StoreAnyOctet(g.table_grad, g.grad_dtype, at, left, sum);
 }
@@ -155,16 +199,28 @@ __global__ void PositionsKernel(FtEmbeddingBackward g, Runs runs) {
   StoreAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
 }
 
-// Cuts the queue's workspace into the four arrays.
-Buckets BucketsOf(CudaCheck& check, const FtEmbeddingBackward& g) {
-  const std::int64_t ints = 2 * g.vocab + 1 + 2 * g.rows;
-  auto* const at =
-      reinterpret_cast<std::int32_t*>(check.Workspace(ints * std::int64_t{sizeof(std::int32_t)}));
-  if (at == nullptr) return {};
-  return {at, at + g.vocab + 1, at + 2 * g.vocab + 1, at + 2 * g.vocab + 1 + g.rows};
+// Bytes of the sums of pieces. Depends on rows and columns alone, as results depend on the pieces.
+std::int64_t SumBytes(const FtEmbeddingBackward& g, std::int64_t piece) {
+  return (g.rows / piece + 1) * 2 * g.cols * std::int64_t{sizeof(float)};
+}
+std::int64_t PieceOf(const FtEmbeddingBackward& g) {
+  std::int64_t piece = 64;
+  while (piece < g.rows && SumBytes(g, piece) > kWorkspaceBytes / 2) piece *= 2;
+  return piece;
 }
 
-void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b) {
+// Cuts the queue's workspace into the five arrays.
+Buckets BucketsOf(CudaCheck& check, const FtEmbeddingBackward& g, std::int64_t piece) {
+  const std::int64_t sums = SumBytes(g, piece), ints = 2 * g.vocab + 1 + 2 * g.rows;
+  std::byte* const all = check.Workspace(sums + ints * std::int64_t{sizeof(std::int32_t)});
+  if (all == nullptr) return {};
+  auto* const at = reinterpret_cast<std::int32_t*>(all + sums);
+  return {at, at + g.vocab + 1, at + 2 * g.vocab + 1, at + 2 * g.vocab + 1 + g.rows,
+          reinterpret_cast<float*>(all)};
+}
+
+void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b,
+                 std::int64_t piece) {
   const dim3 block(kBlock), of_rows(Blocks(g.rows, kBlock));
   void* const stream = StreamOf(queue);
   FT_LAUNCH(ClearCountsKernel, dim3(Blocks(g.vocab, kBlock)), block, 0, stream, b.next, g.vocab);
@@ -174,8 +230,12 @@ void LaunchTable(FtQueue* queue, const FtEmbeddingBackward& g, const Buckets& b)
   if (g.rows > 0) FT_LAUNCH(SortRowsKernel, of_rows, block, 0, stream, g, b);
   const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
   WithType(g.dtype, [&](auto type) {
-    FT_LAUNCH(SumRowsOfIdsKernel<decltype(type)>, dim3(Blocks(g.vocab * octets, kBlock)), block, 0,
-              stream, g, b);
+    if (g.rows > piece) {
+      FT_LAUNCH(SumPiecesKernel<decltype(type)>, dim3(Blocks(g.rows * octets, kBlock)), block, 0,
+                stream, g, b, piece);
+    }
+    FT_LAUNCH(SumIdsKernel<decltype(type)>, dim3(Blocks(g.vocab * octets, kBlock)), block, 0,
+              stream, g, b, piece);
   });
 }
 
@@ -183,11 +243,12 @@ void EmbeddingBackward(CudaCheck& check, const FtEmbeddingBackward& g) {
   check.AtMost("rows", g.rows, 0x7fffffff).AtMost("vocab", g.vocab, 0x7fffffff);
   const Runs runs = RunsOf(check, g.runs, g.run_count);
   if (!check.ok() || g.cols == 0 || g.vocab == 0) return;
-  const Buckets buckets = BucketsOf(check, g);
+  const std::int64_t piece = PieceOf(g);
+  const Buckets buckets = BucketsOf(check, g, piece);
   if (!check.ok()) return;
   FtEmbeddingBackward scaled = g;
   scaled.scale = g.scale == 0.0F ? 1.0F : g.scale;
-  LaunchTable(check.queue(), scaled, buckets);
+  LaunchTable(check.queue(), scaled, buckets, piece);
   if (g.positions_grad != nullptr) {
     const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
     WithType(g.dtype, [&](auto type) {

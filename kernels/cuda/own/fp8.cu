@@ -57,61 +57,71 @@ FT_DEVICE TilePlace PlaceOfTile(std::int64_t rows, std::int64_t cols) {
   return {row, col, least(rows - row), least(cols - col)};
 }
 
-FT_DEVICE bool IsWord(const void* at) {
-  return (reinterpret_cast<std::uintptr_t>(at) & (kWord - 1U)) == 0;
-}
-
-// Calls use(r, c) for each word of the tile, c a multiple of kWord.
-template <class Use>
-FT_DEVICE void ForWords(int rows, int cols, const Use& use) {
-  constexpr int kWords = kTile / kWord;
-#pragma unroll 1
-  for (int item = static_cast<int>(threadIdx.x); item < kTile * kWords; item += kBlock) {
-    const int r = item / kWords, c = item % kWords * kWord;
-    if (r < rows && c < cols) use(r, c);
-  }
-}
-
-FT_DEVICE void StoreWord(std::uint8_t* to, const std::uint8_t (&codes)[kWord], int left) {
-  if (left >= kWord && IsWord(to)) {
-    std::uint32_t word = 0;
-#pragma unroll
-    for (int i = 0; i < kWord; ++i) word |= static_cast<std::uint32_t>(codes[i]) << (8 * i);
+// Writes a word of codes, of which `left` exist.
+FT_DEVICE void StoreWord(std::uint8_t* to, std::uint32_t word, int left) {
+  if (left >= kWord && IsAlignedTo(to, kWord)) {
     *reinterpret_cast<std::uint32_t*>(to) = word;
     return;
   }
-  for (int i = 0; i < kWord && i < left; ++i) to[i] = codes[i];
+  for (int i = 0; i < kWord && i < left; ++i) to[i] = static_cast<std::uint8_t>(word >> 8 * i);
 }
 
-// Writes the tile transposed into to[cols, rows]. All threads call it, after the tile's barrier.
+// Transposes four rows of four codes: byte r of word c comes from byte c of word r.
+FT_DEVICE void TurnWords(std::uint32_t (&w)[kWord]) {
+  const std::uint32_t low01 = __byte_perm(w[0], w[1], 0x5140),
+                      high01 = __byte_perm(w[0], w[1], 0x7362);
+  const std::uint32_t low23 = __byte_perm(w[2], w[3], 0x5140),
+                      high23 = __byte_perm(w[2], w[3], 0x7362);
+  w[0] = __byte_perm(low01, low23, 0x5410);
+  w[1] = __byte_perm(low01, low23, 0x7632);
+  w[2] = __byte_perm(high01, high23, 0x5410);
+  w[3] = __byte_perm(high01, high23, 0x7632);
+}
+
+// Writes the tile transposed into to[cols, rows]: each thread four columns of four rows. All
+// threads call it, after the tile's barrier.
 FT_DEVICE void StoreTurned(const Codes& tile, const TilePlace& at, std::int64_t rows,
                            std::uint8_t* to) {
-  ForWords(at.cols, at.rows, [&](int c, int r) {
-    std::uint8_t codes[kWord];
+  constexpr int kWords = kTile / kWord;
+  static_assert(kWords * kWords == kBlock);
+  const int c = static_cast<int>(threadIdx.x) / kWords * kWord;
+  const int r = static_cast<int>(threadIdx.x) % kWords * kWord;
+  std::uint32_t words[kWord];
 #pragma unroll
-    for (int i = 0; i < kWord; ++i) codes[i] = tile[r + i][c];
-    StoreWord(to + (at.col + c) * rows + at.row + r, codes, at.rows - r);
-  });
+  for (int i = 0; i < kWord; ++i) {
+    words[i] = *reinterpret_cast<const std::uint32_t*>(&tile[r + i][c]);
+  }
+  TurnWords(words);
+#pragma unroll
+  for (int i = 0; i < kWord; ++i) {
+    if (c + i < at.cols) {
+      StoreWord(to + (at.col + c + i) * rows + at.row + r, words[i], at.rows - r);
+    }
+  }
 }
 
 // One pass: reads x once and writes both orders. The tile is filled only for the transposed copy's
-// sake.
+// sake; its codes outside the matrix are 0.
 __global__ void CastKernel(FtQuantizeTensor g) {
   alignas(kWord) __shared__ Codes tile;
+  constexpr int kOctets = kTile / kOctet;
   const TilePlace at = PlaceOfTile(g.rows, g.cols);
   const float inverse = InverseOf(*g.scale);
   auto* const out = static_cast<std::uint8_t*>(g.out);
-  ForWords(at.rows, at.cols, [&](int r, int c) {
-    const std::int64_t first = (at.row + r) * g.cols + at.col + c;
-    std::uint8_t codes[kWord];
 #pragma unroll
-    for (int i = 0; i < kWord; ++i) {
-      const bool is_there = c + i < at.cols;
-      codes[i] = is_there ? CodeOf(g.format, LoadAny(g.x, g.dtype, first + i) * inverse) : 0;
-      tile[r][c + i] = codes[i];
-    }
-    if (out != nullptr) StoreWord(out + first, codes, at.cols - c);
-  });
+  for (int item = static_cast<int>(threadIdx.x); item < kTile * kOctets; item += kBlock) {
+    const int r = item / kOctets, c = item % kOctets * kOctet;
+    const int left = r < at.rows ? at.cols - c : 0;
+    const std::int64_t first = (at.row + r) * g.cols + at.col + c;
+    float x[kOctet] = {};
+    if (left > 0) LoadAnyOctet(g.x, g.dtype, first, left, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) x[i] *= inverse;
+    const CodeOctet codes = CodesOf(g.format, x);
+    auto* const words = reinterpret_cast<std::uint32_t*>(&tile[r][c]);
+    words[0] = codes.words[0], words[1] = codes.words[1];
+    if (out != nullptr) StoreCodes(out + first, codes, left);
+  }
   if (g.transposed == nullptr) return;
   __syncthreads();
   StoreTurned(tile, at, g.rows, static_cast<std::uint8_t*>(g.transposed));
@@ -121,16 +131,21 @@ __global__ void CastKernel(FtQuantizeTensor g) {
 __global__ void TurnKernel(const std::uint8_t* from, std::int64_t stride, std::int64_t rows,
                            std::int64_t cols, std::uint8_t* to) {
   alignas(kWord) __shared__ Codes tile;
+  constexpr int kWords = kTile / kWord;
   const TilePlace at = PlaceOfTile(rows, cols);
-  ForWords(at.rows, at.cols, [&](int r, int c) {
+#pragma unroll
+  for (int item = static_cast<int>(threadIdx.x); item < kTile * kWords; item += kBlock) {
+    const int r = item / kWords, c = item % kWords * kWord;
+    const int left = r < at.rows ? at.cols - c : 0;
     const std::uint8_t* const word = from + (at.row + r) * stride + at.col + c;
-    if (at.cols - c >= kWord && IsWord(word)) {
-      *reinterpret_cast<std::uint32_t*>(&tile[r][c]) =
-          *reinterpret_cast<const std::uint32_t*>(word);
-      return;
+    std::uint32_t codes = 0;
+    if (left >= kWord && IsAlignedTo(word, kWord)) {
+      codes = *reinterpret_cast<const std::uint32_t*>(word);
+    } else {
+      for (int i = 0; i < kWord && i < left; ++i) codes |= std::uint32_t{word[i]} << 8 * i;
     }
-    for (int i = 0; i < kWord && c + i < at.cols; ++i) tile[r][c + i] = word[i];
-  });
+    *reinterpret_cast<std::uint32_t*>(&tile[r][c]) = codes;
+  }
   __syncthreads();
   StoreTurned(tile, at, rows, to);
 }

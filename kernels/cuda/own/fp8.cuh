@@ -20,11 +20,52 @@ FT_DEVICE float InverseOf(float scale) {  // a smaller scale has an inverse beyo
   return scale > 1e-37F ? 1.0F / scale : 0.0F;
 }
 
-// Code of x. Values beyond the largest code saturate; NaN gives 0.
-FT_DEVICE std::uint8_t CodeOf(FtDtype format, float x) {
+// Eight codes, the first in the lowest byte of the first word.
+struct CodeOctet {
+  std::uint32_t words[2];
+};
+
+// Codes of two numbers, the first in the low byte. Values beyond the largest code saturate; NaN
+// gives 0.
+FT_DEVICE std::uint32_t PairOfCodes(FtDtype format, float first, float second) {
+  first = first == first ? first : 0.0F;
+  second = second == second ? second : 0.0F;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint16_t pair;
+  if (format == FT_FP8) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+  }
+  return pair;
+#else
   const float top = LargestCode(format);
-  const float within = x > top ? top : x < -top ? -top : x == x ? x : 0.0F;
-  return format == FT_FP8 ? Fp8OfFloat(within) : E5m2OfFloat(within);
+  const auto code = [&](float x) {
+    const float within = x > top ? top : x < -top ? -top : x;
+    return std::uint32_t{format == FT_FP8 ? Fp8OfFloat(within) : E5m2OfFloat(within)};
+  };
+  return code(first) | code(second) << 8;
+#endif
+}
+FT_DEVICE CodeOctet CodesOf(FtDtype format, const float (&x)[kOctet]) {
+  return {{PairOfCodes(format, x[0], x[1]) | PairOfCodes(format, x[2], x[3]) << 16,
+           PairOfCodes(format, x[4], x[5]) | PairOfCodes(format, x[6], x[7]) << 16}};
+}
+
+FT_DEVICE bool IsAlignedTo(const void* at, unsigned bytes) {
+  return (reinterpret_cast<std::uintptr_t>(at) & (bytes - 1)) == 0;
+}
+
+// Writes the `left` codes that exist of eight.
+FT_DEVICE void StoreCodes(std::uint8_t* to, const CodeOctet& codes, std::int64_t left) {
+  if (left >= kOctet && IsAlignedTo(to, 8)) {
+    *reinterpret_cast<uint2*>(to) = {codes.words[0], codes.words[1]};
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    if (i < left) to[i] = static_cast<std::uint8_t>(codes.words[i / 4] >> i % 4 * 8);
+  }
 }
 
 // Element i of a product's operand, before its scale.

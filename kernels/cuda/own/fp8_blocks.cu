@@ -8,9 +8,10 @@ namespace foretrain {
 namespace {
 
 constexpr int kSide = FT_SCALE_SIDE;
-constexpr int kWarps = kBlock / kWarp;
-constexpr int kHalves = kBlock / kSide;  // threads that share a column
-static_assert(kBlock % kSide == 0 && kBlock % kWarp == 0);
+constexpr int kOctets = kSide / kOctet;  // of a row
+constexpr int kRows = kBlock / kOctets;  // that a block's threads read at once
+constexpr int kEach = kSide / kRows;     // octets of a thread
+static_assert(kBlock % kOctets == 0 && kSide % kRows == 0 && kOctets < kWarp);
 
 // The square of a block.
 struct Square {
@@ -25,80 +26,121 @@ FT_DEVICE Square SquareOf(const FtQuantizeTensor& g) {
   return {row, col, least(g.rows - row), least(g.cols - col)};
 }
 
-// Element of x, dequantized if x is 8-bit itself (a change of scaling direction).
-FT_DEVICE float NumberAt(const FtQuantizeTensor& g, std::int64_t row, std::int64_t col) {
-  const float x = LoadOperand(g.x, g.dtype, row * g.cols + col);
+// A thread's numbers: octet `octet` of the rows row, row + kRows, ...; 0 outside the matrix.
+struct Numbers {
+  int row, octet;
+  float x[kEach][kOctet];
+};
+
+// Eight elements of x, dequantized if x is 8-bit itself (a change of scaling direction).
+FT_DEVICE void LoadNumbers(const FtQuantizeTensor& g, std::int64_t row, std::int64_t col,
+                           std::int64_t left, float (&x)[kOctet]) {
+  if (!IsCode(g.dtype)) {
+    LoadAnyOctet(g.x, g.dtype, row * g.cols + col, left, x);
+    return;
+  }
   const CodeScales scales{g.x_scale, g.x_scaling, g.cols, 0};
-  return scales.at != nullptr ? x * scales.Of(row, col) : x;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    if (i >= left) continue;
+    x[i] = LoadOperand(g.x, g.dtype, row * g.cols + col + i);
+    if (scales.at != nullptr) x[i] *= scales.Of(row, col + i);
+  }
+}
+
+FT_DEVICE void LoadSquare(const FtQuantizeTensor& g, const Square& at, Numbers& n) {
+  n.row = static_cast<int>(threadIdx.x) / kOctets,
+  n.octet = static_cast<int>(threadIdx.x) % kOctets;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) n.x[j][i] = 0.0F;
+    const int r = n.row + j * kRows, left = at.cols - n.octet * kOctet;
+    if (r < at.rows && left > 0) {
+      LoadNumbers(g, at.row + r, at.col + n.octet * kOctet, left, n.x[j]);
+    }
+  }
+}
+
+FT_DEVICE float LargestOfOctet(const float (&x)[kOctet]) {
+  float size = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) size = Most{}(size, SizeOf(x[i]));
+  return size;
 }
 
 // Maxima of |x| per row, per column, or over the square. All threads call them.
 using Sizes = float[kSide];
-FT_DEVICE void LargestOfRows(const FtQuantizeTensor& g, const Square& at, Sizes& most) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll 1
-  for (int r = static_cast<int>(threadIdx.x) / kWarp; r < kSide; r += kWarps) {
-    float size = 0.0F;
-    for (int c = lane; r < at.rows && c < at.cols; c += kWarp) {
-      size = Most{}(size, SizeOf(NumberAt(g, at.row + r, at.col + c)));
+FT_DEVICE void LargestOfRows(const Numbers& n, Sizes& most) {
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    float size = LargestOfOctet(n.x[j]);
+#pragma unroll
+    for (int bits = kOctets / 2; bits > 0; bits /= 2) {
+      size = Most{}(size, __shfl_xor_sync(kAllLanes, size, bits));
     }
-    size = JoinWarp(size, Most{});
-    if (lane == 0) most[r] = size;
+    if (n.octet == 0) most[n.row + j * kRows] = size;
   }
 }
-FT_DEVICE void LargestOfColumns(const FtQuantizeTensor& g, const Square& at, Sizes& most) {
-  __shared__ float of_halves[kHalves][kSide];
-  const int c = static_cast<int>(threadIdx.x) % kSide, half = static_cast<int>(threadIdx.x) / kSide;
-  float size = 0.0F;
-  for (int r = half; r < at.rows && c < at.cols; r += kHalves) {
-    size = Most{}(size, SizeOf(NumberAt(g, at.row + r, at.col + c)));
+FT_DEVICE void LargestOfColumns(const Numbers& n, Sizes& most) {
+  __shared__ float of_rows[kRows][kSide];
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    float size = 0.0F;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) size = Most{}(size, SizeOf(n.x[j][i]));
+    of_rows[n.row][n.octet * kOctet + i] = size;
   }
-  of_halves[half][c] = size;
   __syncthreads();
-  if (half != 0) return;
-  for (int h = 1; h < kHalves; ++h) size = Most{}(size, of_halves[h][c]);
+  const int c = static_cast<int>(threadIdx.x);
+  if (c >= kSide) return;
+  float size = 0.0F;
+  for (int r = 0; r < kRows; ++r) size = Most{}(size, of_rows[r][c]);
   most[c] = size;
 }
-FT_DEVICE void LargestOfAll(const FtQuantizeTensor& g, const Square& at, Sizes& most) {
+FT_DEVICE void LargestOfAll(const Numbers& n, Sizes& most) {
   float size = 0.0F;
-  for (int i = static_cast<int>(threadIdx.x); i < kSide * kSide; i += kBlock) {
-    const int r = i / kSide, c = i % kSide;
-    if (r < at.rows && c < at.cols) {
-      size = Most{}(size, SizeOf(NumberAt(g, at.row + r, at.col + c)));
-    }
-  }
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) size = Most{}(size, LargestOfOctet(n.x[j]));
   const float all = JoinBlock(size, 0.0F, Most{});
   if (threadIdx.x == 0) most[0] = all;
 }
 
-// Reads the square twice, once for the maxima and once for the codes. The second read hits L1 or
-// L2.
+// Reads the square once and keeps it in registers. `sizes` becomes the inverse scales.
 __global__ void BlocksKernel(FtQuantizeTensor g) {
-  __shared__ Sizes scales;
+  __shared__ Sizes sizes;
   const Square at = SquareOf(g);
-  if (g.scaling == FT_SCALE_ROWS) LargestOfRows(g, at, scales);
-  if (g.scaling == FT_SCALE_COLUMNS) LargestOfColumns(g, at, scales);
-  if (g.scaling == FT_SCALE_TILES) LargestOfAll(g, at, scales);
+  Numbers n;
+  LoadSquare(g, at, n);
+  if (g.scaling == FT_SCALE_ROWS) LargestOfRows(n, sizes);
+  if (g.scaling == FT_SCALE_COLUMNS) LargestOfColumns(n, sizes);
+  if (g.scaling == FT_SCALE_TILES) LargestOfAll(n, sizes);
   __syncthreads();
   const int own = static_cast<int>(threadIdx.x);
-  const int most = g.scaling == FT_SCALE_ROWS      ? at.rows
-                   : g.scaling == FT_SCALE_COLUMNS ? at.cols
-                                                   : 1;
-  if (own < most) {
-    scales[own] /= LargestCode(g.format);
-    const std::int64_t row = at.row + (g.scaling == FT_SCALE_ROWS ? own : 0);
-    const std::int64_t col = at.col + (g.scaling == FT_SCALE_COLUMNS ? own : 0);
-    g.scale[ScalePlace(g.scaling, g.cols, row, col)] = scales[own];
+  const int count = g.scaling == FT_SCALE_TILES ? 1 : kSide;
+  if (own < count) {
+    const float scale = sizes[own] / LargestCode(g.format);
+    sizes[own] = InverseOf(scale);
+    const int row = g.scaling == FT_SCALE_ROWS ? own : 0;
+    const int col = g.scaling == FT_SCALE_COLUMNS ? own : 0;
+    if (row < at.rows && col < at.cols) {
+      g.scale[ScalePlace(g.scaling, g.cols, at.row + row, at.col + col)] = scale;
+    }
   }
   __syncthreads();
   auto* const out = static_cast<std::uint8_t*>(g.out);
-#pragma unroll 1
-  for (int i = own; out != nullptr && i < kSide * kSide; i += kBlock) {
-    const int r = i / kSide, c = i % kSide;
-    if (r >= at.rows || c >= at.cols) continue;
-    const int which = g.scaling == FT_SCALE_ROWS ? r : g.scaling == FT_SCALE_COLUMNS ? c : 0;
-    const float x = NumberAt(g, at.row + r, at.col + c) * InverseOf(scales[which]);
-    out[(at.row + r) * g.cols + at.col + c] = CodeOf(g.format, x);
+  if (out == nullptr) return;
+  const int c = n.octet * kOctet;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int r = n.row + j * kRows;
+    if (r >= at.rows) continue;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const int which = g.scaling == FT_SCALE_ROWS ? r : g.scaling == FT_SCALE_COLUMNS ? c + i : 0;
+      n.x[j][i] *= sizes[which];
+    }
+    StoreCodes(out + (at.row + r) * g.cols + at.col + c, CodesOf(g.format, n.x[j]), at.cols - c);
   }
 }
 

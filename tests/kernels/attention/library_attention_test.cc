@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include "kernels/cuda/device/queue.h"
 #include "tests/kernels/attention/short_attention.h"
@@ -287,6 +290,25 @@ TEST(LibraryOfAttention, SaysWhatIsMissing) {
   }
   Fake().Reset();
   EXPECT_EQ(library, nullptr);
+}
+
+// pip installs cuDNN as a package; PyTorch comes with it.
+TEST(LibraryOfAttention, IsFoundAmongPythonsPackages) {
+  const std::filesystem::path root =
+      std::filesystem::path(testing::TempDir()) / "an environment of Python";
+  const std::filesystem::path folder = root / "lib/python3.11/site-packages/nvidia/cudnn/lib";
+  const char* const name = "libcudnn.so.of_this_test";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(TestPlugin("cudnn"), folder / name,
+                             std::filesystem::copy_options::overwrite_existing);
+  AttentionLibrary* library = nullptr;
+  char why[512] = "";
+  EXPECT_EQ(MakeAttentionLibrary(name, &library, why, sizeof why), FT_UNSUPPORTED);
+  setenv("VIRTUAL_ENV", root.c_str(), 1);
+  EXPECT_EQ(MakeAttentionLibrary(name, &library, why, sizeof why), FT_OK) << why;
+  unsetenv("VIRTUAL_ENV");
+  DestroyAttentionLibrary(library);
+  std::filesystem::remove_all(root);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, LibraryAttentionTest, testing::ValuesIn(OfCuda()),

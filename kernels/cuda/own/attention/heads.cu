@@ -10,6 +10,7 @@ namespace {
 // ---- rotary embedding
 
 constexpr double kPi = 3.14159265358979323846;
+constexpr std::int64_t kMaxSamples = 65535;  // limit of the grid's y dimension
 
 // Frequency of pair i, rescaled as in FtRopeStretch.
 FT_DEVICE double FrequencyOf(const FtRope& g, std::int64_t i) {
@@ -27,48 +28,75 @@ FT_DEVICE double FrequencyOf(const FtRope& g, std::int64_t i) {
   return frequency / factor * (1.0 - kept) + frequency * kept;
 }
 
-// One block per row index within a sample. Its threads compute sine and cosine of each pair once,
-// then rotate all heads of all samples. The angle is in fp64: in fp32 it has no fractional digits
-// left at position 2^20.
-__global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
-  FT_DYN_SHARED(float, turns);  // [2][pairs]
-  const std::int64_t place = blockIdx.x, pairs = g.head_dim / 2;
-  if (has_runs != 0) {
-    // Rows that no run contains stay unchanged.
-    bool held = false;
-    for (std::int32_t r = 0; r < runs.count; ++r) {
-      held = held || (place >= runs.at[r].row && place < runs.at[r].row + runs.at[r].rows);
-    }
-    if (!held) return;
+// Positions whose sines and cosines a block keeps.
+constexpr std::int64_t kPlaces = 16;
+
+// Rows that no run contains stay unchanged.
+FT_DEVICE bool IsInRuns(const Runs& runs, std::int64_t place) {
+  for (std::int32_t r = 0; r < runs.count; ++r) {
+    if (place >= runs.at[r].row && place < runs.at[r].row + runs.at[r].rows) return true;
   }
-  const auto position = static_cast<double>(runs.PositionOf(place));
-  const double magnitude = g.magnitude > 0.0F ? static_cast<double>(g.magnitude) : 1.0;
+  return false;
+}
+
+// Fills turns [places, 2, pairs] with cosines and sines. The angle, in half turns, is reduced in
+// fp64: in fp32 it has no fractional digits left at position 2^20. Between -1 and 1 fp32 suffices.
+FT_DEVICE void FillTurns(const FtRope& g, const Runs& runs, std::int64_t first, std::int64_t places,
+                         float* turns) {
+  const std::int64_t pairs = g.head_dim / 2;
+  const float magnitude = g.magnitude > 0.0F ? g.magnitude : 1.0F;
   for (std::int64_t i = threadIdx.x; i < pairs; i += blockDim.x) {
-    const double angle = position * FrequencyOf(g, i);
-    const double sine = sin(angle);
-    turns[i] = static_cast<float>(cos(angle) * magnitude);
-    turns[pairs + i] = static_cast<float>((g.inverse != 0 ? -sine : sine) * magnitude);
+    const double frequency = FrequencyOf(g, i) / kPi;
+    for (std::int64_t p = 0; p < places; ++p) {
+      const double angle = static_cast<double>(runs.PositionOf(first + p)) * frequency;
+      const auto reduced = static_cast<float>(angle - 2.0 * rint(angle / 2.0));
+      float* const at = turns + p * g.head_dim + i;
+      at[0] = cospif(reduced) * magnitude;
+      at[pairs] = sinpif(g.inverse != 0 ? -reduced : reduced) * magnitude;
+    }
   }
+}
+
+// A block rotates all heads of up to kPlaces rows of a sample, an octet of pairs per thread.
+__global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
+  FT_DYN_SHARED(float, turns);
+  const std::int64_t all = g.sequence < g.rows ? g.sequence : g.rows;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kPlaces, pairs = g.head_dim / 2;
+  const std::int64_t places = all - first < kPlaces ? all - first : kPlaces;
+  FillTurns(g, runs, first, places, turns);
   __syncthreads();
   const std::int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
-  for (std::int64_t row = place; row < g.rows; row += g.sequence) {
-    for (std::int64_t n = threadIdx.x; n < g.heads * pairs; n += blockDim.x) {
-      const std::int64_t i = n % pairs;
-      const std::int64_t at = row * g.row_stride + n / pairs * head_stride + i;
-      const float x = LoadAny(g.data, g.dtype, at), y = LoadAny(g.data, g.dtype, at + pairs);
-      const float c = turns[i], s = turns[pairs + i];
-      StoreAny(g.data, g.dtype, at, x * c - y * s);
-      StoreAny(g.data, g.dtype, at + pairs, y * c + x * s);
+  const int octets = static_cast<int>((pairs + kOctet - 1) / kOctet);
+  const int each = g.heads * octets;  // octets of a row
+  const std::int64_t sample = std::int64_t{blockIdx.y} * g.sequence + first;
+  for (int n = static_cast<int>(threadIdx.x); n < static_cast<int>(places) * each;
+       n += static_cast<int>(blockDim.x)) {
+    const int p = n / each, head = n % each / octets, i = n % octets * kOctet;
+    if (sample + p >= g.rows || (has_runs != 0 && !IsInRuns(runs, first + p))) continue;
+    const std::int64_t at = (sample + p) * g.row_stride + head * head_stride + i, left = pairs - i;
+    float x[kOctet], y[kOctet], c[kOctet], s[kOctet];
+    LoadAnyOctet(g.data, g.dtype, at, left, x);
+    LoadAnyOctet(g.data, g.dtype, at + pairs, left, y);
+    LoadOctet(turns + p * g.head_dim + i, left, c);
+    LoadOctet(turns + p * g.head_dim + pairs + i, left, s);
+#pragma unroll
+    for (int k = 0; k < kOctet; ++k) {
+      const float turned = x[k] * c[k] - y[k] * s[k];
+      y[k] = y[k] * c[k] + x[k] * s[k];
+      x[k] = turned;
     }
+    StoreAnyOctet(g.data, g.dtype, at, left, x);
+    StoreAnyOctet(g.data, g.dtype, at + pairs, left, y);
   }
 }
 
 void Rope(CudaCheck& check, const FtRope& g) {
   const Runs runs = RunsOf(check, g.runs, g.run_count);
+  check.AtMost("rows", g.rows, kMaxSamples * g.sequence);
   if (!check.ok() || g.rows == 0 || g.heads == 0) return;
   const std::int64_t places = g.sequence < g.rows ? g.sequence : g.rows;
-  FT_LAUNCH(RopeKernel, dim3(Blocks(places, 1)), dim3(kBlock),
-            static_cast<std::size_t>(g.head_dim) * sizeof(float), check.stream(), g, runs,
+  FT_LAUNCH(RopeKernel, dim3(Blocks(places, kPlaces), Blocks(g.rows, g.sequence)), dim3(kBlock),
+            static_cast<std::size_t>(kPlaces * g.head_dim) * sizeof(float), check.stream(), g, runs,
             g.runs != nullptr ? 1 : 0);
 }
 
