@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 16 };
+enum { FT_DEVICE_API_VERSION = 17 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -125,7 +125,8 @@ enum { FT_SCALE_SIDE = 128 };
   use(SCALE_LOSS, scale_loss, FtScaleLoss)                                                   \
   use(QUANTIZE_TENSOR, quantize_tensor, FtQuantizeTensor)                                    \
   use(Z_LOSS, z_loss, FtZLoss)                                                               \
-  use(Z_LOSS_BACKWARD, z_loss_backward, FtZLossBackward)
+  use(Z_LOSS_BACKWARD, z_loss_backward, FtZLossBackward)                                     \
+  use(CROSS_ENTROPY, cross_entropy, FtCrossEntropy)
 // clang-format on
 
 // One per kernel entry, in the same order: the argument of `supports`.
@@ -698,6 +699,22 @@ typedef struct FtCrossEntropyBackward {
   const float* loss_scale;  // scale is multiplied by 2^loss_scale[0]; NULL: by 1
 } FtCrossEntropyBackward;
 
+// FtCrossEntropyForward with `scale`, then FtCrossEntropyBackward with `gradient_scale`, for a
+// whole vocabulary: the same numbers, but the logits are read once. The contents of terms [rows]
+// fp32 afterwards are unspecified.
+typedef struct FtCrossEntropy {
+  void* logits;
+  const int32_t* targets;
+  float* terms;
+  float* loss;
+  int64_t rows, vocab, all_ids;
+  float scale, gradient_scale;
+  int32_t accumulate;
+  FtDtype dtype;
+  float softcap;
+  const float* loss_scale;  // gradient_scale is multiplied by 2^loss_scale[0]; NULL: by 1
+} FtCrossEntropy;
+
 // loss[0] += scale * weight * sum of lse^2 over rows whose target lies in [0, vocabulary): a
 // penalty that keeps the logits' normalizer near 1 (Chowdhery et al. 2022, s. 5).
 typedef struct FtZLoss {
@@ -1196,6 +1213,9 @@ typedef struct FtDeviceApi {
 
   // Entries of asynchronous devices only; NULL elsewhere and if the device lacks the feature.
   //
+  // Allocates what kernel entries of this queue need besides their tensors, so that none of them
+  // allocates later, beside other queues' work.
+  FtStatus (*queue_reserve)(FtQueue* queue);
   // *done = 1 if all work before the event's last record has ended, else 0. Fails if the device has
   // failed since.
   FtStatus (*event_query)(FtEvent* event, int32_t* done, char* why, size_t n);

@@ -59,6 +59,15 @@ void Describe(ArgumentReader& reader, FtCrossEntropyBackward& g) {
                   Plain("targets", g.targets, Row(g.rows)), Plain("lse", g.lse, Row(g.rows))});
 }
 
+void Describe(ArgumentReader& reader, FtCrossEntropy& g) {
+  reader.Float("dtype", g.dtype).Size("rows", g.rows).AtLeast("vocab", g.vocab, 1);
+  reader.Size("all_ids", g.all_ids);
+  const Extent row = Row(g.rows);
+  reader.Tensors({ReadWrite("logits", g.logits, g.dtype, Rows(g.rows, g.vocab)),
+                  Plain("targets", g.targets, row), Plain("terms", g.terms, row),
+                  Plain("loss", g.loss, Row(1))});
+}
+
 void Describe(ArgumentReader& reader, FtZLoss& g) {
   reader.Size("rows", g.rows).Size("vocabulary", g.vocabulary);
   reader.Tensors({Plain("targets", g.targets, Row(g.rows)), Plain("lse", g.lse, Row(g.rows)),

@@ -36,7 +36,7 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
     const int device = queue == Queue::kCpu ? 0 : rank.device_;
     FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, device));
   }
-  FT_TRY(worker->ChooseAlgorithms());
+  FT_TRY(worker->PrepareKernels());
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
@@ -45,18 +45,25 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   return worker;
 }
 
-// Choices are made once, before the first step: the library may compile, which no step should wait
-// for.
-Result<void> Worker::ChooseAlgorithms() {
+// All this is done once, before the first step: the library may compile, which no step should wait
+// for, and memory that is allocated beside a running collective may wait for it forever.
+Result<void> Worker::PrepareKernels() {
   const ExecutorOptions& options = rank_.shared_.options;
   std::vector<FtGemm> gemms;
   std::vector<AttentionPass> passes;
+  bool has_kernels = false;
   for (const std::int32_t number : rank_.plan_.queues[static_cast<std::size_t>(queue_)]) {
     const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
     if (op.work != Work::kKernel) continue;
+    has_kernels = true;
     const KernelCall& call = rank_.plan_.calls[static_cast<std::size_t>(op.detail)];
     if (const FtGemm* const g = ArgumentsIn<&FtDeviceApi::gemm>(call)) gemms.push_back(*g);
     if (const std::optional<AttentionPass> pass = AttentionPassOf(call)) passes.push_back(*pass);
+  }
+  if (has_kernels && api_.queue_reserve != nullptr) {
+    FtQueue* const queue = device_queue_.get();
+    FT_TRY(
+        Checked(api_.queue_reserve(queue), "reserve a queue's workspace", api_.queue_error(queue)));
   }
   FT_TRY(UseGemmAlgorithms(api_, device_queue_.get(), options.gemm_algorithms, gemms));
   return UseAttentionKernels(api_, device_queue_.get(), options.attention, options.attention_times,

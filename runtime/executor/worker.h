@@ -37,8 +37,9 @@ class Worker {
  private:
   Worker(RankRun& rank, Queue queue);
 
-  // Sets the library's algorithms for the queue's products and attention.
-  Result<void> ChooseAlgorithms();
+  // Allocates the workspace of a queue with kernels, and sets the library's algorithms for its
+  // products and attention.
+  Result<void> PrepareKernels();
   Result<void> WaitForEdges(const PlannedOp& op, std::int64_t round);
   Result<void> LeaveOut(std::int32_t number, std::int64_t round);
   Result<void> Finish();  // no more ops will be issued

@@ -20,9 +20,6 @@ constexpr std::int64_t kContextBytes = std::int64_t{1271} << 20;
 // reports 1.6 GB).
 constexpr std::int64_t kNodeCommunicatorBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kNetworkCommunicatorBytes = 544'000'000;
-// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB per handle and stream on Hopper, less on
-// earlier devices.
-constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 // CUPTI, cupti_activity.h: three buffers of 3,200,000 bytes allocated per context in advance.
 constexpr std::int64_t kProfilerBytes = 3 * 3'200'000;
 // "CUDA graph consumes around 10KB per kernel node" (github.com/NVIDIA/cccl/pull/3768). An op of
@@ -39,7 +36,7 @@ constexpr std::array<OverheadEntry, kOverheadEntries> kEntries = {{
      "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes "
      "(github.com/NVIDIA/nccl/issues/964)"},
     {"library workspaces", &DeviceOverhead::workspaces,
-     "32 MiB of cuBLAS (PyTorch, CUDA semantics)"},
+     "64 MiB, or the preset's: 32 MiB of cuBLAS (PyTorch, CUDA semantics)"},
     {"profiler", &DeviceOverhead::profiler, "three buffers of 3.2 MB (cupti_activity.h)"},
     {"CUDA graphs", &DeviceOverhead::graphs,
      "10 KB an op in a graph (github.com/NVIDIA/cccl/pull/3768)"},
@@ -117,7 +114,7 @@ DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
   return {
       .context = system.context_bytes > 0 ? system.context_bytes : kContextBytes,
       .communicators = within * kNodeCommunicatorBytes + between_nodes * kNetworkCommunicatorBytes,
-      .workspaces = kWorkspaceBytes,
+      .workspaces = system.workspace_bytes,
       .profiler = system.profiled ? kProfilerBytes : 0,
       .driver = cluster.device.memory_bytes / kOfDriver};
 }

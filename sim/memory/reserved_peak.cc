@@ -172,6 +172,7 @@ class Replay {
         break;
       // The head's logits and their exponentials, besides the fp32 copy.
       case OpKind::kCrossEntropyForward:
+      case OpKind::kCrossEntropy:
       case OpKind::kVocabSums:
         if (!system_.fused_loss) AddEagerLoss(instruction, block, op, number);
         break;

@@ -186,6 +186,33 @@ TEST_P(CrossEntropyTest, SharesOfTheVocabularyGiveTheLossOfTheWhole) {
   }
 }
 
+// Both kernels read the same numbers in the same order.
+TEST_P(CrossEntropyTest, LossAndGradientAtOnceHaveTheBitsOfTheTwoKernels) {
+  for (const std::int64_t vocab : kVocabularies) {
+    for (const std::int64_t padding : {0, 3}) {
+      SCOPED_TRACE(vocab);
+      const LossCase c(vocab + padding);
+      const std::int64_t ids = padding == 0 ? 0 : vocab;
+      const float softcap = padding == 0 ? 0.0F : 9.0F;
+      const std::int64_t wide = vocab + padding;
+      const Floats loss_scale = {2.0F};
+      Floats lse(5, kNan), loss(1, 3.0F), terms(5, kNan), loss_at_once(1, 3.0F);
+      Floats two = c.logits, one = c.logits;
+      Run(api_.cross_entropy_forward,
+          FtCrossEntropyForward{two.data(), c.targets.data(), lse.data(), loss.data(), 5, wide,
+                                kScale, 1, FT_F32, ids});
+      Run(api_.cross_entropy_backward,
+          FtCrossEntropyBackward{two.data(), c.targets.data(), lse.data(), 5, wide, 0, ids,
+                                 2.0F * kScale, FT_F32, softcap, loss_scale.data()});
+      Run(api_.cross_entropy,
+          FtCrossEntropy{one.data(), c.targets.data(), terms.data(), loss_at_once.data(), 5, wide,
+                         ids, kScale, 2.0F * kScale, 1, FT_F32, softcap, loss_scale.data()});
+      EXPECT_EQ(one, two);
+      EXPECT_EQ(loss_at_once, loss);
+    }
+  }
+}
+
 TEST_P(CrossEntropyTest, StaysFiniteWithHugeLogits) {
   LossCase c(65);
   for (float& logit : c.logits) {

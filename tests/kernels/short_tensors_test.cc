@@ -91,9 +91,17 @@ TEST_P(ShortTensorsTest, LossesReadShortLogitsAndWriteTheirGradient) {
       g.rows = rows, g.vocab = vocab, g.all_ids = ids, g.scale = 0.5F, g.dtype = of;
       Run(api_.cross_entropy_backward, g);
     };
+    Codes at_once = logits;
     backward(wide.data(), FT_F32);
     backward(logits.data(), dtype);
     EXPECT_EQ(logits, Shortened(dtype, wide));
+    FtCrossEntropy g{};
+    g.logits = at_once.data(), g.targets = targets.data(), g.terms = lse2.data();
+    g.loss = loss2.data(), g.rows = rows, g.vocab = vocab, g.all_ids = ids;
+    g.scale = g.gradient_scale = 0.5F, g.dtype = dtype;
+    Run(api_.cross_entropy, g);
+    EXPECT_EQ(at_once, logits);
+    EXPECT_EQ(Bits(loss2), Bits(loss));
   }
 }
 

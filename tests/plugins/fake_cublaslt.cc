@@ -122,10 +122,18 @@ bool TakesScaling(const Product& p, const Matrix& a, const Matrix& b) {
   return taken && IsCode(a.type) && IsCode(b.type) && FakeLibrary().version >= 120900;
 }
 
-bool HasAlgorithm(const Product& p, const Matrix& a, const Matrix& b) {
+// A bias is added in the format of the result.
+bool TakesBias(const Product& p, const Matrix& result) {
+  const auto type = static_cast<cudaDataType>(
+      p.Get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, result.type));
+  return (p.Epilogue() & CUBLASLT_EPILOGUE_BIAS) == 0 || type == result.type;
+}
+
+bool HasAlgorithm(const Product& p, const Matrix& a, const Matrix& b, const Matrix& result) {
   if (cudaFakeLibrariesRefuse != nullptr && cudaFakeLibrariesRefuse()) return false;
   if (FakeLibrary().refused.count(p.Epilogue()) > 0) return false;
   if (p.HasScaleModes() && !TakesScaling(p, a, b)) return false;
+  if (!TakesBias(p, result)) return false;
   if (!IsCode(a.type)) return true;
   const bool tn = p.Turned(CUBLASLT_MATMUL_DESC_TRANSA) && !p.Turned(CUBLASLT_MATMUL_DESC_TRANSB);
   const bool whole = (a.rows | a.cols | b.rows | b.cols | a.stride | b.stride) % 16 == 0;
@@ -201,11 +209,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t, int max,
                                               cublasLtMatmulHeuristicResult_t out[], int* count) {
   *count = 0;
-  if (!HasAlgorithm(Of(desc), Of(a), Of(b))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!HasAlgorithm(Of(desc), Of(a), Of(b), Of(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = std::min(max, FakeLibrary().algorithms);
   for (int i = 0; i < *count; ++i) {
     out[i] = {};
@@ -217,11 +225,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t* result) {
   const std::uint64_t number = algorithm->data[0];
-  const bool takes = HasAlgorithm(Of(desc), Of(a), Of(b)) &&
+  const bool takes = HasAlgorithm(Of(desc), Of(a), Of(b), Of(d)) &&
                      FakeLibrary().not_taken.count(number) == 0 &&
                      number < static_cast<std::uint64_t>(FakeLibrary().algorithms);
   result->state = takes ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -318,7 +326,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                   b,
                   c,
                   d};
-  if (!HasAlgorithm(call.product, call.a_layout, call.b_layout)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!HasAlgorithm(call.product, call.a_layout, call.b_layout, call.c_layout))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   {
     const std::lock_guard lock(recording);
     FakeLibrary().ran.push_back(algorithm->data[0]);

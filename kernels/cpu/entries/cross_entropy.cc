@@ -20,6 +20,31 @@ void CrossEntropyBackward(Check& check, const FtCrossEntropyBackward& g) {
   check.queue()->kernels->cross_entropy_backward(now);
 }
 
+// `terms` keeps the log-sum-exp between the two kernels.
+void CrossEntropy(Check& check, const FtCrossEntropy& g) {
+  check.queue()->kernels->cross_entropy_forward({.logits = g.logits,
+                                                 .targets = g.targets,
+                                                 .lse = g.terms,
+                                                 .loss = g.loss,
+                                                 .rows = g.rows,
+                                                 .vocab = g.vocab,
+                                                 .scale = g.scale,
+                                                 .accumulate = g.accumulate,
+                                                 .dtype = g.dtype,
+                                                 .all_ids = g.all_ids});
+  check.queue()->kernels->cross_entropy_backward({.logits = g.logits,
+                                                  .targets = g.targets,
+                                                  .lse = g.terms,
+                                                  .rows = g.rows,
+                                                  .vocab = g.vocab,
+                                                  .first_id = 0,
+                                                  .all_ids = g.all_ids,
+                                                  .scale = Scaled(g.gradient_scale, g.loss_scale),
+                                                  .dtype = g.dtype,
+                                                  .softcap = g.softcap,
+                                                  .loss_scale = nullptr});
+}
+
 void ZLoss(const FtZLoss& g) {
   double sum = 0.0;
   for (std::int64_t row = 0; row < g.rows; ++row) {
@@ -66,6 +91,7 @@ void ShiftTargets(const FtShiftTargets& g) {
 
 void SetCrossEntropyEntries(FtDeviceApi& api) {
   Set<&FtDeviceApi::cross_entropy_backward, &CrossEntropyBackward>(api);
+  Set<&FtDeviceApi::cross_entropy, &CrossEntropy>(api);
   Set<&FtDeviceApi::shift_targets, &ShiftTargets>(api);
   Set<&FtDeviceApi::z_loss, &ZLoss>(api);
   Set<&FtDeviceApi::z_loss_backward, &ZLossBackward>(api);

@@ -31,7 +31,7 @@ class CudaCheck final : public ArgumentReader {
   FtQueue* queue() const { return queue_; }
   void* stream() const { return StreamOf(queue_); }
 
-  // The queue's workspace; refuses and returns null if it has fewer than `bytes`.
+  // The queue's workspace, allocated on first use. Refuses and returns null if `bytes` exceed it.
   std::byte* Workspace(std::int64_t bytes);
 
   // Status that the entry returns after its launches: the first error, or that of the launches.

@@ -60,6 +60,8 @@ FtStatus Memory(int32_t device, FtMemory* out, char* why, size_t n) {
   return status;
 }
 
+}  // namespace
+
 // On failure reports free memory as of now, which shows fragmentation if it exceeds the request.
 FtStatus Allocate(int32_t device, int64_t bytes, void** out, char* why, size_t n) {
   *out = nullptr;
@@ -82,6 +84,8 @@ FtStatus Allocate(int32_t device, int64_t bytes, void** out, char* why, size_t n
       static_cast<int>(device), GiB(static_cast<std::size_t>(bytes)), GiB(free), GiB(total));
   return FT_OUT_OF_MEMORY;
 }
+
+namespace {
 
 FtStatus Release(int32_t device, void* pointer, char* why, size_t n) {
   if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
@@ -149,7 +153,6 @@ FtStatus AskCapability(CudaQueue& queue, char* why, size_t n) {
   return status;
 }
 
-// The workspace belongs to the queue, so entries of one queue may share it without synchronization.
 FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
   queue.device = device;
   FtStatus status = FT_OK;
@@ -160,11 +163,7 @@ FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
     queue.stream = stream;
   }
   if (status != FT_OK) return status;
-  void* workspace = nullptr;
-  status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
-  queue.workspace = static_cast<std::byte*>(workspace);
   queue.turned_bytes = kTurnedBytes;
-  if (status != FT_OK) return status;
   int shared = 0;
   status = Told(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
                 "ask for shared memory", device, why, n);
@@ -176,6 +175,8 @@ FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
 FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
   return MakeCudaQueue(device, nullptr, out, why, n);
 }
+
+FtStatus QueueReserve(FtQueue* queue) { return ReserveWorkspace(queue); }
 
 const char* QueueError(const FtQueue* queue) { return QueueOf(queue).error; }
 
@@ -315,6 +316,7 @@ FtDeviceApi MakeCudaTable() {
   api.allocate = &Allocate;
   api.release = &Release;
   api.queue_create = &QueueCreate;
+  api.queue_reserve = &QueueReserve;
   api.queue_destroy = &QueueDestroy;
   api.queue_error = &QueueError;
   api.queue_synchronize = &QueueSynchronize;

@@ -20,9 +20,10 @@ constexpr std::int64_t kTurnedBytes = kWorkspaceBytes / 2;
 struct CudaQueue {
   void* stream = nullptr;  // a cudaStream_t
   int device = 0;
-  std::byte* workspace = nullptr;  // device memory, 256-byte aligned, free between entries
-  std::int64_t turned_bytes = 0;   // part of the workspace for transposed 8-bit operands
-  std::int64_t shared_bytes = 0;   // maximum shared memory of a block
+  // Device memory, 256-byte aligned, free between entries; NULL until ReserveWorkspace.
+  std::byte* workspace = nullptr;
+  std::int64_t turned_bytes = 0;  // part of the workspace for transposed 8-bit operands
+  std::int64_t shared_bytes = 0;  // maximum shared memory of a block
   std::int64_t attention_bytes = kWorkspaceBytes;  // part for library attention
   int capability = 0;                              // compute capability: 10 * major + minor
   GemmLibrary* gemm = nullptr;                     // NULL if kernels run on the host
@@ -37,6 +38,12 @@ inline void* StreamOf(FtQueue* queue) { return QueueOf(queue).stream; }
 
 // Makes the queue's device current for the calling thread. FT_FAILED with a sentence in the queue.
 FtStatus UseDevice(FtQueue* queue);
+
+// Device memory, as the table's entry `allocate`.
+FtStatus Allocate(std::int32_t device, std::int64_t bytes, void** out, char* why, std::size_t n);
+
+// Allocates the queue's workspace unless it has one. FT_OUT_OF_MEMORY with a sentence in the queue.
+FtStatus ReserveWorkspace(FtQueue* queue);
 
 // FT_OK if the launches since the last call were accepted; otherwise FT_FAILED with a sentence.
 FtStatus LaunchStatus(FtQueue* queue, const char* kernel);

@@ -209,6 +209,7 @@ FtStatus UseKernels(FtQueue* queue, const Arguments& g, bool backward, FtAttenti
   const bool any_order = kernels == FT_ATTENTION_LIBRARY_ANY_ORDER;
   if (const char* const why = WhyNot(q, g, backward && !any_order)) return Refuse(queue, why);
   if (const FtStatus status = HaveHandle(queue); status != FT_OK) return status;
+  if (const FtStatus status = ReserveWorkspace(queue); status != FT_OK) return status;
   for (const Use& use : q.attention->uses) {
     if (use.key == key && (use.any_order == any_order || !backward)) return FT_OK;
   }

@@ -11,6 +11,8 @@
 namespace foretrain {
 namespace {
 
+constexpr std::int64_t kAlignment = 256;  // of parts of the workspace
+
 // ---- operations after a product
 
 // c = f(aux), or c = c * f'(aux), for a product whose y has been stored, rounded, in aux.
@@ -68,6 +70,34 @@ FtStatus WithWhatIsLacking(FtQueue* queue, CudaCheck& check, const FtGemm& g,
   return check.Launched();
 }
 
+// ---- biases in another format than the result, which the library does not add
+
+__global__ void ConvertBiasKernel(const void* from, FtDtype dtype, std::int64_t count, void* to,
+                                  FtDtype to_dtype) {
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  if (at >= count) return;
+  float x[kOctet];
+  LoadAnyOctet(from, dtype, at, count - at, x);
+  StoreAnyOctet(to, to_dtype, at, count - at, x);
+}
+
+// The product with its bias in the result's format, at the end of the workspace. In 16 bits the
+// bias is rounded, as a library's own would be.
+FtStatus WithBiasInResultsFormat(FtQueue* queue, CudaCheck& check, const FtGemm& g,
+                                 GemmWorkspace workspace) {
+  if (g.bias == nullptr || g.bias_dtype == g.c_dtype) {
+    return WithWhatIsLacking(queue, check, g, workspace);
+  }
+  workspace.bytes -= (g.n * std::int64_t{sizeof(float)} + kAlignment - 1) / kAlignment * kAlignment;
+  if (workspace.bytes < 0) return FT_UNSUPPORTED;
+  FtGemm product = g;
+  product.bias = workspace.at + workspace.bytes;
+  product.bias_dtype = g.c_dtype;
+  FT_LAUNCH(ConvertBiasKernel, dim3(Blocks(g.n, kBlock * std::int64_t{kOctet})), dim3(kBlock), 0,
+            StreamOf(queue), g.bias, g.bias_dtype, g.n, workspace.at + workspace.bytes, g.c_dtype);
+  return WithWhatIsLacking(queue, check, product, workspace);
+}
+
 // ---- products of 8-bit codes
 
 // The library needs sizes that are multiples of it, and 16-byte words.
@@ -119,8 +149,9 @@ Pieces PiecesOf(const CudaQueue& q, const FtGemm& g) {
   if (sides > 0) {
     const std::int64_t unit = p.blocks ? std::int64_t{FT_SCALE_SIDE} : kUnit;
     const std::int64_t most = q.turned_bytes / sides / g.k / unit * unit;
-    if (p.turn_a && g.m > most) p.rows = most;
-    if (p.turn_b && g.n > most) p.cols = most;
+    const bool fits = ((p.turn_a ? g.m : 0) + (p.turn_b ? g.n : 0)) * g.k <= q.turned_bytes;
+    if (!fits && p.turn_a && g.m > most) p.rows = most;
+    if (!fits && p.turn_b && g.n > most) p.cols = most;
     p.codes_a = q.workspace, p.codes_b = q.workspace + (p.turn_a ? p.rows * g.k : 0);
     used = q.turned_bytes;
   }
@@ -177,19 +208,15 @@ FtGemm RowsFrom(FtQueue* queue, const FtGemm& g, const FtGemm& columns, const Pi
 }
 
 // Columns form the outer loop, so each piece of b is transposed once. The transposition of a
-// repeats per column piece; usually there is one.
-FtStatus CodeProduct(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
-  const CudaQueue& q = QueueOf(queue);
-  if (q.capability < 89 || (g.m | g.n | g.k) % kUnit != 0) return FT_UNSUPPORTED;
-  if (HasBlocks(g) && !TakesBlocks(q, g)) return FT_UNSUPPORTED;
-  const Pieces p = PiecesOf(q, g);
+// repeats per column piece; usually there is one. `begun`: whether the library has taken a piece.
+FtStatus ProductInPieces(FtQueue* queue, CudaCheck& check, const FtGemm& g, bool& begun) {
+  const Pieces p = PiecesOf(QueueOf(queue), g);
   if (p.rows == 0 || p.cols == 0) return FT_UNSUPPORTED;
-  bool begun = false;
   for (std::int64_t col = 0; col < g.n; col += p.cols) {
     const FtGemm columns = ColumnsFrom(queue, g, p, col);
     for (std::int64_t row = 0; row < g.m; row += p.rows) {
       const FtGemm part = RowsFrom(queue, g, columns, p, row);
-      const FtStatus status = WithWhatIsLacking(queue, check, part, p.rest);
+      const FtStatus status = WithBiasInResultsFormat(queue, check, part, p.rest);
       if (status == FT_UNSUPPORTED && begun) {
         check.Refuse(FT_FAILED, "the library took one piece of a product and refused the next");
         return check.status();
@@ -197,6 +224,49 @@ FtStatus CodeProduct(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
       if (status != FT_OK) return status;
       begun = true;
     }
+  }
+  return FT_OK;
+}
+
+// Depth of the slices of a product. A weight gradient has both operands to transpose and a depth of
+// all tokens: slices of which both fit the workspace whole are added up in its result, which must
+// be fp32. Thin slices would add it up too often.
+std::int64_t SliceOf(const CudaQueue& q, const FtGemm& g) {
+  constexpr std::int64_t kThin = 1024;
+  const auto may_start_anywhere = [](FtScaling scaling) {
+    return scaling == FT_SCALE_TENSOR || scaling == FT_SCALE_COLUMNS;
+  };
+  const bool cuts = WantsDepthAlongRows(q.capability) && g.trans_a != 0 && g.trans_b == 0 &&
+                    g.c_dtype == FT_F32 && g.epilogue == FT_EPILOGUE_NONE && g.bias == nullptr &&
+                    may_start_anywhere(g.a_scaling) && may_start_anywhere(g.b_scaling);
+  const std::int64_t room =
+      q.turned_bytes / (g.m + g.n) / std::int64_t{FT_SCALE_SIDE} * std::int64_t{FT_SCALE_SIDE};
+  return cuts && room >= kThin && room < g.k ? room : g.k;
+}
+
+// The part of a product from depth `first` on. Block scales lie in rows of 128 of the depth.
+FtGemm SliceFrom(const FtGemm& g, std::int64_t first, std::int64_t depth) {
+  FtGemm part = g;
+  part.k = depth;
+  part.a = static_cast<const std::byte*>(g.a) + first * g.lda;
+  part.b = static_cast<const std::byte*>(g.b) + first * g.ldb;
+  const std::int64_t lines = first / std::int64_t{FT_SCALE_SIDE};
+  if (g.a_scaling == FT_SCALE_COLUMNS) part.a_scale = g.a_scale + lines * g.m;
+  if (g.b_scaling == FT_SCALE_COLUMNS) part.b_scale = g.b_scale + lines * g.n;
+  if (first > 0) part.accumulate = 1;
+  return part;
+}
+
+FtStatus CodeProduct(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
+  const CudaQueue& q = QueueOf(queue);
+  if (q.capability < 89 || (g.m | g.n | g.k) % kUnit != 0) return FT_UNSUPPORTED;
+  if (HasBlocks(g) && !TakesBlocks(q, g)) return FT_UNSUPPORTED;
+  bool begun = false;
+  const std::int64_t slice = SliceOf(q, g);
+  for (std::int64_t first = 0; first < g.k; first += slice) {
+    const FtGemm part = SliceFrom(g, first, g.k - first < slice ? g.k - first : slice);
+    const FtStatus status = ProductInPieces(queue, check, part, begun);
+    if (status != FT_OK) return status;
   }
   return FT_OK;
 }
@@ -214,8 +284,9 @@ FtStatus SumRows(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
 }
 
 FtStatus LibraryProduct(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
+  if (const FtStatus status = ReserveWorkspace(queue); status != FT_OK) return status;
   if (!IsCode(g.dtype)) {
-    return WithWhatIsLacking(queue, check, g, {QueueOf(queue).workspace, kWorkspaceBytes});
+    return WithBiasInResultsFormat(queue, check, g, {QueueOf(queue).workspace, kWorkspaceBytes});
   }
   FtGemm product = g;
   product.row_sums = nullptr;

@@ -8,19 +8,13 @@ namespace {
 
 constexpr float kNone = -INFINITY;
 
-// State of a row read so far: its maximum and the sum of e^(x - maximum). The sum is in fp64,
+// State of a row read so far: its maximum, without NaN, and the sum of e^(x - maximum), which NaN
+// makes NaN. The sum is in fp64,
 // because a vocabulary has many terms.
 struct Exponentials {
   float largest;
   double sum;
 };
-// Rescales both sums to the common maximum. An empty state has maximum -infinity and sum 0.
-FT_DEVICE Exponentials JoinExponentials(const Exponentials& a, const Exponentials& b) {
-  const float largest = Most{}(a.largest, b.largest);
-  if (largest == kNone) return {largest, 0.0};
-  return {largest, a.sum * static_cast<double>(expf(a.largest - largest)) +
-                       b.sum * static_cast<double>(expf(b.largest - largest))};
-}
 
 // Exponentials of `cols` columns of `row`; every thread of the block receives the result.
 template <class T>
@@ -28,26 +22,27 @@ FT_DEVICE Exponentials ReadRow(const T* row, std::int64_t cols) {
   Exponentials mine{kNone, 0.0};
   const std::int64_t step = std::int64_t{blockDim.x} * kOctet;
   for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < cols; c += step) {
-    const std::int64_t left = cols - c;
     float x[kOctet];
-    LoadOctet(row + c, left, x);
-    Exponentials octet{kNone, 0.0};
+    LoadOctet(row + c, cols - c, x);
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-      if (i < left) octet.largest = Most{}(octet.largest, x[i]);
+    for (int i = 0; i < kOctet; ++i) x[i] = c + i < cols ? x[i] : kNone;
+    float largest = x[0];
+#pragma unroll
+    for (int i = 1; i < kOctet; ++i) largest = fmaxf(largest, x[i]);
+    if (largest > mine.largest) {
+      mine.sum *= static_cast<double>(expf(mine.largest - largest));
+      mine.largest = largest;
     }
+    const float shift = mine.largest == kNone ? 0.0F : mine.largest;
     float sum = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-      if (i < left && octet.largest != kNone) sum += expf(x[i] - octet.largest);
-    }
-    octet.sum = static_cast<double>(sum);
-    mine = JoinExponentials(mine, octet);
+    for (int i = 0; i < kOctet; ++i) sum += expf(x[i] - shift);
+    mine.sum += static_cast<double>(sum);
   }
   // The maximum is reduced first; each thread then rescales its sum once, and the sums are reduced.
   const float largest = JoinBlock(mine.largest, kNone, Most{});
   const double scaled =
-      largest == kNone ? 0.0 : mine.sum * static_cast<double>(expf(mine.largest - largest));
+      largest == kNone ? mine.sum : mine.sum * static_cast<double>(expf(mine.largest - largest));
   return {largest, JoinBlock(scaled, 0.0, Sum{})};
 }
 
@@ -118,6 +113,7 @@ void SumLoss(FtQueue* queue, CudaCheck& check, const Pick& pick, std::int64_t ro
   const auto blocks = static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
   auto* const partials =
       reinterpret_cast<double*>(check.Workspace(kMaxBlocks * std::int64_t{sizeof(double)}));
+  if (partials == nullptr) return;
   if (blocks > 0) {
     FT_LAUNCH(LossKernel<Pick>, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), pick, rows,
               partials);
@@ -144,30 +140,53 @@ void CrossEntropyForward(CudaCheck& check, const FtCrossEntropyForward& g) {
   SumLoss(check.queue(), check, PickLogit{g, used}, g.rows, g.scale, g.accumulate, g.loss);
 }
 
-// Gradient in place over the logits. A row whose target adds nothing to the loss gets 0. With a
-// soft cap the logits are y = cap tanh(x / cap), and dy/dx = 1 - (y / cap)^2.
+// Gradient of one row.
+struct RowGradient {
+  std::int64_t used, column;  // columns that are ids, and that of the target
+  bool counts;                // a row whose target adds nothing to the loss gets 0
+  float lse, scale, softcap;
+};
+
+// Writes the gradient over the logits. With a soft cap these are y = cap tanh(x / cap), and dy/dx =
+// 1 - (y / cap)^2.
+template <class T>
+FT_DEVICE void WriteGradient(T* logits, std::int64_t vocab, const RowGradient& g) {
+  const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
+  const float scale = g.counts ? g.scale : 0.0F;
+  const std::int64_t used = g.counts ? g.used : 0;
+  const std::int64_t step = std::int64_t{blockDim.x} * kOctet;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < vocab; c += step) {
+    const std::int64_t left = used - c;  // columns from c on that are ids
+    float x[kOctet], d[kOctet];
+    LoadOctet(logits + c, vocab - c, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) d[i] = scale * expf(x[i] - g.lse);
+    if (g.column >= c && g.column < c + kOctet) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) {
+        if (c + i == g.column) d[i] = scale * (expf(x[i] - g.lse) - 1.0F);
+      }
+    }
+    if (inverse > 0.0F) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) d[i] *= 1.0F - x[i] * inverse * (x[i] * inverse);
+    }
+    if (left < kOctet) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) d[i] = i < left ? d[i] : 0.0F;
+    }
+    StoreOctet(logits + c, vocab - c, d);
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(1024)
     CrossEntropyBackwardKernel(FtCrossEntropyBackward g, std::int64_t used, std::int64_t ids) {
-  const std::int64_t row = blockIdx.x, step = std::int64_t{blockDim.x} * kOctet;
-  const std::int64_t target = g.targets[row], column = target - g.first_id;
+  const std::int64_t row = blockIdx.x, target = g.targets[row];
   const bool counts = target >= 0 && target < ids;
-  const float lse = counts ? g.lse[row] : 0.0F;
-  const float scale = ScaledBy(g.scale, g.loss_scale);
-  const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
-  T* const logits = static_cast<T*>(g.logits) + row * g.vocab;
-  for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < g.vocab; c += step) {
-    float x[kOctet];
-    LoadOctet(logits + c, g.vocab - c, x);
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-      const float tanh = inverse > 0.0F ? x[i] * inverse : 0.0F;
-      const float share = expf(x[i] - lse) - (c + i == column ? 1.0F : 0.0F);
-      const bool is_id = counts && c + i < used;
-      x[i] = is_id ? scale * share * (1.0F - tanh * tanh) : 0.0F;
-    }
-    StoreOctet(logits + c, g.vocab - c, x);
-  }
+  const float lse = counts ? g.lse[row] : 0.0F, scale = ScaledBy(g.scale, g.loss_scale);
+  WriteGradient(static_cast<T*>(g.logits) + row * g.vocab, g.vocab,
+                {used, target - g.first_id, counts, lse, scale, g.softcap});
 }
 
 void CrossEntropyBackward(CudaCheck& check, const FtCrossEntropyBackward& g) {
@@ -177,6 +196,41 @@ void CrossEntropyBackward(CudaCheck& check, const FtCrossEntropyBackward& g) {
               dim3(RowThreads(g.vocab)), 0, check.stream(), g,
               UsedColumns(g.vocab, g.first_id, g.all_ids), g.all_ids == 0 ? g.vocab : g.all_ids);
   });
+}
+
+// Reads the row for its log-sum-exp, and again for the gradient. Rows of the blocks in flight fit
+// the L2 cache, so that memory sees one read and one write. Writes the row's term of the loss.
+template <class T>
+__global__ void __launch_bounds__(1024)
+    CrossEntropyKernel(FtCrossEntropy g, std::int64_t used, std::int64_t ids) {
+  const std::int64_t row = blockIdx.x;
+  T* const logits = static_cast<T*>(g.logits) + row * g.vocab;
+  const Exponentials all = ReadRow(logits, used);
+  const float lse = static_cast<float>(static_cast<double>(all.largest) + log(all.sum));
+  const std::int64_t target = g.targets[row];
+  if (threadIdx.x == 0) {
+    g.terms[row] = target < 0 || target >= used ? 0.0F : lse - Widen(logits[target]);
+  }
+  __syncthreads();  // the target's logit is read before the gradient overwrites it
+  const float scale = ScaledBy(g.gradient_scale, g.loss_scale);
+  WriteGradient(logits, g.vocab,
+                {used, target, target >= 0 && target < ids, lse, scale, g.softcap});
+}
+
+struct GivenTerm {
+  const float* terms;
+  FT_DEVICE float Term(std::int64_t row) const { return terms[row]; }
+};
+
+void CrossEntropy(CudaCheck& check, const FtCrossEntropy& g) {
+  if (g.rows > 0) {
+    WithType(g.dtype, [&](auto type) {
+      FT_LAUNCH(CrossEntropyKernel<decltype(type)>, dim3(Blocks(g.rows, 1)),
+                dim3(RowThreads(g.vocab)), 0, check.stream(), g, UsedColumns(g.vocab, 0, g.all_ids),
+                g.all_ids == 0 ? g.vocab : g.all_ids);
+    });
+  }
+  SumLoss(check.queue(), check, GivenTerm{g.terms}, g.rows, g.scale, g.accumulate, g.loss);
 }
 
 // ---- with the vocabulary split over ranks
@@ -297,6 +351,7 @@ void ShiftTargets(CudaCheck& check, const FtShiftTargets& g) {
 void SetCudaLossEntries(FtDeviceApi& api) {
   SetCuda<&FtDeviceApi::cross_entropy_forward, &CrossEntropyForward>(api);
   SetCuda<&FtDeviceApi::cross_entropy_backward, &CrossEntropyBackward>(api);
+  SetCuda<&FtDeviceApi::cross_entropy, &CrossEntropy>(api);
   SetCuda<&FtDeviceApi::vocab_max, &VocabMax>(api);
   SetCuda<&FtDeviceApi::vocab_sums, &VocabSums>(api);
   SetCuda<&FtDeviceApi::vocab_loss, &VocabLoss>(api);

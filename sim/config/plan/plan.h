@@ -67,8 +67,9 @@ enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 // softmax to memory, [batch, heads, sequence, sequence] each.
 enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 // Ops that are fused if the device supports it. kNorms: a residual addition with the norm after it.
-// kEpilogues: products with the activation or bias gradient after them.
-enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kAll };
+// kEpilogues: products with the activation or bias gradient after them. kLoss: the loss with its
+// gradient, which the forward then computes.
+enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kLoss, kAll };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 // kQlora: adapters on linears that are stored in 4 bits (Dettmers et al. 2023).

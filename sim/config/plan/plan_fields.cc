@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"}
 constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
-constexpr std::array<std::string_view, 4> kFusions = {"none", "norms", "epilogues", "all"};
+constexpr std::array<std::string_view, 5> kFusions = {"none", "norms", "epilogues", "loss", "all"};
 constexpr std::array<std::string_view, 3> kMethods = {"full", "lora", "qlora"};
 
 constexpr double kMaxDropped = 0.9;
@@ -126,10 +126,11 @@ std::vector<PlanField> MakeFields() {
       0,
       kMaxLayers};
   stage_layers.list = &Plan::stage_layers;
-  PlanField fuse =
-      Choice<&Plan::fuse>("fuse", "--fuse", "none|norms|epilogues|all", kFusions,
-                          "Fused ops: a residual addition with the norm after it (norms); a GEMM "
-                          "with the activation or bias gradient after it (epilogues)");
+  PlanField fuse = Choice<&Plan::fuse>(
+      "fuse", "--fuse", "none|norms|epilogues|loss|all", kFusions,
+      "Fused ops: a residual addition with the norm after it (norms); a GEMM "
+      "with the activation or bias gradient after it (epilogues); the loss with its "
+      "gradient (loss)");
   fuse.when_true = static_cast<std::int64_t>(FusionKind::kNorms);
   PlanField modules{"recompute_modules",
                     "--recompute-modules",

@@ -19,6 +19,9 @@ namespace {
 // SystemOptions::framework_overhead of a preset that states none: PyTorch with the kernels of
 // Megatron-LM, Transformer Engine or FlashAttention, from docs/validation.md.
 constexpr double kFrameworkOverhead = 0.07;
+// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB per handle and stream on Hopper, less on
+// earlier devices.
+constexpr std::int64_t kFrameworkWorkspaceBytes = std::int64_t{32} << 20;
 constexpr std::array<std::string_view, 5> kAxes = {"dp", "cp", "tp", "pp", "ep"};
 
 const PlanField* Axis(std::size_t index) { return &PlanFieldOf(kAxes[index]); }
@@ -133,6 +136,7 @@ Result<Preset> PresetFromJson(std::string_view text, std::string_view file) {
   preset.system.caching_allocator = true;
   preset.system.framework_overhead = kFrameworkOverhead;
   preset.system.profiled = false;
+  preset.system.workspace_bytes = kFrameworkWorkspaceBytes;
   if (std::optional<JsonFields> system = fields.ObjectOr("system")) {
     preset.system_sources = ReadSystemOptions(*system, preset.system);
     FT_TRY(system->Finish());

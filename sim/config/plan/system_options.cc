@@ -57,6 +57,7 @@ constexpr std::array kMembers = {
     Member{"flat_reduce_elements", &SystemOptions::flat_reduce_elements, 0, kMaxElements},
     Member{"logit_bytes", &SystemOptions::logit_bytes, 0, 4},
     Member{"context_bytes", &SystemOptions::context_bytes, 0, kMaxElements},
+    Member{"workspace_bytes", &SystemOptions::workspace_bytes, 0, kMaxElements},
 };
 
 // An option that is one of several names.

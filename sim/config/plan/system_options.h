@@ -132,7 +132,9 @@ struct SystemOptions {
   // 0: as in the program, fp32 logits and their gradient as products read it.
   std::int64_t logit_bytes = 0;
   std::int64_t context_bytes = 0;  // memory of a device context; 0: the usual (device_overhead.h)
-  bool profiled = true;            // activities are recorded; presets default to false
+  // Workspace of a device's libraries and kernels. Presets default to 32 MiB of cuBLAS.
+  std::int64_t workspace_bytes = std::int64_t{64} << 20;
+  bool profiled = true;  // activities are recorded; presets default to false
   // Host memory: pinned buffers are rounded up to powers of two; how weights are loaded.
   bool pinned_powers = false;
   LoadOrder load = LoadOrder::kShard;

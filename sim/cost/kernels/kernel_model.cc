@@ -153,6 +153,8 @@ std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) 
       return 28 * logits;
     case OpKind::kCrossEntropyBackward:
       return 14 * logits;
+    case OpKind::kCrossEntropy:
+      return (38 + 14) * logits;
     default:
       return std::nullopt;
   }

@@ -109,6 +109,13 @@ Block HeadBackward(const BlockContext& context, const BlockRequest& request);
 // True if a head's forward writes weight gradients.
 inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunks > 1; }
 
+// Whether the head's forward turns logits into their gradient in the op of the loss. A split
+// vocabulary has collectives between the two, and the z-loss needs the log-sum-exp.
+inline bool FusesLoss(const ModelSpec& model, const Plan& plan) {
+  const bool chosen = plan.fuse == FusionKind::kLoss || plan.fuse == FusionKind::kAll;
+  return chosen && !plan.vocab_parallel && model.z_loss == 0;
+}
+
 // A layer saves the tensors that its backward reads, except those that request.recompute names:
 //   full       saves the input only; a separate instruction recomputes the rest
 //   selective  drops the tensors of the plan's modules (ModulesOf); the backward rebuilds them

@@ -6,8 +6,8 @@
 
 namespace foretrain {
 
-// Applies `fusion` to a block of one pass. A fused op `covers` the originals by name and runs at
-// the first one's position, or at the GEMM's.
+// Applies `fusion` to a block of one pass. The head's block fuses the loss itself (FusesLoss). A
+// fused op `covers` the originals by name and runs at the first one's position, or at the GEMM's.
 //
 //   norms      a residual sum and the norm after it (kAddNormForward), with the same bits. A sum
 //              whose norm begins the next block is not fused.

@@ -68,6 +68,27 @@ TEST_P(LibraryGemmTest, DescribesAllTranspositionsWithBias) {
   EXPECT_EQ(FakeLibrary().compute, std::vector<int>(4, kFp32));
 }
 
+// The bias of fp32 weights with a 16-bit result: rounded to the result's format, as is the sum.
+TEST_P(LibraryGemmTest, AddsABiasOfAnotherFormatThanTheResult) {
+  const reference::GemmShape shape{5, 7, 8, false, true};
+  const Floats bias = Random(7, 3);
+  std::vector<std::uint16_t> a, b, c(35);
+  Floats wide_a, wide_b, rounded_bias, wide_c;
+  for (const float x : Random(40, 1)) a.push_back(Bf16OfFloat(x));
+  for (const float x : Random(56, 2)) b.push_back(Bf16OfFloat(x));
+  for (const std::uint16_t x : a) wide_a.push_back(FloatOfBf16(x));
+  for (const std::uint16_t x : b) wide_b.push_back(FloatOfBf16(x));
+  for (const float x : bias) rounded_bias.push_back(FloatOfBf16(Bf16OfFloat(x)));
+  FtGemm g = Dense(a.data(), b.data(), c.data(), shape);
+  g.bias = bias.data(), g.dtype = g.c_dtype = FT_BF16, g.bias_dtype = FT_F32;
+  Run(g);
+  for (const std::uint16_t x : c) wide_c.push_back(FloatOfBf16(x));
+  const Tensor expected =
+      reference::Gemm(shape, ToDouble(wide_a), ToDouble(wide_b), ToDouble(rounded_bias));
+  ExpectClose(wide_c, expected, Scaled(Absolute(expected), 0x1p-8), "c");
+  EXPECT_EQ(FakeLibrary().epilogues, std::vector<int>{kBias});
+}
+
 TEST_P(LibraryGemmTest, AsksForTf32WhereTheProductIsIn) {
   const float cut = 1.0F + 0x1p-11F + 0x1p-12F, one = 1.0F;
   float c = 0.0F;
@@ -198,6 +219,26 @@ TEST_P(LibraryGemmTest, TurnsCodesPieceByPiece) {
   EXPECT_EQ(FakeLibrary().ran.size(), 6U);
 }
 
+// Room for 1,024 of the depth of both operands: the whole result in three slices, the last of 16.
+TEST_P(LibraryGemmTest, AddsUpAWeightGradientInSlicesOfItsDepth) {
+  QueueOf(queue_.get()).turned_bytes = (48 + 32) * 1024;
+  const reference::GemmShape shape{48, 32, 2064, true, false};
+  Floats a = Random(48 * 2064, 1, 4.4F), b = Random(2064 * 32, 2, 4.4F);
+  Codes codes_a, codes_b;
+  for (float& x : a) codes_a.push_back(E5m2OfFloat(x = std::round(x)));
+  for (float& x : b) codes_b.push_back(Fp8OfFloat(x = std::round(x)));
+  Tensor expected = reference::Gemm(shape, ToDouble(a), ToDouble(b), {});
+  for (const int accumulate : {0, 1}) {
+    Floats c(48 * 32, accumulate != 0 ? 1.0F : kNan);
+    FtGemm g = Dense(codes_a.data(), codes_b.data(), c.data(), shape);
+    g.dtype = FT_E5M2, g.accumulate = accumulate;
+    Run(g);
+    ExpectClose(c, expected, {0.0}, "c");
+    for (double& x : expected) x += 1.0;
+  }
+  EXPECT_EQ(FakeLibrary().ran.size(), 6U);
+}
+
 TEST_P(LibraryGemmTest, LeavesCodesOfOddSizesToItsOwnKernels) {
   const Codes a(15 * 16, Fp8OfFloat(1.0F)), b(16 * 16, Fp8OfFloat(2.0F));
   Floats c(15 * 16, kNan);
@@ -253,6 +294,12 @@ TEST_P(BlocksTest, ComeInPiecesOfWholeSquares) {
   EXPECT_EQ(FakeLibrary().ran.size(), 2U);  // 256 and 16 columns
   Multiply({272, 144, 656, true, false});
   EXPECT_EQ(FakeLibrary().ran.size(), 2U + 3 * 2);
+}
+
+TEST_P(BlocksTest, ComeInSlicesOfTheDepthForAWeightGradient) {
+  QueueOf(queue_.get()).turned_bytes = (48 + 32) * 1024;
+  Multiply({48, 32, 2064, true, false});
+  EXPECT_EQ(FakeLibrary().ran.size(), 3U);
 }
 
 TEST_P(BlocksTest, AreOwnWhereTheLibraryHasNone) {

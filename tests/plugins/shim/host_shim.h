@@ -24,6 +24,9 @@
 #define __shared__ static
 #define __constant__ static
 
+struct uint2 {
+  unsigned x, y;
+};
 struct uint4 {
   unsigned x, y, z, w;
 };
@@ -88,6 +91,17 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   for (unsigned lane = 0; lane < lanes.size(); ++lane) bits |= lanes[lane][0] << lane;
   return bits;
 }
+// Byte i of the result is the one of eight that bits [4 i, 4 i + 3) of `choice` name.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned choice) {
+  const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    result |= static_cast<unsigned>(bytes >> (choice >> 4 * i & 7U) * 8 & 0xffU) << 8 * i;
+  }
+  return result;
+}
+inline float cospif(float x) { return static_cast<float>(std::cos(M_PI * static_cast<double>(x))); }
+inline float sinpif(float x) { return static_cast<float>(std::sin(M_PI * static_cast<double>(x))); }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 template <class T>
 T atomicAdd(T* at, T value) {

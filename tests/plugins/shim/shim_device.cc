@@ -25,6 +25,8 @@ FtStatus Memory(int32_t /*device*/, FtMemory* out, char* /*why*/, size_t /*n*/) 
   return FT_OK;
 }
 
+}  // namespace
+
 FtStatus Allocate(int32_t /*device*/, int64_t bytes, void** out, char* why, size_t n) {
   const std::size_t size = bytes > 0 ? static_cast<std::size_t>(bytes) : kAlignment;
   if (bytes >= 0 && posix_memalign(out, kAlignment, size) == 0) return FT_OK;
@@ -33,6 +35,8 @@ FtStatus Allocate(int32_t /*device*/, int64_t bytes, void** out, char* why, size
   return FT_OUT_OF_MEMORY;
 }
 
+namespace {
+
 FtStatus Release(int32_t /*device*/, void* pointer, char* /*why*/, size_t /*n*/) {
   std::free(pointer);
   return FT_OK;
@@ -40,16 +44,13 @@ FtStatus Release(int32_t /*device*/, void* pointer, char* /*why*/, size_t /*n*/)
 
 // The shim reports compute capability 9.0 and its shared memory, so that tests reach the same
 // kernels as on such a GPU.
-FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
+FtStatus QueueCreate(int32_t /*device*/, FtQueue** out, char* /*why*/, size_t /*n*/) {
   auto* const queue = new CudaQueue;
   queue->shared_bytes = 227 * 1024;  // as on compute capability 9.0
   queue->capability = 90;
-  void* workspace = nullptr;
-  const FtStatus status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
-  queue->workspace = static_cast<std::byte*>(workspace);
   queue->turned_bytes = kTurnedBytes;
   *out = reinterpret_cast<FtQueue*>(queue);
-  return status;
+  return FT_OK;
 }
 
 void QueueDestroy(FtQueue* queue) {

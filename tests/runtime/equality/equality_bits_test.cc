@@ -84,11 +84,35 @@ TEST(EqualityToTheBit, HoldsForFusedOps) {
     plan.sequence_parallel = true;
     plan.recompute = RecomputeKind::kFull;
     const Trained apart = TrainTiny(model, plan);
-    for (const FusionKind fuse : {FusionKind::kNorms, FusionKind::kAll}) {
+    for (const FusionKind fuse : {FusionKind::kNorms, FusionKind::kLoss, FusionKind::kAll}) {
       plan.fuse = fuse;
       EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
     }
   }
+}
+
+// Variants: several micro-batches in flight, pieces of the logits, a cap of logits and a dynamic
+// loss scale, and the losses of MTP layers.
+TEST(EqualityToTheBit, HoldsForTheLossWithItsGradient) {
+  const auto alike = [](const ModelSpec& model, const Plan& plan) {
+    Plan fused = plan;
+    fused.fuse = FusionKind::kLoss;
+    EXPECT_TRUE(SameBits(TrainTiny(model, plan), TrainTiny(model, fused))) << Describe(plan);
+  };
+  Plan plan = TinyPlan();
+  plan.pp = 2;
+  plan.schedule = ScheduleKind::kZbH1;
+  alike(TinyGpt(), plan);
+  alike(TinyGpt(false), plan);
+  plan = TinyPlan();
+  plan.loss_chunks = 3;
+  alike(TinyGpt(), plan);
+  plan = TinyPlan();
+  plan.precision = Precision::kFp16;
+  ModelSpec capped = TinyGpt();
+  capped.logit_softcap = 3;
+  alike(capped, plan);
+  alike(TinyMtp(), TinyPlan());
 }
 
 // The CPU's epilogues call the kernels of the ops that they replace, on the same fp32 numbers.

@@ -78,12 +78,35 @@ void SplitLoss(Head& head, const std::string& suffix, const LossTensors& of, Ope
   op.shape = shape;
 }
 
-// Writes or adds the loss of `some_rows` rows and saves their log-sum-exp, from which the backward
-// makes the softmax.
+// Factor of the gradient. A fixed loss scale is multiplied in here; a dynamic one is read from its
+// slot when the op runs.
+float GradientShare(const Head& head, double share) {
+  const float unscaled = head.gradient_scale * static_cast<float>(share);
+  const auto times = static_cast<float>(head.context.plan.loss_scale);
+  return times > 0 ? unscaled * times : unscaled;
+}
+
+// Loss and gradient in one op. `terms` is scratch of a number a row.
+void LossWithGradient(Head& head, const std::string& suffix, const LossTensors& of, Operand to,
+                      std::int64_t some_rows, double share) {
+  Op& op = head.b.Add(OpKind::kCrossEntropy, "head.loss+head.loss.grad" + suffix,
+                      {InOut(of.logits), In(of.targets), Out(of.lse), to, In(head.LossScale())});
+  op.covers = {"head.loss" + suffix, "head.loss.grad" + suffix};
+  op.Set(Attribute::kLossShare, head.loss_scale * static_cast<float>(share));
+  op.Set(Attribute::kGradientShare, GradientShare(head, share));
+  op.Set(Attribute::kSoftcap, head.context.model.logit_softcap);
+  op.accumulate = to.access == Access::kReadWrite;
+  op.shape = LossShape(head, some_rows);
+}
+
+// Writes or adds the loss of `some_rows` rows. Makes the gradient too if the plan fuses them; else
+// saves the log-sum-exp, from which LossGradient makes the softmax.
 void Loss(Head& head, const std::string& suffix, const LossTensors& of, std::int16_t loss,
           std::int64_t some_rows, bool adds, double share) {
   const Operand to = adds ? InOut(loss) : Out(loss);
-  if (head.split_vocab) {
+  if (head.fuses_loss) {
+    LossWithGradient(head, suffix, of, to, some_rows, share);
+  } else if (head.split_vocab) {
     SplitLoss(head, suffix, of, to, some_rows, share);
   } else {
     WholeLoss(head, suffix, of, to, some_rows, share);
@@ -96,15 +119,13 @@ void Loss(Head& head, const std::string& suffix, const LossTensors& of, std::int
   z.shape = LossShape(head, some_rows);
 }
 
-// The gradient overwrites the logits in place. A fixed loss scale is multiplied in here; a dynamic
-// one is read from its slot when the op runs.
+// The gradient overwrites the logits in place, unless Loss has made it.
 void LossGradient(Head& head, const std::string& suffix, const LossTensors& of,
                   std::int64_t some_rows, double share) {
+  if (head.fuses_loss) return;
   Op& op = head.b.Add(OpKind::kCrossEntropyBackward, "head.loss.grad" + suffix,
                       {InOut(of.logits), In(of.targets), In(of.lse), In(head.LossScale())});
-  const float unscaled = head.gradient_scale * static_cast<float>(share);
-  const auto times = static_cast<float>(head.context.plan.loss_scale);
-  op.Set(Attribute::kLossShare, head.context.plan.loss_scale > 0 ? unscaled * times : unscaled);
+  op.Set(Attribute::kLossShare, GradientShare(head, share));
   op.Set(Attribute::kSoftcap, head.context.model.logit_softcap);
   op.shape = LossShape(head, some_rows);
   if (head.context.model.z_loss == 0) return;
@@ -128,6 +149,7 @@ Head::Head(const BlockContext& c, std::string name)
       rms(c.model.norm == NormKind::kRmsNorm),
       split_vocab(c.plan.vocab_parallel),
       split_rows(c.plan.sequence_parallel),
+      fuses_loss(FusesLoss(c.model, c.plan)),
       loss_scale(
           static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * c.plan.sequence))),
       gradient_scale(static_cast<float>(1.0 / static_cast<double>(c.plan.TokensOfUpdate()))) {
@@ -169,7 +191,7 @@ std::int16_t Head::LossScale() {
 // that.
 void Head::WholeForward(const Branch& branch, std::int16_t weight, std::int16_t loss,
                         bool adds_loss) {
-  const std::int16_t logits = SavedLogits(branch), lse = SavedLse(branch);
+  const std::int16_t logits = SavedLogits(branch), lse = RowsOfLoss(branch);
   Logits(*this, branch.suffix, WholeNorm(*this, branch, "head.norm.gather"), weight, logits, rows);
   Loss(*this, branch.suffix, {logits, branch.targets, lse}, loss, rows, adds_loss, branch.share);
 }
@@ -227,7 +249,8 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
 void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumulate,
                           const std::function<void(std::int16_t)>& norm_backward) {
   const std::string& suffix = branch.suffix;
-  const std::int16_t logits = SavedLogits(branch), lse = SavedLse(branch);
+  const std::int16_t logits = SavedLogits(branch);
+  const std::int16_t lse = fuses_loss ? kNoSlot : RowsOfLoss(branch);
   std::int16_t d_norm = b.Temporary("d_norm" + suffix, (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
   LossGradient(*this, suffix, {logits, branch.targets, lse}, rows, branch.share);

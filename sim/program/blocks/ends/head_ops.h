@@ -52,7 +52,7 @@ struct Head {
   BlockBuilder b;
   const BlockContext& context;
   std::int64_t rows, own_rows, hidden, vocab;
-  bool rms, split_vocab, split_rows;
+  bool rms, split_vocab, split_rows, fuses_loss;
   float loss_scale, gradient_scale;
   Branch next;                   // predicts the next token
   std::int16_t scale = kNoSlot;  // LossScale's slot, made on first use
@@ -65,9 +65,10 @@ struct Head {
     return b.SlotIn(LogitFormat(context.plan), "logits" + branch.suffix, rows * vocab,
                     Category::kLogits, SlotRole::kSaved, branch.logits);
   }
-  std::int16_t SavedLse(const Branch& branch) {
+  // A number a row: the log-sum-exp, saved for the gradient, or scratch of the fused loss.
+  std::int16_t RowsOfLoss(const Branch& branch) {
     return b.SlotIn(NumberFormat::kFp32, "lse" + branch.suffix, rows, Category::kLogits,
-                    SlotRole::kSaved, branch.lse);
+                    fuses_loss ? SlotRole::kTemporary : SlotRole::kSaved, branch.lse);
   }
   std::int16_t Saved(const char* name, std::int64_t elements, HeadTensor index) {
     return b.Slot(name, elements, Category::kActivations, SlotRole::kSaved, index);

@@ -264,6 +264,10 @@ void ShareDestroy(FtShare* share) {
   delete reinterpret_cast<int*>(share);
   --Later().shares;
 }
+FtStatus QueueReserve(FtQueue* queue) {
+  QueueOf(queue).Push([](FtQueue* at) { return inner->queue_reserve(at); });
+  return FT_OK;
+}
 FtStatus QueueCreateIn(FtShare*, FtQueue** out, char* why, std::size_t n) {
   ++Later().shared_queues;
   return QueueCreate(0, out, why, n);
@@ -458,6 +462,7 @@ void SetKernels(FtDeviceApi& api) {
   FT_SET(add_norm_forward);
   FT_SET(cross_entropy_forward);
   FT_SET(cross_entropy_backward);
+  FT_SET(cross_entropy);
   FT_SET(vocab_max);
   FT_SET(vocab_sums);
   FT_SET(vocab_loss);
@@ -514,6 +519,7 @@ FtDeviceApi MakeApi() {
   api.shares_create = SharesCreate;
   api.share_destroy = ShareDestroy;
   api.queue_create_in = QueueCreateIn;
+  if (inner->queue_reserve != nullptr) api.queue_reserve = QueueReserve;
   api.graph_begin = GraphBegin;
   api.graph_end = GraphEnd;
   api.graph_launch = GraphLaunch;

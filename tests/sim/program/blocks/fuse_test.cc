@@ -177,6 +177,20 @@ TEST(FuseEpilogues, LeaveApartBiasesThatSumOtherRowsThanTheWeight) {
                            ElementsAre("attention.qkv.weight_grad", "attention.qkv.bias_grad")));
 }
 
+TEST(Fuse, JoinsTheLossWithItsGradientInTheHeadsForward) {
+  for (const FusionKind fuse : {FusionKind::kLoss, FusionKind::kAll}) {
+    const Plan plan = TinyPlan(fuse);
+    EXPECT_THAT(CoveredBy(LayerOf(plan, {BlockKind::kHead, Pass::kForward})),
+                ElementsAre(ElementsAre("head.loss", "head.loss.grad")));
+    const Block backward = LayerOf(plan, {BlockKind::kHead, Pass::kBackward});
+    EXPECT_THAT(Touched(backward), Not(Contains("lse")));
+  }
+  Plan split = TinyPlan(FusionKind::kLoss);
+  split.tp = 2;
+  split.vocab_parallel = true;
+  EXPECT_THAT(CoveredBy(LayerOf(split, {BlockKind::kHead, Pass::kForward})), IsEmpty());
+}
+
 // The FLOPs of a model do not depend on how its ops are launched.
 TEST(Fuse, ChangesNoFlop) {
   for (const RecomputeKind recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
