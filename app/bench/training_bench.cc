@@ -10,6 +10,7 @@
 #include "base/numeric/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/device/arena.h"
 
 namespace foretrain {
 namespace {
@@ -153,6 +154,19 @@ std::int64_t SpansOfStep(const Program& program) {
   return spans;
 }
 
+// Why the device or the host has too little free memory for the program; "" if it has enough or if
+// ranks have no device yet. A plan over its own budget is an error, because no machine can run it.
+Result<std::string> WhyItDoesNotFit(const Program& program, const TrainingOptions& training) {
+  if (training.ranks.local.empty()) return "";
+  const auto fits = CheckMemory(program, *training.device, training.ranks.local,
+                                training.job.executor.budget_bytes);
+  if (fits.has_value()) return "";
+  if (fits.error().code != ErrorCode::kResourceExhausted) {
+    return tl::unexpected<Error>(fits.error());
+  }
+  return fits.error().message;
+}
+
 // Forecasts first, from the same rates that the run stores, then trains. One step more than asked
 // is run, because the first one warms up. Ops are recorded only if they are few: recording must not
 // slow the measured steps.
@@ -167,22 +181,24 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   result.shares_device = options.cuda && plan.World() > 1;
   TrainingOptions training;
   training.job.steps = options.steps + 1;
-  {
-    FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs));
-    result.predicted = MetricsOfTable(ForecastMetrics(context, forecast), FullestRank(forecast));
-    const bool few = SpansOfStep(forecast.program) * training.job.steps <= options.max_spans;
-    training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
-  }
-  training.text = MadeUpText();
-  training.data_name = "made-up bytes";
   training.job.executor.budget_bytes = row.budget_bytes;
-  training.pattern_weights = true;
-  training.progress = false;
   training.device = options.device;
   if (options.device != nullptr) {
     FT_ASSIGN(training.ranks,
               PlaceRanks(plan, {options.device, 1, options.device_number}, /*share=*/true));
   }
+  {
+    FT_ASSIGN(const Forecast forecast, MakeForecast(context.model, plan, context.costs));
+    result.predicted = MetricsOfTable(ForecastMetrics(context, forecast), FullestRank(forecast));
+    FT_ASSIGN(result.does_not_fit, WhyItDoesNotFit(forecast.program, training));
+    if (!result.does_not_fit.empty()) return {};
+    const bool few = SpansOfStep(forecast.program) * training.job.steps <= options.max_spans;
+    training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
+  }
+  training.text = MadeUpText();
+  training.data_name = "made-up bytes";
+  training.pattern_weights = true;
+  training.progress = false;
   FT_ASSIGN(const TrainingResult trained, RunTraining(store, context, plan, training));
   // A stopped row has too few steps to count.
   if (trained.summary.stopped) return Fail(ErrorCode::kAborted, "stopped");

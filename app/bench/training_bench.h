@@ -57,8 +57,9 @@ struct TableResult {
   std::optional<TableMetrics> predicted;
   std::optional<TableMetrics> measured;
   double last_loss = 0;
-  RunId run = 0;       // in the store
-  std::string failed;  // why there is no forecast or no run
+  RunId run = 0;             // in the store
+  std::string does_not_fit;  // the memory that the run lacks here; it has a forecast only
+  std::string failed;        // why there is no forecast or no run
 };
 
 // Forecasts and runs one row. An error is stored in `failed`, so that the other rows still run.

@@ -46,7 +46,9 @@ std::string TableText(const std::vector<TableResult>& results) {
     cells.push_back(MemoryCell(r.predicted));
     cells.push_back(MemoryCell(r.measured));
     table.AddRow(std::move(cells));
-    if (!r.failed.empty()) notes += r.name + ": " + r.failed + "\n";
+    for (const std::string& why : {r.does_not_fit, r.failed}) {
+      if (!why.empty()) notes += r.name + ": " + why + "\n";
+    }
   }
   std::string text = table.Text();
   if (!results.empty()) text += "forecasts from rates " + results.front().rates + "\n";
@@ -68,6 +70,7 @@ std::string TableJson(const std::vector<TableResult>& results, const std::string
       WriteMetrics(json, "measured", *r.measured);
       json.Field("step_time_error", ErrorOf(r)).Field("loss", r.last_loss).Field("run", r.run);
     }
+    if (!r.does_not_fit.empty()) json.Field("does_not_fit", r.does_not_fit);
     if (!r.failed.empty()) json.Field("failed", r.failed);
     json.EndObject();
   }

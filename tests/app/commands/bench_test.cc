@@ -92,6 +92,16 @@ TEST(Bench, KeepsToTheSpansItMayRecord) {
   EXPECT_THAT(runs.output, HasSubstr("\"spans\":0"));
 }
 
+TEST(Bench, TellsARowThatDoesNotFitFromOneThatFailed) {
+  TableResult result;
+  result.name = "large";
+  result.does_not_fit = "1 ranks on one device need 60 GiB";
+  EXPECT_THAT(TableText({result}), HasSubstr("large: 1 ranks on one device need 60 GiB\n"));
+  const auto row = nlohmann::json::parse(TableJson({result}, "cuda"))["rows"][0];
+  EXPECT_EQ(row["does_not_fit"], result.does_not_fit);
+  EXPECT_FALSE(row.contains("failed"));
+}
+
 TEST(Bench, SaysWhyThereIsNoGpuToRunOn) {
   const TemporaryFolder folder;
   const ProgramEnd end =

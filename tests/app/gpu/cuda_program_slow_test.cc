@@ -52,6 +52,20 @@ class CudaProgram : public testing::Test {
   std::string train_, output_;
 };
 
+// The logits alone of 64 sequences of 1,024 tokens are 64 * 1024 * 50257 * 4 B = 12.3 GiB.
+TEST_F(CudaProgram, RunsNoRowOfTheBenchmarkThatDoesNotFit) {
+  const CudaRun run =
+      RunOnFakeCuda(folder_, "gpus=1,capability=89,memory=8192",
+                    "bench --device cuda --only gpt2-124m-b64-fp32 --json --store bench.db");
+  EXPECT_EQ(run.end.code, 1) << run.end.errors;
+  const auto row = nlohmann::json::parse(run.end.output)["rows"][0];
+  EXPECT_THAT(row["does_not_fit"].get<std::string>(),
+              testing::AllOf(HasSubstr("1 ranks on one device need "),
+                             HasSubstr("free are 8.00 GiB of 8.00 GiB")));
+  EXPECT_TRUE(row.contains("predicted"));
+  EXPECT_FALSE(row.contains("measured") || row.contains("failed"));
+}
+
 TEST_F(CudaProgram, ListsItsGpus) {
   const CudaRun run = RunOnFakeCuda(folder_, "gpus=2,memory=4096", "devices");
   EXPECT_EQ(run.end.code, 0) << run.end.errors;

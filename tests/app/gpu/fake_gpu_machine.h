@@ -2,6 +2,7 @@
 // that finish at once, or fail as a test requests.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -17,12 +18,14 @@ class FakeGpuMachine {
   // it. `settings` are NAME=value words of the shell that the programs read:
   //
   //   FAIL=PART      what the part runs fails                HANG=PART  it does not end by itself
-  //   LOSSES=LIST    of the steps on the GPU                 GPU=NAME
-  //   GRAPHS=LIST    with CUDA graphs                        LAUNCHES=N  of graphs
-  //   SPANS=N        in the store of the benchmark           NOISE=N  MiB that the build prints
+  //   LOSSES=LIST    of the steps on the GPU                 SPANS=N    in the benchmark's store
+  //   GRAPHS=LIST    with CUDA graphs                        LAUNCHES=N of graphs
+  //   UNFIT=LIST     rows of the benchmark that lack memory  NOISE=N    MiB that the build prints
   //   TESTS=FILE     what kernels_gpu_tests prints; its exit status is the last line
+  //   GPU=NAME, DRIVER, CAPABILITY, MEMORY=MIB               as nvidia-smi prints them
+  //   TOOLKIT, CODES, CMAKE, GXX    versions of nvcc, cmake and c++; the GPUs that nvcc knows
   ProgramEnd Run(const std::string& arguments, const std::string& settings = "") const;
-  // The same with constants of the script changed first: a line of Python over the module `g`.
+  // The same after a line of Python that changes the script's modules `limits` and `preflight`.
   ProgramEnd RunWith(const std::string& change, const std::string& arguments,
                      const std::string& settings = "") const;
 
@@ -39,6 +42,12 @@ class FakeGpuMachine {
   std::string Calls() const { return folder_.Read("calls"); }
 
   void AddSanitizer() const;
+
+  // Writes FOLDER/usr with the packages of Debian 12 that the build needs; `changes` names other
+  // versions, "" for a package that is not installed. The constructor writes the folder `deps`,
+  // which stands for that of tools/fetch-deps.
+  void InstallPackages(const std::string& folder,
+                       const std::map<std::string, std::string>& changes) const;
 
  private:
   void WriteProgram(const std::string& name, const std::string& script) const;

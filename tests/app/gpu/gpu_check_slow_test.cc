@@ -16,6 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+// Without preflight, which always runs first.
 constexpr const char* kParts[] = {"build", "devices",   "tests", "memcheck",
                                   "steps", "calibrate", "bench"};
 
@@ -34,7 +35,7 @@ TEST(GpuCheck, RefusesWhatItDoesNotKnowAndNamesIt) {
   const FakeGpuMachine machine;
   const std::pair<const char*, const char*> wrong[] = {
       {"--nonsense", "--nonsense"},
-      {"--parts build,launch", "there is no part 'launch'; there are build, devices"},
+      {"--parts build,launch", "there is no part 'launch'; there are preflight, build, devices"},
       {"--parts ,", "--parts names no part"},
       {"--jobs 0", "--jobs must not be below 1"},
       {"--arch hopper", "--arch: 'hopper' is no architecture such as 90"}};
@@ -71,7 +72,7 @@ TEST(GpuCheck, RunsAllPartsAndLeavesAReportOfEach) {
     EXPECT_EQ(machine.StatusOf(part), "passed") << part;
     EXPECT_THAT(machine.Report(), HasSubstr(std::string("\n## ") + part + "\n"));
   }
-  EXPECT_THAT(machine.Report(), AllOf(HasSubstr("Fake GPU (143771 MiB, driver 570.1"),
+  EXPECT_THAT(machine.Report(), AllOf(HasSubstr("Fake GPU (143771 MiB, driver 580.1"),
                                       // 0.1 s forecast, 0.125 s measured: 20 % too little
                                       HasSubstr("| other | 100.000 | 125.000 | -20.0 % |")));
   EXPECT_THAT(machine.Calls(), HasSubstr("-DCMAKE_CUDA_ARCHITECTURES=90-real"));
@@ -180,12 +181,12 @@ TEST(GpuCheck, TestsThatFailAmongOthersOrEndTheProcessAreToldApart) {
 TEST(GpuCheck, APartThatDoesNotEndIsEndedForTime) {
   const FakeGpuMachine machine;
   machine.AddSanitizer();
-  EXPECT_EQ(machine.RunWith("g.DEADLINE_S['steps'] = 2", "", "HANG=steps").code, 1);
+  EXPECT_EQ(machine.RunWith("limits.DEADLINE_S['steps'] = 2", "", "HANG=steps").code, 1);
   EXPECT_THAT(machine.Report(), HasSubstr("ended for time: "));
   EXPECT_EQ(machine.StatusOf("bench"), "passed");
   // If everything that ran passed, parts that --quick had no time for are no failure.
   for (const char* part : {"tests", "memcheck"}) {
-    const std::string change = std::string("g.QUICK_S['") + part + "'] = 2";
+    const std::string change = std::string("limits.QUICK_S['") + part + "'] = 2";
     const ProgramEnd end = machine.RunWith(
         change, std::string("--again --quick --parts build,") + part, std::string("HANG=") + part);
     EXPECT_EQ(end.code, 0) << end.output;
@@ -194,10 +195,26 @@ TEST(GpuCheck, APartThatDoesNotEndIsEndedForTime) {
   EXPECT_THAT(machine.Report(), HasSubstr("ended for time: kernels_gpu_tests at A.Two"));
 }
 
+// The sanitizer itself reports the signal that ends it as an error.
+TEST(GpuCheck, ASanitizerThatIsEndedForTimeIsCutShortUnlessItHasFoundSomething) {
+  const FakeGpuMachine machine;
+  machine.AddSanitizer();
+  const std::string change = "limits.DEADLINE_S['memcheck'] = 6";  // 2 s for each of three tools
+  ProgramEnd end = machine.RunWith(change, "--parts build,memcheck", "HANG=memcheck");
+  EXPECT_EQ(end.code, 0) << end.output;
+  EXPECT_EQ(machine.StatusOf("memcheck"), "cut short");
+  EXPECT_THAT(machine.Report(),
+              HasSubstr("memcheck: time ended after 1 of 3 tests, which were clean"));
+  end = machine.RunWith(change, "--parts memcheck", "HANG=memcheck FAIL=memcheck");
+  EXPECT_EQ(end.code, 1);
+  EXPECT_THAT(machine.Report(), HasSubstr("Invalid __global__ read"));
+}
+
 TEST(GpuCheck, AQuickBuildLeavesTimeToTheOtherParts) {
   const FakeGpuMachine machine;
   // The other parts take 3 + 40 + 15 + 15 + 30 + 60 s, so the build has the remaining 3 s.
-  const ProgramEnd end = machine.RunWith("g.QUICK_LIMIT_S = 163 + 10 + 3", "--quick", "HANG=build");
+  const ProgramEnd end =
+      machine.RunWith("limits.QUICK_LIMIT_S = 163 + 10 + 3", "--quick", "HANG=build");
   EXPECT_EQ(end.code, 1);
   EXPECT_THAT(machine.Report(), HasSubstr("ended for time: cmake --build"));
   EXPECT_LT(machine.State().at("parts").at("build").at("seconds").get<double>(), 30.0);
@@ -235,7 +252,7 @@ TEST(GpuCheck, KeepsTheLimitsOfItsFolderOrSaysWhatBreaksThem) {
   EXPECT_LT(machine.folder().Read("out/log.txt").size(), 16U << 20);
   EXPECT_THAT(machine.folder().Read("out/log.txt"), HasSubstr("(the beginning is left out)"));
   ProgramEnd end =
-      machine.RunWith("g.MAX_SPANS = 100", "--again --parts bench --rows other", "SPANS=101");
+      machine.RunWith("limits.MAX_SPANS = 100", "--again --parts bench --rows other", "SPANS=101");
   EXPECT_EQ(end.code, 1);
   EXPECT_THAT(end.errors, HasSubstr("runs.db has 101 spans, over 100"));
   EXPECT_THAT(machine.Report(), HasSubstr("Over the limits: runs.db has 101 spans, over 100."));

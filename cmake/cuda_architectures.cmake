@@ -1,0 +1,23 @@
+# Sets `out` to the machine code of the CUDA plugin: that of this machine's GPUs as nvidia-smi names them, else `without`.
+# GPUs that `nvcc` does not know, or below 7.5, are left out.
+function(ft_cuda_architectures nvcc without out)
+  set(architectures "")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE failed)
+  execute_process(COMMAND ${nvcc} --list-gpu-code OUTPUT_VARIABLE codes ERROR_QUIET)
+  string(REGEX MATCHALL "[^\n]+" codes "${codes}")
+  if(NOT failed)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]" capabilities "${capabilities}")
+    list(REMOVE_DUPLICATES capabilities)
+    foreach(capability IN LISTS capabilities)
+      string(REPLACE "." "" number ${capability})
+      if(capability VERSION_GREATER_EQUAL 7.5 AND sm_${number} IN_LIST codes)
+        list(APPEND architectures ${number}-real)
+      endif()
+    endforeach()
+  endif()
+  if(NOT architectures)
+    set(architectures ${without})
+  endif()
+  set(${out} "${architectures}" PARENT_SCOPE)
+endfunction()
