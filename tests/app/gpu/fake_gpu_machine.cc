@@ -137,9 +137,10 @@ void FakeGpuMachine::InstallPackages(const std::string& folder,
                     "#define SQLITE_VERSION        \"" + version + "\"\n");
       continue;
     }
-    const std::string at = usr + "lib/cmake/" + name + "/";
-    std::filesystem::create_directories(folder_.path() + "/" + at);
-    folder_.Write(at + name + "ConfigVersion.cmake", "set(PACKAGE_VERSION \"" + version + "\")\n");
+    const std::filesystem::path at = std::filesystem::path(usr) / "lib/cmake" / name;
+    std::filesystem::create_directories(folder_.path() / at);
+    folder_.Write((at / (name + "ConfigVersion.cmake")).string(),
+                  "set(PACKAGE_VERSION \"" + version + "\")\n");
   }
 }
 

@@ -112,8 +112,8 @@ TEST(GpuCheckPreflight, TellsAllProblemsOfAMachineAtOnceAndBuildsNothing) {
     EXPECT_EQ(machine.StatusOf("preflight"), good ? "passed" : "failed");
     EXPECT_EQ(machine.StatusOf("build"), good ? "passed" : "");
     EXPECT_EQ(machine.Calls().empty(), !good);
-    EXPECT_THAT(machine.Report(), HasSubstr(good ? "| preflight | passed |"
-                                                 : "| preflight | failed |"));
+    EXPECT_THAT(machine.Report(),
+                HasSubstr(good ? "| preflight | passed |" : "| preflight | failed |"));
     EXPECT_THAT(end.output, HasSubstr(good ? "preflight  passed" : "preflight  failed"));
   }
 }
@@ -175,10 +175,10 @@ TEST(GpuCheck, ARowThatDoesNotFitTheGpuIsLeftOut) {
       "GPU='NVIDIA GeForce RTX 4090' CAPABILITY=8.9 MEMORY=24564 TOOLKIT=12.8 DRIVER=570.86 ";
   EXPECT_EQ(machine.Run("", small + "UNFIT=other").code, 0);
   EXPECT_EQ(machine.StatusOf("bench"), "passed");
-  EXPECT_THAT(machine.Report(),
-              AllOf(HasSubstr("other is left out: 1 ranks on one device need 60.1 GiB"),
-                    HasSubstr("| gpt2-124m-b4-bf16 | 100.000 |"),
-                    testing::Not(HasSubstr("| other |"))));
+  EXPECT_THAT(
+      machine.Report(),
+      AllOf(HasSubstr("other is left out: 1 ranks on one device need 60.1 GiB"),
+            HasSubstr("| gpt2-124m-b4-bf16 | 100.000 |"), testing::Not(HasSubstr("| other |"))));
   EXPECT_EQ(machine.Run("--rows other", small + "UNFIT=other").code, 0);
   EXPECT_EQ(machine.StatusOf("bench"), "left out");
 }
