@@ -31,9 +31,9 @@ std::string NameOf(FtKernel kernel) {
 
 // Products and attention reuse what they read on the chip: their requests are not their traffic.
 bool IsBoundByMemory(FtKernel kernel) {
-  static const std::set<FtKernel> others = {
-      FT_KERNEL_GEMM, FT_KERNEL_GROUPED_GEMM, FT_KERNEL_ATTENTION_FORWARD,
-      FT_KERNEL_ATTENTION_BACKWARD};
+  static const std::set<FtKernel> others = {FT_KERNEL_GEMM, FT_KERNEL_GROUPED_GEMM,
+                                            FT_KERNEL_ATTENTION_FORWARD,
+                                            FT_KERNEL_ATTENTION_BACKWARD};
   return !others.contains(kernel);
 }
 
@@ -72,17 +72,17 @@ Plan GpuPlan() {
   return plan;
 }
 
-// Rows and columns are whole words and large enough that sums of columns and statistics of rows are
-// a small part, as in real models.
-ModelSpec Wide(ModelSpec model) {
-  model.layers = 2;
-  model.hidden = 256;
-  model.heads = 4;
-  model.kv_heads = std::min<std::int64_t>(model.kv_heads, 4);
-  model.head_dim = 64;
-  model.ffn_hidden = 512;
-  model.vocab = 1024;
-  model.max_sequence = 64;
+// Rows are whole words.
+ModelSpec Wide(ModelSpec model, std::int64_t hidden, std::int64_t vocab) {
+  model.layers = model.experts > 0 ? 2 : 1;
+  model.hidden = hidden;
+  model.head_dim = 32;
+  model.heads = static_cast<int>(hidden / model.head_dim);
+  model.kv_heads = model.kv_heads == TinyGpt().heads ? model.heads : model.heads / 2;
+  model.ffn_hidden = 2 * hidden;
+  if (model.experts > 0) model.expert_ffn_hidden = model.shared_ffn_hidden = hidden;
+  model.vocab = vocab;
+  model.max_sequence = 32;
   return model;
 }
 
@@ -114,17 +114,27 @@ std::map<FtKernel, Counted> Count(const ModelSpec& model, const Plan& plan) {
   return counted;
 }
 
+// Bytes count once for a read and once for a write, as in WorkOf. Rows that several tokens share
+// are fewer than forecasts assume. The router's tensors have a few numbers a row, less than a
+// sector. Sums of columns write partial sums, which weigh more the fewer rows there are: positions'
+// gradients have four here.
 TEST(CountedBytes, OfKernelsBoundByMemoryAreThoseOfForecasts) {
+  const std::set<FtKernel> shares_rows = {FT_KERNEL_EMBEDDING_FORWARD, FT_KERNEL_EMBEDDING_BACKWARD,
+                                          FT_KERNEL_EXPERT_GATHER};
+  const std::map<FtKernel, double> most = {{FT_KERNEL_ROUTE, 1.5}, {FT_KERNEL_BIAS_GRAD, 2.1}};
   Plan plan = GpuPlan();
-  plan.sequence = 64;
+  plan.sequence = 32;
   plan.global_batch = plan.micro_batch = 4;
-  for (const auto& [name, tiny] : {std::pair{"gpt", TinyGpt()}, {"llama", TinyLlama()},
-                                   {"experts", TinyExperts()}}) {
+  for (const ModelSpec& tiny : {TinyGpt(), TinyLlama(), TinyExperts()}) {
     for (const FusionKind fuse : {FusionKind::kNone, FusionKind::kAll}) {
       plan.fuse = fuse;
-      for (const auto& [kernel, counted] : Count(Wide(tiny), plan)) {
+      for (const auto& [kernel, counted] : Count(Wide(tiny, 128, 512), plan)) {
         if (!IsBoundByMemory(kernel)) continue;
-        std::printf("%-8s %-28s %6.3f\n", name, NameOf(kernel).c_str(), counted.over_forecast);
+        SCOPED_TRACE(tiny.name + " " + NameOf(kernel));
+        EXPECT_LE(counted.over_forecast, most.contains(kernel) ? most.at(kernel) : 1.15);
+        if (!shares_rows.contains(kernel)) {
+          EXPECT_GE(counted.over_forecast, 0.9);
+        }
       }
     }
   }
@@ -145,13 +155,17 @@ TEST(CountedBytes, MakeTheTableOfPartsOfAStep) {
   plan.vocab_multiple = 128;
   const auto row = OpsOf(Compiled(model->spec, plan), &*costs);
 
+  // Few rows, but with the columns of the model: 768, and 50,304 of the logits.
   Plan small = GpuPlan();
-  small.sequence = 64;
+  small.sequence = 32;
   small.global_batch = small.micro_batch = 4;
-  const auto counted = Count(Wide(TinyGpt()), small);
+  auto counted = Count(Wide(TinyGpt(), 768, 512), small);
+  small.global_batch = small.micro_batch = 1;
+  counted[FT_KERNEL_CROSS_ENTROPY] =
+      Count(Wide(TinyGpt(), 32, 50304), small).at(FT_KERNEL_CROSS_ENTROPY);
 
-  constexpr double kMemory = 3.35e12;                     // bytes/s
-  constexpr double kIssued = 132 * 4 * 1.755e9;           // instructions of warps a second
+  constexpr double kMemory = 3.35e12;            // bytes/s
+  constexpr double kIssued = 132 * 4 * 1.755e9;  // instructions of warps a second
   std::printf("%-28s %5s %9s %8s %8s %9s %9s\n", "entry", "ops", "GB", "counted", "by bytes",
               "by issue", "forecast");
   double total = 0, forecast = 0;
@@ -159,7 +173,7 @@ TEST(CountedBytes, MakeTheTableOfPartsOfAStep) {
     double by_bytes = 0, by_issue = 0, ratio = 0;
     if (IsBoundByMemory(kernel)) {
       ASSERT_TRUE(counted.contains(kernel)) << NameOf(kernel);
-      ratio = counted.at(kernel).over_forecast;
+      ratio = std::max(1.0, counted.at(kernel).over_forecast);
       by_bytes = ops.bytes * ratio / kMemory;
       by_issue = ops.bytes * ratio * counted.at(kernel).instructions_a_byte / kIssued;
     }
@@ -169,6 +183,7 @@ TEST(CountedBytes, MakeTheTableOfPartsOfAStep) {
                 ops.bytes * 1e-9, ratio, by_bytes * 1e3, by_issue * 1e3, ops.seconds * 1e3);
   }
   std::printf("%-28s %42.2f %18.2f\n", "all", total * 1e3, forecast * 1e3);
+  EXPECT_LE(total, 0.150);  // llm.c takes 0.155 to 0.170 s
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ const FtDeviceApi& CountedCudaPlugin() {
   static const FtDeviceApi counted = [] {
     reinterpret_cast<void (*)()>(FunctionOfRuntime("cudaFakeCountSectors"))();
     FtDeviceApi api = CudaPlugin();
-#define FT_COUNTED(NAME, entry, Arguments)                               \
-  api.entry = [](FtQueue* queue, const Arguments* g) {                   \
-    return Counted<&FtDeviceApi::entry>(queue, g, FT_KERNEL_##NAME);     \
+#define FT_COUNTED(NAME, entry, Arguments)                           \
+  api.entry = [](FtQueue* queue, const Arguments* g) {               \
+    return Counted<&FtDeviceApi::entry>(queue, g, FT_KERNEL_##NAME); \
   };
     FT_KERNEL_ENTRIES(FT_COUNTED)
 #undef FT_COUNTED

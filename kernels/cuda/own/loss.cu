@@ -24,8 +24,10 @@ FT_DEVICE Exponentials ReadRow(const T* row, std::int64_t cols) {
   for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < cols; c += step) {
     float x[kOctet];
     LoadOctet(row + c, cols - c, x);
+    if (cols - c < kOctet) {
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) x[i] = c + i < cols ? x[i] : kNone;
+      for (int i = 0; i < kOctet; ++i) x[i] = i < cols - c ? x[i] : kNone;
+    }
     float largest = x[0];
 #pragma unroll
     for (int i = 1; i < kOctet; ++i) largest = fmaxf(largest, x[i]);
