@@ -306,9 +306,10 @@ class TrainCommand final : public Command {
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
-    if (result.metrics.overall)
+    if (result.metrics.overall) {
       std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(),
                  stdout);
+    }
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(MetricLine("resident growth", growth).c_str(), stdout);

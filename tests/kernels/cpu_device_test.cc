@@ -35,7 +35,7 @@ TEST_F(DeviceTest, TableIsComplete) {
   const auto place = [](const auto& entry) { return reinterpret_cast<void* const*>(&entry); };
   const auto* begin = place(api.device_count);
   for (const auto* entry = begin; entry != place(api.gemm_library); ++entry) {
-    const bool asynchronous = entry >= place(api.event_query) && entry < place(api.supports);
+    const bool asynchronous = entry >= place(api.queue_reserve) && entry < place(api.supports);
     EXPECT_EQ(*entry == nullptr, asynchronous) << "entry " << entry - begin;
   }
   const auto* end = reinterpret_cast<void* const*>(&api + 1);

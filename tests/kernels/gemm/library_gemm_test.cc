@@ -289,7 +289,7 @@ TEST_P(BlocksTest, AreTheLibrarysByLinesAndSquares) {
 
 // Room for 128 rows of each side, or for 256 where one side is transposed.
 TEST_P(BlocksTest, ComeInPiecesOfWholeSquares) {
-  QueueOf(queue_.get()).turned_bytes = 2 * 140 * 656;
+  QueueOf(queue_.get()).turned_bytes = 2 * 130 * 656;
   Multiply(input_);
   EXPECT_EQ(FakeLibrary().ran.size(), 2U);  // 256 and 16 columns
   Multiply({272, 144, 656, true, false});

@@ -34,7 +34,7 @@ TEST(CalibrateGpus, TimesWhatTheyTellEachOtherAndWhatThatTakesFromCompute) {
   options.grid = true;
   options.devices = {0, 1};
   options.world = NcclWorldMaker(FakeNcclApi());
-  options.gpu = {.max = 8192, .gemm = 64, .elements = 1 << 20};
+  options.gpu = {.max = 8192, .gemm = 64, .elements = 1 << 22};
   options.nvme.folder = testing::TempDir();
   RealClock clock;
   const auto profile = Calibrate(options, LaterDeviceApi(CpuDeviceApi()), clock);
