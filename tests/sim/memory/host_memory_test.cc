@@ -143,7 +143,7 @@ TEST(DeviceUse, IsTheArenaAndWhatLiesOutside) {
   EXPECT_EQ(use.tensors + use.held, rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)]);
   // 1271 MiB of context, two groups (data parallelism, world) in a node of two at 256 MiB. Then 32
   // MiB of workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
-  EXPECT_EQ(use.outside.Total(), (1271 + 512 + 32) * kMiB + 9'600'000 + kGiB / 100);
+  EXPECT_EQ(use.outside.Total(), (1271 + 512 + 64) * kMiB + 9'600'000 + kGiB / 100);
   EXPECT_EQ(use.Total(), use.tensors + use.held + use.outside.Total());
 }
 

@@ -43,17 +43,17 @@ TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
     return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster).stated;
   };
   const std::int64_t outside = stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved);
-  EXPECT_EQ(outside, std::int64_t{1271 + 512 + 32} << 20);
+  EXPECT_EQ(outside, std::int64_t{1271 + 512 + 64} << 20);
   system.own_communicators = 2;
   EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
             outside + (std::int64_t{512} << 20));
   system.context_bytes = kGiB;
   EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
-            std::int64_t{1024 + 1024 + 32} << 20);
+            std::int64_t{1024 + 1024 + 64} << 20);
 }
 
 // The small model uses less than 2 MiB. With memory outside the allocator it needs at most 1271 +
-// 512 + 32 + 2 MiB, and the driver keeps a hundredth of the device.
+// 512 + 64 + 2 MiB, and the driver keeps a hundredth of the device.
 TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
   ClusterSpec cluster;
   cluster.devices_per_node = 2;
@@ -64,9 +64,9 @@ TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
     cluster.device.memory_bytes = mib << 20;
     return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster).fits;
   };
-  EXPECT_FALSE(fits(1271 + 512 + 32));
-  EXPECT_FALSE(fits(1271 + 512 + 32 + 2));
-  EXPECT_TRUE(fits((1271 + 512 + 32 + 2 + 1) * 100 / 99));
+  EXPECT_FALSE(fits(1271 + 512 + 64));
+  EXPECT_FALSE(fits(1271 + 512 + 64 + 2));
+  EXPECT_TRUE(fits((1271 + 512 + 64 + 2 + 1) * 100 / 99));
 }
 
 // 2 x 2 x 2 ranks on nodes of 2. Only tensor parallelism stays on one node; pipeline neighbours,
