@@ -30,11 +30,11 @@ TEST(CalibrateGpus, TimesWhatTheyTellEachOtherAndWhatThatTakesFromCompute) {
   ASSERT_TRUE(cluster.has_value()) << cluster.error().message;
   CalibrateOptions options;
   options.cluster = *cluster;
-  options.seconds = 4;
+  options.seconds = 10;
   options.grid = true;
   options.devices = {0, 1};
   options.world = NcclWorldMaker(FakeNcclApi());
-  options.gpu = {.max = 8192, .gemm = 64, .elements = 1 << 22};
+  options.gpu = {.max = 8192, .gemm = 64, .elements = 1 << 20};
   options.nvme.folder = testing::TempDir();
   RealClock clock;
   const auto profile = Calibrate(options, LaterDeviceApi(CpuDeviceApi()), clock);

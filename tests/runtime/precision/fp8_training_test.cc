@@ -42,13 +42,14 @@ TrainingOptions First() {
 
 // A micro-batch is cast as on one rank, with the same scales. Only the order of fp32 sums over
 // micro-batches and ranks differs.
-void ExpectSameFirstStep(const ModelSpec& model, const Plan& single, const Plan& plan) {
+void ExpectSameFirstStep(const ModelSpec& model, const Plan& single, const Plan& plan,
+                         double tolerance = kGradientTolerance) {
   SCOPED_TRACE(model.name + " " + Describe(plan));
   const Trained expected = TrainTiny(model, single, First());
   const Trained actual = TrainTiny(model, plan, First());
   ASSERT_EQ(actual.losses.size(), 1U);
   EXPECT_NEAR(actual.losses[0], expected.losses[0], kLossTolerance * expected.losses[0]);
-  EXPECT_LT(LargestDifference(expected.gradients, actual.gradients), kGradientTolerance);
+  EXPECT_LT(LargestDifference(expected.gradients, actual.gradients), tolerance);
 }
 
 std::vector<Plan> PlansThatCutNoTensor() {
@@ -121,8 +122,13 @@ TEST(Fp8, AdaptersComputeAsTheLinearsBesideThem) {
   }
 }
 
+constexpr double kCodeTolerance = 1.0 / 8 / 256;
+
 // Rows that ranks gather as codes share one scale, so products read the same codes as with all rows
 // on each rank; outputs are sums of the same parts.
+// Products of fewer rows may add in another order, which depends on the processor. A number
+// half-way between two codes may then take the other one: an eighth of one of 256 terms, of either
+// sign.
 TEST(Fp8, GatheredRowsHaveOneScale) {
   for (const Precision precision : {Precision::kFp8, Precision::kFp8Block}) {
     Plan whole = In(precision);
@@ -130,8 +136,8 @@ TEST(Fp8, GatheredRowsHaveOneScale) {
     whole.global_batch = 2;
     Plan split = whole;
     split.sequence_parallel = true;
-    ExpectSameFirstStep(Wide(TinyGpt(false)), whole, split);
-    ExpectSameFirstStep(Wide(TinyLlama()), whole, split);
+    ExpectSameFirstStep(Wide(TinyGpt(false)), whole, split, kCodeTolerance);
+    ExpectSameFirstStep(Wide(TinyLlama()), whole, split, kCodeTolerance);
   }
 }
 
