@@ -69,6 +69,46 @@ TEST_P(ShortTensorsTest, GemmReadsShortOperandsAndWritesWhatIsAsked) {
   }
 }
 
+// fp32 weights have fp32 biases. A library adds them in the result's format, own kernels in fp32:
+// the bias and the sum are rounded once each.
+TEST_P(ShortTensorsTest, ProductsAddFp32Biases) {
+  constexpr std::int64_t m = 5, n = 16, k = 8;
+  for (const FtDtype dtype : kShort) {
+    const Codes a = Shortened(dtype, Random(m * k, 1)), b = Shortened(dtype, Random(n * k, 2));
+    const Floats bias = Random(n, 3), wide_a = Longer(dtype, a), wide_b = Longer(dtype, b);
+    Codes c(m * n);
+    FtGemm g{};
+    g.a = a.data(), g.b = b.data(), g.c = c.data(), g.bias = bias.data();
+    g.m = m, g.n = n, g.k = k, g.lda = g.ldb = k, g.ldc = n, g.trans_b = 1;
+    g.dtype = g.c_dtype = dtype, g.bias_dtype = FT_F32;
+    Run(api_.gemm, g);
+    const Tensor sums =
+        reference::Gemm({m, n, k, false, true}, ToDouble(wide_a), ToDouble(wide_b), ToDouble(bias));
+    const Floats rounded = Longer(dtype, c);
+    for (std::size_t i = 0; i < rounded.size(); ++i) {
+      const double size = std::abs(sums[i]) + std::abs(double{bias[i % n]});
+      EXPECT_NEAR(rounded[i], sums[i], 0x1p-7 * size + Roundings(k + 1) * k) << i;
+    }
+  }
+}
+
+// More rows of one id than a kernel adds in one go. Sums of whole numbers are exact.
+TEST_P(ShortTensorsTest, FrequentIdsAddAllTheirRows) {
+  constexpr std::int64_t rows = 200, cols = 9;
+  for (const FtDtype dtype : kShort) {
+    const Ids ids(rows, 1);
+    const Codes dy = Shortened(dtype, Floats(rows * cols, 3.0F));
+    Floats table(2 * cols, 1.0F);
+    FtEmbeddingBackward g{};
+    g.ids = ids.data(), g.dy = dy.data(), g.table_grad = table.data(), g.rows = rows;
+    g.cols = cols, g.vocab = 2, g.sequence = 1, g.accumulate_table = 1, g.dtype = dtype;
+    Run(api_.embedding_backward, g);
+    Floats expected(2 * cols, 1.0F);
+    std::fill(expected.begin() + cols, expected.end(), 601.0F);
+    EXPECT_EQ(table, expected);
+  }
+}
+
 TEST_P(ShortTensorsTest, LossesReadShortLogitsAndWriteTheirGradient) {
   constexpr std::int64_t rows = 3, vocab = 40, ids = 37;
   const std::vector<std::int32_t> targets = {0, 36, -1};
