@@ -1,5 +1,5 @@
-// What the plugin's own kernels read, write and execute, counted by executing their PTX, against
-// what forecasts assume for the same ops.
+// Compares the bytes and instructions of the plugin's own kernels, counted by executing their PTX,
+// with the forecast of the same ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

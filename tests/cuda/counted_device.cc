@@ -9,7 +9,7 @@ namespace {
 
 std::map<FtKernel, ptx::Counts> counts_of;
 
-// Of all kernels that have ended.
+// Sum over all kernels that have ended.
 ptx::Counts AllCounts() {
   using Get = void (*)(ptx::Counts*);
   static const auto get = reinterpret_cast<Get>(FunctionOfRuntime("cudaFakeCounts"));
