@@ -1,18 +1,12 @@
 #include "profiler/cuda/activity_records.h"
 
+#include <algorithm>
+#include <span>
+
+#include "profiler/cuda/launch_calls.h"
+
 namespace foretrain {
 namespace {
-
-// Record types of CUPTI 13.0. Each newer structure starts with the fields of the previous one.
-static_assert(CUPTI_API_VERSION >= 130'000, "the records below are CUPTI 13's");
-using KernelRecord = CUpti_ActivityKernel10;
-using CopyRecord = CUpti_ActivityMemcpy6;
-using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
-using FillRecord = CUpti_ActivityMemset4;
-using ApiRecord = CUpti_ActivityAPI;
-using TagRecord = CUpti_ActivityExternalCorrelation;
-using WaitRecord = CUpti_ActivitySynchronization2;
-using OverheadRecord = CUpti_ActivityOverhead3;
 
 // The kind has been checked by the caller.
 template <class Record>
@@ -25,7 +19,7 @@ void FillTimes(const Record& record, FtActivityKind kind, FtActivity& activity) 
   activity.kind = kind;
   activity.start_ns = static_cast<std::int64_t>(record.start);
   activity.end_ns = static_cast<std::int64_t>(record.end);
-  activity.correlation = record.correlationId;
+  if constexpr (requires { record.correlationId; }) activity.correlation = record.correlationId;
 }
 
 // Device, stream and graph node, which only device work has.
@@ -41,6 +35,16 @@ template <class Record>
 void FillBytes(const Record& record, FtActivityKind kind, FtActivity& activity) {
   FillWork(record, kind, activity);
   activity.bytes = static_cast<std::int64_t>(record.bytes);
+}
+
+// Other calls than launches are recorded if CUPTI cannot choose calls.
+ParsedRecord ParseCall(const ApiRecord& record, std::span<const CUpti_CallbackId> launches,
+                       FtActivity& activity) {
+  if (std::find(launches.begin(), launches.end(), record.cbid) == launches.end()) {
+    return ParsedRecord::kNothing;
+  }
+  FillTimes(record, FT_ACTIVITY_LAUNCH, activity);
+  return ParsedRecord::kActivity;
 }
 
 }  // namespace
@@ -66,9 +70,9 @@ ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, Ext
       FillBytes(As<FillRecord>(record), FT_ACTIVITY_FILL, activity);
       return ParsedRecord::kActivity;
     case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return ParseCall(As<ApiRecord>(record), kRuntimeLaunches, activity);
     case CUPTI_ACTIVITY_KIND_DRIVER:
-      FillTimes(As<ApiRecord>(record), FT_ACTIVITY_LAUNCH, activity);
-      return ParsedRecord::kActivity;
+      return ParseCall(As<ApiRecord>(record), kDriverLaunches, activity);
     case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
       FillTimes(As<WaitRecord>(record), FT_ACTIVITY_WAIT, activity);
       return ParsedRecord::kActivity;

@@ -9,6 +9,17 @@
 
 namespace foretrain {
 
+// The oldest structures that have the fields we read. CUPTI only appends to a structure and names
+// the longer one anew, so these read the records of CUDA 12.2 to 13 (docs/profiling.md).
+using KernelRecord = CUpti_ActivityKernel9;
+using CopyRecord = CUpti_ActivityMemcpy5;
+using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
+using FillRecord = CUpti_ActivityMemset4;
+using ApiRecord = CUpti_ActivityAPI;
+using TagRecord = CUpti_ActivityExternalCorrelation;
+using WaitRecord = CUpti_ActivitySynchronization;
+using OverheadRecord = CUpti_ActivityOverhead;
+
 // Content of our external ids: op and rank as a number of LabelTable, and the step.
 struct ExternalId {
   std::uint32_t label = 0;

@@ -5,7 +5,8 @@
 
 namespace foretrain {
 
-// Leaves the entries NULL if the plugin was built without CUPTI's headers.
+// Sets them, and wraps `native_queue`, which must be set, to see which op a library works for.
+// Without CUPTI's headers capture_open is unsupported; windows and ranges for other tools remain.
 void SetCudaCaptureEntries(FtDeviceApi& api);
 
 }  // namespace foretrain

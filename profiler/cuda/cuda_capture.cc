@@ -4,14 +4,20 @@
 
 #include <cstdio>
 
+#include "profiler/cuda/launch_calls.h"
+
 namespace foretrain {
 namespace {
 
 // The open CudaCapture; null if there is none.
 std::atomic<CudaCapture*> current{nullptr};
 
-// The op for which the calling thread launches.
-thread_local LabelTable::Label at_work;
+// The op for which the calling thread launches, and its step.
+struct AtWork {
+  LabelTable::Label label;
+  std::int32_t step = 0;
+};
+thread_local AtWork at_work;
 
 // The clock of host spans, so that only the run's origin must be subtracted from records.
 std::uint64_t MonotonicNs() {
@@ -29,34 +35,21 @@ constexpr CUpti_ActivityKind kOfWork[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
                                           CUPTI_ACTIVITY_KIND_MEMSET};
 
-// Calls that give work to the device. Recording only these avoids most of the cost: the runtime
-// asks events whether they have come all the time.
-constexpr CUpti_CallbackId kRuntimeCalls[] = {
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
-    CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000,
-    CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_ptsz_v9000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020};
-constexpr CUpti_CallbackId kDriverCalls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
 // Graph nodes are reported while the host creates them.
 constexpr CUpti_CallbackId kGraphCalls[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                             CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
+// Launches by threads of a library. NCCL calls the driver.
+constexpr CUpti_CallbackId kWatchedLaunches[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz};
+
+// The stream of one of these launches.
+CUstream StreamOf(CUpti_CallbackId id, const void* parameters) {
+  const bool is_plain = id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel ||
+                        id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz;
+  if (is_plain) return static_cast<const cuLaunchKernel_params*>(parameters)->hStream;
+  return static_cast<const cuLaunchKernelEx_params*>(parameters)->config->hStream;
+}
 
 }  // namespace
 
@@ -87,25 +80,38 @@ struct CuptiCallbacks {
     }
   }
 
-  static void Resource(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  static void Told(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
     CudaCapture* const capture = current.load();
-    if (capture == nullptr || domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr) return;
-    const auto* const graph = static_cast<const CUpti_GraphData*>(
-        static_cast<const CUpti_ResourceData*>(data)->resourceDescriptor);
-    if (graph == nullptr) return;
-    const auto& get_id = capture->cupti_.GetGraphNodeId;
-    std::uint64_t node = 0, original = 0;
-    if (get_id(graph->node, &node) != CUPTI_SUCCESS) return;
+    if (capture == nullptr || data == nullptr) return;
     try {
-      if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) {
-        capture->AddNode(node, at_work);
-      } else if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED &&
-                 get_id(graph->originalNode, &original) == CUPTI_SUCCESS) {
-        capture->CopyNode(node, original);
+      if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+        Node(*capture, id, *static_cast<const CUpti_ResourceData*>(data));
+      } else if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+        Launch(*capture, id, *static_cast<const CUpti_CallbackData*>(data));
       }
     } catch (...) {
-      // The node's kernels then belong to the graph as a whole.
+      // No memory for a tag: the kernel belongs to its graph as a whole, or to no op.
     }
+  }
+
+  static void Node(CudaCapture& capture, CUpti_CallbackId id, const CUpti_ResourceData& data) {
+    const auto* const graph = static_cast<const CUpti_GraphData*>(data.resourceDescriptor);
+    if (graph == nullptr) return;
+    const auto& get_id = capture.cupti_.GetGraphNodeId;
+    std::uint64_t node = 0, original = 0;
+    if (get_id(graph->node, &node) != CUPTI_SUCCESS) return;
+    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) {
+      capture.AddNode(node, at_work.label);
+    } else if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED &&
+               get_id(graph->originalNode, &original) == CUPTI_SUCCESS) {
+      capture.CopyNode(node, original);
+    }
+  }
+
+  // A thread with an op has an external id, which tags its launches.
+  static void Launch(CudaCapture& capture, CUpti_CallbackId id, const CUpti_CallbackData& data) {
+    if (data.callbackSite != CUPTI_API_ENTER || at_work.label.op_id >= 0) return;
+    capture.TagLaunch(StreamOf(id, data.functionParams), data.correlationId);
   }
 };
 
@@ -141,7 +147,7 @@ bool CudaCapture::OtherTool(char* why, std::size_t n) const {
 // without training.
 bool CudaCapture::Prepare(char* why, std::size_t n) {
   if (!surroundings_.load(cupti_, why, n)) return false;
-  const CUptiResult result = cupti_.Subscribe(&subscriber_, &CuptiCallbacks::Resource, nullptr);
+  const CUptiResult result = cupti_.Subscribe(&subscriber_, &CuptiCallbacks::Told, nullptr);
   if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     std::snprintf(why, n,
                   "another tool uses CUPTI in this process, which serves one at a time; its ranges "
@@ -165,7 +171,6 @@ bool CudaCapture::Prepare(char* why, std::size_t n) {
 // A capture that failed once is not tried again in this process, because CUPTI keeps state.
 FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcept {
   level_ = level;
-  ranges_.Open();
   if (is_open_) return FT_OK;
   if (subscriber_ != nullptr) {
     std::snprintf(why, n, "CUPTI failed in an earlier run of this process");
@@ -179,18 +184,27 @@ FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcep
 
 // An external correlation comes only before the record of a call, and on an H200 CUPTI 13.0
 // recorded no call when single ones were enabled without their kind. So the kinds are enabled, then
-// all calls disabled, then the few enabled.
+// all calls disabled, then the few enabled. A CUPTI that cannot choose records all calls, of which
+// ParseRecord keeps the launches.
 bool CudaCapture::EnableCalls(char* why, std::size_t n) {
-  DisableCalls();
-  for (const CUpti_CallbackId call : kRuntimeCalls) {
-    if (!Check(cupti_.ActivityEnableRuntimeApi(call, 1), "record a call", why, n)) return false;
-  }
-  for (const CUpti_CallbackId call : kDriverCalls) {
-    if (!Check(cupti_.ActivityEnableDriverApi(call, 1), "record a call", why, n)) return false;
+  if (cupti_.CanChooseCalls()) {
+    DisableCalls();
+    for (const CUpti_CallbackId call : kRuntimeLaunches) {
+      if (!Check(cupti_.ActivityEnableRuntimeApi(call, 1), "record a call", why, n)) return false;
+    }
+    for (const CUpti_CallbackId call : kDriverLaunches) {
+      if (!Check(cupti_.ActivityEnableDriverApi(call, 1), "record a call", why, n)) return false;
+    }
   }
   for (const CUpti_CallbackId call : kGraphCalls) {
     if (!Check(cupti_.EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, call),
                "watch graphs", why, n)) {
+      return false;
+    }
+  }
+  for (const CUpti_CallbackId call : kWatchedLaunches) {
+    if (!Check(cupti_.EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, call),
+               "watch launches", why, n)) {
       return false;
     }
   }
@@ -226,7 +240,11 @@ void CudaCapture::DisableCalls() {
 void CudaCapture::DisableAll() {
   for (const CUpti_ActivityKind kind : enabled_) static_cast<void>(cupti_.ActivityDisable(kind));
   enabled_.clear();
-  if (is_open_) DisableCalls();
+  if (!is_open_) return;
+  if (cupti_.CanChooseCalls()) DisableCalls();
+  for (const CUpti_CallbackId call : kWatchedLaunches) {
+    static_cast<void>(cupti_.EnableCallback(0, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, call));
+  }
 }
 
 FtStatus CudaCapture::Start(char* why, std::size_t n) noexcept {
@@ -240,22 +258,12 @@ FtStatus CudaCapture::Start(char* why, std::size_t n) noexcept {
     return FT_OUT_OF_MEMORY;
   }
   recording_ = is_open_;
-  // Opens a window for external tools; without one the call does nothing.
-  if (const int error = surroundings_.profiler_start(); error != 0) {
-    std::snprintf(why, n, "cudaProfilerStart failed with %d", error);
-    return FT_FAILED;
-  }
   return FT_OK;
 }
 
-FtStatus CudaCapture::Stop(char* why, std::size_t n) noexcept {
+void CudaCapture::Stop() noexcept {
   recording_ = false;
   DisableAll();
-  if (const int error = surroundings_.profiler_stop(); error != 0) {
-    std::snprintf(why, n, "cudaProfilerStop failed with %d", error);
-    return FT_FAILED;
-  }
-  return FT_OK;
 }
 
 FtStatus CudaCapture::Clock(std::int64_t* now_ns, char* why, std::size_t n) noexcept {
@@ -268,8 +276,7 @@ FtStatus CudaCapture::Clock(std::int64_t* now_ns, char* why, std::size_t n) noex
 // The op stays in at_work even outside a window: graphs captured before the window name their nodes
 // by it.
 FtStatus CudaCapture::Push(const FtOpTag& tag) noexcept {
-  ranges_.Push(tag.name);
-  at_work = {tag.op_id, tag.rank};
+  at_work = {{tag.op_id, tag.rank}, tag.step};
   if (!recording_.load(std::memory_order_relaxed)) return FT_OK;
   try {
     const ExternalId id{labels_.Of(tag.op_id, tag.rank), tag.step};
@@ -282,7 +289,6 @@ FtStatus CudaCapture::Push(const FtOpTag& tag) noexcept {
 }
 
 FtStatus CudaCapture::Pop() noexcept {
-  ranges_.Pop();
   at_work = {};
   if (!is_open_) return FT_OK;
   std::uint64_t last = 0;
@@ -292,22 +298,53 @@ FtStatus CudaCapture::Pop() noexcept {
   return result == CUPTI_SUCCESS || result == CUPTI_ERROR_QUEUE_EMPTY ? FT_OK : FT_FAILED;
 }
 
+// The stream of an op keeps its entry until the next op: a library may launch after the call.
+void CudaCapture::HandsOut(const void* stream) noexcept {
+  if (!recording_.load(std::memory_order_relaxed) || at_work.label.op_id < 0) return;
+  try {
+    const std::lock_guard<std::mutex> lock(tags_mutex_);
+    FtActivity& tag = streams_[stream];
+    tag = FtActivity{};
+    tag.kind = FT_ACTIVITY_TAG;
+    tag.op_id = at_work.label.op_id;
+    tag.rank = at_work.label.rank;
+    tag.step = at_work.step;
+  } catch (...) {
+    // The library's kernels then belong to no op.
+  }
+}
+
+void CudaCapture::TagLaunch(const void* stream, std::uint64_t correlation) {
+  const std::lock_guard<std::mutex> lock(tags_mutex_);
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return;
+  new_tags_.push_back(found->second);
+  new_tags_.back().correlation = correlation;
+}
+
 // Called while a graph is captured or cloned; the lock is not held around calls of CUPTI, which may
 // call back.
 void CudaCapture::AddNode(std::uint64_t node, const LabelTable::Label& label) {
   if (label.op_id < 0) return;
-  const std::lock_guard<std::mutex> lock(nodes_mutex_);
+  const std::lock_guard<std::mutex> lock(tags_mutex_);
   nodes_[node] = label;
-  new_nodes_.push_back(node);
+  FtActivity tag{};
+  tag.kind = FT_ACTIVITY_GRAPH_NODE;
+  tag.graph_node = node;
+  tag.op_id = label.op_id;
+  tag.rank = label.rank;
+  new_tags_.push_back(tag);
 }
 
 void CudaCapture::CopyNode(std::uint64_t node, std::uint64_t original) {
-  const std::lock_guard<std::mutex> lock(nodes_mutex_);
-  const auto found = nodes_.find(original);
-  if (found == nodes_.end()) return;
-  const LabelTable::Label label = found->second;
-  nodes_[node] = label;
-  new_nodes_.push_back(node);
+  LabelTable::Label label;
+  {
+    const std::lock_guard<std::mutex> lock(tags_mutex_);
+    const auto found = nodes_.find(original);
+    if (found == nodes_.end()) return;
+    label = found->second;
+  }
+  AddNode(node, label);
 }
 
 }  // namespace foretrain

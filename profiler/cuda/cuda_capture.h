@@ -1,8 +1,9 @@
-// Records a CUDA device by CUPTI's activity records, and emits NVTX ranges and profiler windows for
-// other tools. profiler/cuda/capture_entries.cc exports it, profiler/capture_session.h uses it.
+// Records a CUDA device by CUPTI's activity records. profiler/cuda/capture_entries.cc exports it,
+// profiler/capture_session.h uses it.
 //
 //   push(op) ─► external id on the thread's stack ─ launches ─► record(correlation),
 //   tag(correlation)
+//   push(op) ─ HandsOut(stream) ─ another thread launches on it ─► callback ─► tag(correlation)
 //   CUPTI's threads ─ filled buffers ─► ActivityBuffers ─► Drain ─► FtActivity
 #pragma once
 
@@ -22,7 +23,6 @@
 #include "profiler/cuda/activity_records.h"
 #include "profiler/cuda/cupti_table.h"
 #include "profiler/cuda/label_table.h"
-#include "profiler/cuda/ranges.h"
 
 namespace foretrain {
 
@@ -30,8 +30,6 @@ namespace foretrain {
 struct CaptureSurroundings {
   bool (*load)(CuptiTable& table, char* why, std::size_t n) = nullptr;
   const char* (*environment)(const char* name) = nullptr;  // getenv
-  int (*profiler_start)() = nullptr;                       // cudaProfilerStart and its result
-  int (*profiler_stop)() = nullptr;
 };
 
 // One in a process, because CUPTI's callbacks carry no argument of ours. Thread rules are those of
@@ -45,10 +43,12 @@ class CudaCapture {
 
   FtStatus Open(std::int32_t level, char* why, std::size_t n) noexcept;
   FtStatus Start(char* why, std::size_t n) noexcept;
-  FtStatus Stop(char* why, std::size_t n) noexcept;
+  void Stop() noexcept;
   FtStatus Clock(std::int64_t* now_ns, char* why, std::size_t n) noexcept;
-  bool WantsNames() const { return ranges_.IsShown(); }
   FtStatus Push(const FtOpTag& tag) noexcept;
+  // A library gets the stream for the calling thread's op. Launches on it by threads without an op
+  // belong to that op, until the stream is handed out for another.
+  void HandsOut(const void* stream) noexcept;
   FtStatus Pop() noexcept;
   FtStatus Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
                  std::int64_t* dropped, char* why, std::size_t n) noexcept;
@@ -71,11 +71,11 @@ class CudaCapture {
   // Records the op of a graph's node: the op at work when it was created, or that of the node it
   // copies.
   void AddNode(std::uint64_t node, const LabelTable::Label& label);
+  void TagLaunch(const void* stream, std::uint64_t correlation);
   void CopyNode(std::uint64_t node, std::uint64_t original);
 
   const CaptureSurroundings surroundings_;
   CuptiTable cupti_;
-  Ranges ranges_;
   std::int32_t level_ = 0;
   bool is_open_ = false;  // records can be read
   CUpti_SubscriberHandle subscriber_ = nullptr;
@@ -89,9 +89,10 @@ class CudaCapture {
   std::unordered_map<const char*, const char*> known_names_;  // library's pointer -> our copy
   std::set<std::string> names_;
 
-  std::mutex nodes_mutex_;  // not held around calls of CUPTI
+  std::mutex tags_mutex_;  // guards all below; not held around calls of CUPTI
   std::unordered_map<std::uint64_t, LabelTable::Label> nodes_;
-  std::vector<std::uint64_t> new_nodes_;  // not yet drained
+  std::unordered_map<const void*, FtActivity> streams_;  // tags of their last ops
+  std::vector<FtActivity> new_tags_;                     // of launches and nodes, not yet drained
 };
 
 }  // namespace foretrain

@@ -8,8 +8,14 @@
 namespace foretrain {
 namespace {
 
-// Newer records begin with the fields of older ones, so only the major version must match.
-constexpr std::uint32_t kMajor = CUPTI_API_VERSION / 10'000;
+// CUDA 12.2. Older structures lack fields that profiler/cuda/activity_records.h reads.
+constexpr std::uint32_t kOldest = 20;
+static_assert(CUPTI_API_VERSION >= kOldest, "cupti.h of CUDA 12.2 or newer is needed");
+
+// The CUDA of a version of CUPTI: since CUDA 13.0 it is in the number.
+constexpr std::uint32_t CudaOf(std::uint32_t version) {
+  return version >= 130'000 ? version / 10'000 : 12;
+}
 
 // Looks up one function by name; the sentence in `why` names a missing one.
 template <class Entry>
@@ -40,11 +46,20 @@ bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& tabl
   if (!Find(library, "cupti" #name, table.name, why, n)) return false;
   FT_CUPTI_ENTRIES(FT_CUPTI_FIND)
 #undef FT_CUPTI_FIND
+  using Choose = CuptiTable::ChooseCall;
+  table.ActivityEnableDriverApi =
+      reinterpret_cast<Choose>(dlsym(library, "cuptiActivityEnableDriverApi"));
+  table.ActivityEnableRuntimeApi =
+      reinterpret_cast<Choose>(dlsym(library, "cuptiActivityEnableRuntimeApi"));
   std::uint32_t version = 0;
   const CUptiResult result = table.GetVersion(&version);
-  if (result != CUPTI_SUCCESS || version / 10'000 != kMajor) {
-    std::snprintf(why, n, "libcupti has version %u, this plugin was built with %u",
-                  static_cast<unsigned>(version), static_cast<unsigned>(CUPTI_API_VERSION));
+  if (result != CUPTI_SUCCESS || version < kOldest ||
+      CudaOf(version) != CudaOf(CUPTI_API_VERSION)) {
+    std::snprintf(why, n,
+                  "libcupti has version %u, this plugin was built with version %u; the libcupti of "
+                  "CUDA %u belongs into LD_LIBRARY_PATH",
+                  static_cast<unsigned>(version), static_cast<unsigned>(CUPTI_API_VERSION),
+                  static_cast<unsigned>(CudaOf(CUPTI_API_VERSION)));
     return false;
   }
   return true;

@@ -67,7 +67,7 @@ bool CudaCapture::Flush(bool idle, std::int64_t* dropped, char* why, std::size_t
   return true;
 }
 
-// New graph nodes go first, so that the kernels of a replay find them. A buffer may be read over
+// New tags go first, so that kernels find them. A buffer may be read over
 // several calls: buffer_ and record_ keep the position.
 FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
                             std::int64_t* dropped, char* why, std::size_t n) noexcept {
@@ -78,14 +78,9 @@ FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, s
       if (!Flush(idle, dropped, why, n)) return FT_FAILED;
     }
     {
-      const std::lock_guard<std::mutex> lock(nodes_mutex_);
-      for (; *count < capacity && !new_nodes_.empty(); new_nodes_.pop_back()) {
-        FtActivity& node = out[(*count)++];
-        node = FtActivity{};
-        node.kind = FT_ACTIVITY_GRAPH_NODE;
-        node.graph_node = new_nodes_.back();
-        node.op_id = nodes_[node.graph_node].op_id;
-        node.rank = nodes_[node.graph_node].rank;
+      const std::lock_guard<std::mutex> lock(tags_mutex_);
+      for (; *count < capacity && !new_tags_.empty(); new_tags_.pop_back()) {
+        out[(*count)++] = new_tags_.back();
       }
     }
     while (*count < capacity) {

@@ -109,7 +109,9 @@ Result<void> NcclEndpoint::Check(const CommCall& call) const {
   return {};
 }
 
-// Puts the call on the queue's own stream, so that it is ordered with the rank's kernels.
+// Puts the call on the queue's own stream, so that it is ordered with the rank's kernels. The
+// stream is asked for at each call: by that the recording knows the op of kernels that NCCL
+// launches in threads of its own.
 Result<void> NcclEndpoint::Give(const CommCall& call, FtQueue* queue) {
   void* const stream = set_.api_.native_queue != nullptr ? set_.api_.native_queue(queue) : nullptr;
   const Type type = TypeOf(call.dtype);

@@ -337,7 +337,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         {call.product.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
          call.product.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE)});
   }
-  return foretrain::GiveToStream(stream, [call] { Compute(call); })
+  return foretrain::GiveToStream(stream, "fake_cublaslt_product", [call] { Compute(call); })
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

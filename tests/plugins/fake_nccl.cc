@@ -196,7 +196,10 @@ void Exchange(const Held& comm, const std::vector<Transfer>& transfers) {
   }
 }
 
-// Runs the work when its turn on the stream comes or, without streams, on a thread of its own.
+constexpr const char* kKernel = "fake_nccl_kernel";
+
+// Runs the work when its turn on the stream comes or, without streams, on a thread of its own. Such
+// a thread gives it to the stream if the settings say so, as NCCL does since 2.23.4.
 int Give(const Held& comm, void* stream, std::function<void()> work) {
   if (control.give != nullptr) {
     control.give(
@@ -209,15 +212,20 @@ int Give(const Held& comm, void* stream, std::function<void()> work) {
         new std::function<void()>(std::move(work)));
     return kInProgress;
   }
-  if (cudaFakeGive != nullptr) {
-    return foretrain::GiveToStream(stream, std::move(work)) ? kInProgress : 1;
+  const bool has_streams = cudaFakeGive != nullptr;
+  if (has_streams && !cudaFakeNcclThreads()) {
+    return foretrain::GiveToStream(stream, kKernel, std::move(work)) ? kInProgress : 1;
   }
   {
     const std::lock_guard<std::mutex> lock(mutex);
     ++comm->pending;
   }
-  std::thread([comm, work = std::move(work)] {
-    work();
+  std::thread([comm, stream, has_streams, work = std::move(work)] {
+    if (has_streams) {
+      foretrain::GiveToStream(stream, kKernel, work);
+    } else {
+      work();
+    }
     const std::lock_guard<std::mutex> lock(mutex);
     --comm->pending;
   }).detach();

@@ -7,15 +7,18 @@
 #include <mutex>
 #include <utility>
 
-extern "C" __attribute__((weak)) int cudaFakeGive(void* stream, void (*function)(void*),
-                                                  void* argument);
+extern "C" __attribute__((weak)) int cudaFakeGive(void* stream, const char* name,
+                                                  void (*function)(void*), void* argument);
 // Whether libraries refuse all products, so that the plugin's own kernels compute them.
 extern "C" __attribute__((weak)) bool cudaFakeLibrariesRefuse();
+// Whether NCCL gives each call to the stream in a thread of its own.
+extern "C" __attribute__((weak)) bool cudaFakeNcclThreads();
 
 namespace foretrain {
 
-// Returns false if the stream does not take it.
-inline bool GiveToStream(void* stream, std::function<void()> work) {
+// Returns false if the stream does not take it. `name`: of the library's kernel; lives until the
+// process ends.
+inline bool GiveToStream(void* stream, const char* name, std::function<void()> work) {
   if (cudaFakeGive == nullptr) {
     work();
     return true;
@@ -26,7 +29,7 @@ inline bool GiveToStream(void* stream, std::function<void()> work) {
   const std::lock_guard lock(mutex);
   all->push_back(std::move(work));
   const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
-  return cudaFakeGive(stream, run, &all->back()) == 0;
+  return cudaFakeGive(stream, name, run, &all->back()) == 0;
 }
 
 }  // namespace foretrain

@@ -324,10 +324,11 @@ std::vector<MetricValue> MetricsInParts::Add(const Timeline& part) {
   std::vector<MetricValue> values;
   if (metrics.steps.empty()) return values;
   // Spans of neighbouring steps also appear in the neighbouring part, so only this part's are
-  // counted.
+  // counted. Work without an op has step -1, which neighbours only the part of step 0.
   const auto first = metrics.steps.front().step, last = metrics.steps.back().step;
-  const Covered covered =
-      CoveredBy(part, [&](const Span& span) { return span.step >= first && span.step <= last; });
+  const Covered covered = CoveredBy(part, [&](const Span& span) {
+    return span.step < 0 || (span.step >= first && span.step <= last);
+  });
   device_ns_ += covered.all_ns;
   known_ns_ += covered.known_ns;
   metrics_.steps.insert(metrics_.steps.end(), metrics.steps.begin(), metrics.steps.end());

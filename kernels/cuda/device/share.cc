@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/device/share.h"
 
+#if CUDART_VERSION >= 12050
 namespace foretrain {
 namespace {
 
@@ -169,3 +170,11 @@ void SetCudaShares(FtDeviceApi& api) {
 }
 
 }  // namespace foretrain
+#else
+namespace foretrain {
+
+// Headers before CUDA 12.5 declare no streams of green contexts: the device then lacks shares.
+void SetCudaShares(FtDeviceApi&) {}
+
+}  // namespace foretrain
+#endif

@@ -12,13 +12,20 @@ constexpr const char* kReport = "cuda-report.txt";
 
 bool HasFakeCuda() { return kLibraries[0] != '\0'; }
 
+bool HasFakeCupti() { return FORETRAIN_HAVE_CUPTI != 0; }
+
+std::string FakeCudaLibrary(const std::string& name) {
+  return std::string(kLibraries) + "/" + name;
+}
+
 CudaRun RunOnFakeCuda(const TemporaryFolder& folder, const std::string& settings,
-                      const std::string& arguments) {
+                      const std::string& arguments, const std::string& environment) {
   folder.Write(kReport, "");
   CudaRun run;
-  run.end = RunCommand(folder.path(), std::string("LD_LIBRARY_PATH=") + kLibraries +
-                                          " FORETRAIN_FAKE_CUDA=" + settings +
-                                          ",report=" + kReport + " \"$FORETRAIN\" " + arguments);
+  run.end =
+      RunCommand(folder.path(), std::string("LD_LIBRARY_PATH=") + kLibraries +
+                                    " FORETRAIN_FAKE_CUDA=" + settings + ",report=" + kReport +
+                                    " " + environment + " \"$FORETRAIN\" " + arguments);
   std::istringstream report(folder.Read(kReport));
   std::string word;
   std::int64_t value = 0;

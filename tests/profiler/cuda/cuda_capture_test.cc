@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #if FORETRAIN_HAVE_CUPTI
+#include <cuda_runtime_api.h>
+
 #include <array>
+#include <string>
 #include <thread>
 
-#include "tests/profiler/cuda/fake_cupti.h"
+#include "tests/paths.h"
+
+#include "tests/profiler/cuda/fake_cupti_library.h"
 
 namespace foretrain {
 namespace {
@@ -15,6 +20,7 @@ using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Key;
 using testing::Not;
 
 struct CudaCaptureTest : testing::Test {
@@ -38,13 +44,13 @@ struct CudaCaptureTest : testing::Test {
   // Records a kernel launched between push and pop, as CUPTI does.
   void Launch(std::uint32_t correlation, const FtOpTag& tag) {
     ASSERT_EQ(capture.Push(tag), FT_OK);
-    CUpti_ActivityExternalCorrelation external{};
+    TagRecord external{};
     external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
     external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-    external.externalId = fake.stack.back();
+    external.externalId = fake.pushed.back();
     external.correlationId = correlation;
     fake.Add(external);
-    CUpti_ActivityKernel10 kernel{};
+    KernelRecord kernel{};
     kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     kernel.correlationId = correlation;
     kernel.start = 1000 * correlation;
@@ -56,7 +62,7 @@ struct CudaCaptureTest : testing::Test {
   }
 
   FakeCupti& fake = TheFakeCupti();
-  CudaCapture capture{FakeSurroundings()};
+  CudaCapture capture{MakeSurroundings()};
   char why[512] = "";
   std::int64_t dropped = 0;
 };
@@ -93,7 +99,7 @@ TEST_F(CudaCaptureTest, ReadsManyBuffersInAnySizeOfParts) {
 
 TEST_F(CudaCaptureTest, HandsInvalidTimesOnForTheCount) {
   OpenAndStart();
-  CUpti_ActivityKernel10 kernel{};
+  KernelRecord kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
   fake.Add(kernel);
   const auto records = Drained();
@@ -112,7 +118,7 @@ TEST_F(CudaCaptureTest, CountsWhatWasDroppedOnce) {
 
 TEST_F(CudaCaptureTest, LeavesOthersIdsAndUnknownKindsOut) {
   OpenAndStart();
-  CUpti_ActivityExternalCorrelation external{};
+  TagRecord external{};
   external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
   external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;  // another library's
   fake.Add(external);
@@ -133,7 +139,6 @@ TEST_F(CudaCaptureTest, RecordsByLevelAndWithinTheWindowAlone) {
   EXPECT_THAT(fake.pushed, IsEmpty());
   ASSERT_EQ(capture.Pop(), FT_OK);
   ASSERT_EQ(capture.Start(why, sizeof why), FT_OK);
-  EXPECT_EQ(fake.starts, 1);
   EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)));
   EXPECT_THAT(fake.enabled, Contains(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION));
   // Without the kinds of all calls, CUPTI 13.0 records no single one.
@@ -143,8 +148,7 @@ TEST_F(CudaCaptureTest, RecordsByLevelAndWithinTheWindowAlone) {
   EXPECT_THAT(fake.runtime_calls, Not(Contains(CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020)));
   EXPECT_THAT(fake.driver_calls, Contains(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel));
   EXPECT_THAT(fake.driver_calls, Not(Contains(CUPTI_DRIVER_TRACE_CBID_cuEventQuery)));
-  ASSERT_EQ(capture.Stop(why, sizeof why), FT_OK);
-  EXPECT_EQ(fake.stops, 1);
+  capture.Stop();
   EXPECT_THAT(fake.enabled, IsEmpty());
   EXPECT_THAT(fake.runtime_calls, IsEmpty());
   EXPECT_THAT(fake.driver_calls, IsEmpty());
@@ -174,7 +178,7 @@ TEST_F(CudaCaptureTest, TellsTheNodesOfGraphsAndTheirCopies) {
   CUpti_ResourceData data{};
   data.resourceDescriptor = &graph;
   const auto tell = [&](CUpti_CallbackId id) {
-    fake.resource(nullptr, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+    fake.callback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
   };
   ASSERT_EQ(capture.Push({.op_id = 77, .step = 0, .rank = 2, .name = nullptr}), FT_OK);
   graph.node = node(5);
@@ -198,28 +202,65 @@ TEST_F(CudaCaptureTest, TellsTheNodesOfGraphsAndTheirCopies) {
   EXPECT_THAT(nodes, testing::UnorderedElementsAre(5U, 6U));
 }
 
+// Launches by threads of a library, as CUPTI tells them while they happen.
+TEST_F(CudaCaptureTest, TagsLaunchesOfOtherThreadsByTheirStream) {
+  OpenAndStart();
+  const auto stream = [](std::uintptr_t id) { return reinterpret_cast<CUstream>(id); };
+  const auto launch = [&](CUstream on, std::uint32_t correlation, CUpti_ApiCallbackSite site) {
+    CUlaunchConfig config{};
+    config.hStream = on;
+    const cuLaunchKernelEx_params parameters{&config, nullptr, nullptr, nullptr};
+    CUpti_CallbackData data{};
+    data.callbackSite = site;
+    data.functionParams = &parameters;
+    data.correlationId = correlation;
+    fake.callback(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+                  &data);
+  };
+  ASSERT_EQ(capture.Push({.op_id = 5, .step = 3, .rank = 1, .name = nullptr}), FT_OK);
+  capture.HandsOut(stream(16));
+  launch(stream(16), 1, CUPTI_API_ENTER);  // this thread has an external id
+  std::thread([&] {
+    launch(stream(16), 2, CUPTI_API_ENTER);
+    launch(stream(16), 2, CUPTI_API_EXIT);
+    launch(stream(32), 3, CUPTI_API_ENTER);  // no op has this stream
+  }).join();
+  ASSERT_EQ(capture.Pop(), FT_OK);
+  capture.HandsOut(stream(32));  // for no op
+  std::thread([&] { launch(stream(32), 4, CUPTI_API_ENTER); }).join();
+  const auto records = Drained();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].kind, FT_ACTIVITY_TAG);
+  EXPECT_EQ(records[0].correlation, 2U);
+  EXPECT_EQ(records[0].op_id, 5);
+  EXPECT_EQ(records[0].step, 3);
+  EXPECT_EQ(records[0].rank, 1);
+  capture.Stop();
+  EXPECT_THAT(fake.callbacks, Each(Key(CUPTI_CB_DOMAIN_RESOURCE)));
+}
+
 TEST_F(CudaCaptureTest, SaysInOneSentenceWhyThereAreNoRecords) {
   const auto expect = [&](const char* text) {
-    CudaCapture other{FakeSurroundings()};
+    CudaCapture other{MakeSurroundings()};
     char said[512] = "";
     EXPECT_EQ(other.Open(FT_CAPTURE_FULL, said, sizeof said), FT_UNSUPPORTED) << text;
     EXPECT_THAT(said, HasSubstr(text));
-    // Windows and ranges still work, and CUPTI is not called.
+    // The other calls still succeed, and CUPTI is not called.
     EXPECT_EQ(other.Start(said, sizeof said), FT_OK);
     EXPECT_EQ(other.Push({.op_id = 1, .step = 0, .rank = 0, .name = "forward"}), FT_OK);
     EXPECT_EQ(other.Pop(), FT_OK);
-    EXPECT_EQ(other.Stop(said, sizeof said), FT_OK);
+    other.Stop();
     EXPECT_THAT(fake.pushed, IsEmpty());
     EXPECT_THAT(fake.enabled, IsEmpty());
   };
-  fake.loads = false;
-  expect("libcupti was not found");
-  fake.loads = true;
-  fake.environment = {{"NSYS_PROFILING_SESSION_ID", "12"}};
+  Surroundings().library = "libcupti-that-is-not.so";
+  expect("libcupti-that-is-not.so was not found");
+  Surroundings() = {};
+  Surroundings().environment = {{"NSYS_PROFILING_SESSION_ID", "12"}};
   expect("NSYS_PROFILING_SESSION_ID");
-  fake.environment = {{"CUDA_INJECTION64_PATH", "/tool.so"}};
+  Surroundings().environment = {{"CUDA_INJECTION64_PATH", "/tool.so"}};
   expect("CUDA_INJECTION64_PATH");
-  fake.environment.clear();
+  Surroundings() = {};
   fake.failing = "Subscribe";
   fake.failure = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   expect("another tool uses CUPTI");
@@ -231,14 +272,14 @@ TEST_F(CudaCaptureTest, GivesTheLibrarysWordsForWhatFails) {
   for (const char* entry : {"ActivityEnable", "ActivityEnableRuntimeApi", "EnableCallback"}) {
     ResetFakeCupti();
     fake.failing = entry;
-    CudaCapture other{FakeSurroundings()};
+    CudaCapture other{MakeSurroundings()};
     ASSERT_EQ(other.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
     EXPECT_EQ(other.Start(why, sizeof why), FT_FAILED) << entry;
     EXPECT_THAT(why, HasSubstr("CUPTI_ERROR_OF_THE_TEST"));
     EXPECT_THAT(fake.enabled, IsEmpty()) << entry;
   }
   ResetFakeCupti();
-  CudaCapture other{FakeSurroundings()};
+  CudaCapture other{MakeSurroundings()};
   ASSERT_EQ(other.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
   fake.failing = "ActivityFlushAll";
   std::array<FtActivity, 4> room{};
@@ -255,14 +296,49 @@ TEST_F(CudaCaptureTest, LoadsTheRealLibraryOrSaysThatItIsMissing) {
   const char* const other[] = {"libc.so.6"};
   EXPECT_FALSE(LoadCupti(other, 1, table, why, sizeof why));
   EXPECT_THAT(why, HasSubstr("has no function cupti"));
-  const char* const real[] = {"libcupti.so.13"};
+  const std::string path = TestPlugin("cupti");
+  const char* const fakes[] = {path.c_str()};
+  for (const std::uint32_t version : {19U, CUPTI_API_VERSION >= 130000 ? 28U : 130000U, 140000U}) {
+    fake.version = version;
+    EXPECT_FALSE(LoadCupti(fakes, 1, table, why, sizeof why)) << version;
+    EXPECT_THAT(why, HasSubstr("libcupti has version " + std::to_string(version)));
+  }
+  const std::string name = "libcupti.so." + std::to_string(CUDART_VERSION / 1000);
+  const char* const real[] = {name.c_str()};
   if (!LoadCupti(real, 1, table, why, sizeof why)) {
-    GTEST_SKIP() << "libcupti.so.13 does not load here: " << why
+    GTEST_SKIP() << name << " does not load here: " << why
                  << "; with the CUDA toolkit's libraries in LD_LIBRARY_PATH it would";
   }
   std::uint64_t now = 0;
   EXPECT_EQ(table.GetTimestamp(&now), CUPTI_SUCCESS);
   EXPECT_GT(now, 0U);
+}
+
+// As before CUDA 12.6: all calls are recorded, and only launches are kept.
+TEST_F(CudaCaptureTest, KeepsLaunchesOfACuptiThatRecordsAllCalls) {
+  CudaCapture other{{[](CuptiTable& table, char* said, std::size_t n) {
+                       const bool loads = MakeSurroundings().load(table, said, n);
+                       table.ActivityEnableDriverApi = table.ActivityEnableRuntimeApi = nullptr;
+                       return loads;
+                     },
+                     MakeSurroundings().environment}};
+  ASSERT_EQ(other.Open(FT_CAPTURE_LAUNCHES, why, sizeof why), FT_OK) << why;
+  ASSERT_EQ(other.Start(why, sizeof why), FT_OK) << why;
+  EXPECT_THAT(fake.runtime_calls, Contains(CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020));
+  ApiRecord call{};
+  call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  for (const CUpti_CallbackId id : {CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
+                                    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000}) {
+    call.cbid = id;
+    call.correlationId = id;
+    fake.Add(call);
+  }
+  std::array<FtActivity, 4> room{};
+  std::int64_t count = 0;
+  ASSERT_EQ(other.Drain(true, room.data(), 4, &count, &dropped, why, sizeof why), FT_OK);
+  ASSERT_EQ(count, 1);
+  EXPECT_EQ(room[0].kind, FT_ACTIVITY_LAUNCH);
+  EXPECT_EQ(room[0].correlation, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
 }
 
 TEST(ActivityBuffers, GiveNoMoreThanTheyMayAndHandOutZeros) {
@@ -291,6 +367,6 @@ TEST(ActivityBuffers, GiveNoMoreThanTheyMayAndHandOutZeros) {
 }  // namespace foretrain
 #else
 TEST(CudaCapture, IsLeftOut) {
-  GTEST_SKIP() << "this build found no cupti.h of CUDA 13: configure where the toolkit is";
+  GTEST_SKIP() << "this build found no cupti.h: configure where the toolkit is";
 }
 #endif

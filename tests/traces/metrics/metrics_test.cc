@@ -170,6 +170,19 @@ TEST(MetricsInParts, SaysWhatComputeMetricsSaysOfTheWhole) {
   }
 }
 
+TEST(MetricsInParts, CountsWorkWithoutAnOpOnce) {
+  Timeline timeline;
+  timeline.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 50, /*op=*/1, 0),
+                    SpanOf(Queue::kCompute, OpClass::kMemoryBound, 50, 60, kNoOp, 0),
+                    SpanOf(Queue::kCompute, OpClass::kGemm, 60, 90, /*op=*/1, 0)};
+  timeline.spans[1].step = -1;
+  timeline.spans[2].step = 1;
+  timeline.steps = {{0, 60, 0, 0}, {60, 90, 1, 0}};
+  MetricsInParts parts({});
+  for (int first = 0; first < 2; ++first) parts.Add(PartOf(timeline, first, first + 1));
+  EXPECT_DOUBLE_EQ(parts.Take().coverage, 80.0 / 90.0);
+}
+
 TEST(DeriveSteps, SpansEachStepOfEachRank) {
   Timeline timeline = ThreeSteps();
   timeline.steps.clear();

@@ -80,6 +80,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     stream->capture->invalid = true;
     return Failed(cudaErrorStreamCaptureUnsupported);
   }
+  const ObservedCall call(FakeCall::kWaitForStream, handle);
   stream->Drain();
   const int error = GpuOf(stream->gpu()).error;
   return error != 0 ? Failed(static_cast<cudaError_t>(error)) : cudaSuccess;
@@ -101,10 +102,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     }
   }
   if (record == 0) Complain("a wait for an event that was never recorded, which does not wait");
-  return Give(handle, [event, record] {
-    std::unique_lock lock(event->mutex);
-    event->changed.wait(lock, [&] { return event->completed >= record; });
-  });
+  const ObservedCall call(FakeCall::kWaitForEvent, handle);
+  return Give(handle, {[event, record] {
+                std::unique_lock lock(event->mutex);
+                event->changed.wait(lock, [&] { return event->completed >= record; });
+              }});
 }
 // ---- events
 
@@ -134,19 +136,20 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
     record = ++event->recorded;
     event->captured = stream->capture.has_value();
   }
-  return Give(stream_handle, [event, record] {
-    {
-      const std::lock_guard lock(event->mutex);
-      event->completed = record;
-      event->time = std::chrono::steady_clock::now();
-    }
-    event->changed.notify_all();
-  });
+  return Give(stream_handle, {[event, record] {
+                {
+                  const std::lock_guard lock(event->mutex);
+                  event->completed = record;
+                  event->time = std::chrono::steady_clock::now();
+                }
+                event->changed.notify_all();
+              }});
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   FT_BEGIN(BeginUnsafe);
   const auto event = TheState().events.Find(handle);
   if (event == nullptr) return Failed(cudaErrorInvalidResourceHandle);
+  const ObservedCall call(FakeCall::kAskEvent, nullptr);
   const std::lock_guard lock(event->mutex);
   if (event->captured) return Failed(cudaErrorCapturedEvent);
   return event->completed >= event->recorded ? cudaSuccess : Failed(cudaErrorNotReady);
@@ -192,7 +195,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) {
   stream->capture.reset();
   --Captures();
   if (captured.invalid) return Failed(cudaErrorStreamCaptureInvalidated);
-  auto graph = std::make_shared<Graph>(Graph{captured.work});
+  auto graph = std::make_shared<Graph>(Graph{captured.nodes});
   *out = static_cast<cudaGraph_t>(TheState().graphs.Add(std::move(graph)));
   return cudaSuccess;
 }
@@ -201,16 +204,23 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t handle, unsig
   FT_BEGIN(BeginUnsafe);
   const auto graph = TheState().graphs.Find(handle);
   if (graph == nullptr) return Failed(cudaErrorInvalidValue);
-  *out = static_cast<cudaGraphExec_t>(TheState().executables.Add(std::make_shared<Graph>(*graph)));
+  auto copy = std::make_shared<Graph>();
+  for (const Node& node : graph->nodes) copy->nodes.push_back(MakeNode(node.work, node.number));
+  *out = static_cast<cudaGraphExec_t>(TheState().executables.Add(std::move(copy)));
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) {
   FT_BEGIN(Begin);
   const auto graph = TheState().executables.Find(handle);
-  if (graph == nullptr) return Failed(cudaErrorInvalidValue);
-  return Give(stream, [graph] {
-    for (const Work& work : graph->work) work();
-  });
+  const auto stream = TheState().streams.Find(stream_handle);
+  if (graph == nullptr || stream == nullptr) return Failed(cudaErrorInvalidValue);
+  const ObservedCall call(FakeCall::kLaunchGraph, stream_handle);
+  const FakePlace place{stream->gpu(), stream->number()};
+  return Give(stream_handle, {[graph, place, origin = ObservedCall::Current()] {
+                for (const Node& node : graph->nodes) {
+                  Do(node.work, origin, {place.device, place.stream, node.number});
+                }
+              }});
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
   FT_BEGIN(Begin);
@@ -251,11 +261,18 @@ const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorNoDevice ? "no CUDA-capable device is detected"
                                     : "an error of the tests' CUDA runtime";
 }
-// The tests' libraries call these two (tests/plugins/give_to_stream.h).
-int cudaFakeGive(void* stream, void (*function)(void*), void* argument) {
-  return Give(stream, [function, argument] { function(argument); });
+// The tests' libraries call these three (tests/plugins/give_to_stream.h).
+int cudaFakeGive(void* stream, const char* name, void (*function)(void*), void* argument) {
+  const ObservedCall call(FakeCall::kLaunchLibraryKernel, stream);
+  return Give(stream, {[function, argument] { function(argument); },
+                       {.kind = FakeWorkKind::kKernel,
+                        .name = name,
+                        .grid = {1, 1, 1},
+                        .block = {32, 1, 1},
+                        .registers = kRegisters}});
 }
 bool cudaFakeLibrariesRefuse() { return !TheSettings().libraries; }
+bool cudaFakeNcclThreads() { return TheSettings().nccl_threads; }
 cudaError_t cudaRuntimeGetVersion(int* version) {
   FT_BEGIN(Begin);
   *version = CUDART_VERSION;

@@ -8,6 +8,7 @@ namespace {
 
 std::atomic<std::int64_t> complaints{0};
 std::atomic<std::int64_t> matching_calls{0};  // of the function that is to fail
+std::atomic<int> streams_made{0};
 
 }  // namespace
 
@@ -32,10 +33,13 @@ cudaError_t Give(const void* handle, Work work) {
     return Failed(cudaErrorInvalidResourceHandle);
   }
   if (stream->capture) {
-    stream->capture->work.push_back(std::move(work));
-  } else {
-    stream->Give(std::move(work));
+    stream->capture->nodes.push_back(MakeNode(std::move(work)));
+    return cudaSuccess;
   }
+  const FakePlace place{stream->gpu(), stream->number()};
+  stream->Give([work = std::move(work), origin = ObservedCall::Current(), place] {
+    Do(work, origin, place);
+  });
   return cudaSuccess;
 }
 
@@ -76,12 +80,14 @@ int& Captures() {
   return captures;
 }
 
-cudaError_t Begin(const char* function) {
+extern "C" bool cudaFakeFails(const char* function) {
   const Settings& settings = TheSettings();
-  if (settings.fail_function == function && ++matching_calls == settings.fail_call) {
-    return Failed(cudaErrorUnknown);
-  }
-  if (settings.gpus == 0) return Failed(cudaErrorNoDevice);
+  return settings.fail_function == function && ++matching_calls == settings.fail_call;
+}
+
+cudaError_t Begin(const char* function) {
+  if (cudaFakeFails(function)) return Failed(cudaErrorUnknown);
+  if (TheSettings().gpus == 0) return Failed(cudaErrorNoDevice);
   const int error = GpuOf(CurrentGpu()).error;
   return error != 0 ? Failed(static_cast<cudaError_t>(error)) : cudaSuccess;
 }
@@ -98,8 +104,10 @@ cudaError_t BeginUnsafe(const char* function) {
   return Begin(function);
 }
 
+// CUPTI numbers streams in the order of their creation; the smallest numbers are the driver's.
 Stream::Stream(int gpu)
     : gpu_(gpu),
+      number_(++streams_made + 6),
       delays_(
           static_cast<std::mt19937::result_type>(TheSettings().late + TheState().streams.size())),
       thread_([this] { Run(); }) {}
@@ -113,7 +121,7 @@ Stream::~Stream() {
   thread_.join();
 }
 
-void Stream::Give(Work work) {
+void Stream::Give(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
@@ -134,7 +142,7 @@ void Stream::Run() {
   while (true) {
     changed_.wait(lock, [&] { return ends_ || !work_.empty(); });
     if (work_.empty()) return;
-    const Work work = std::move(work_.front());
+    const std::function<void()> work = std::move(work_.front());
     work_.pop_front();
     lock.unlock();
     if (TheSettings().late != 0) {

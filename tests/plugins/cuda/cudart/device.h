@@ -21,12 +21,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/plugins/cuda/cudart/observe.h"
 #include "tests/plugins/cuda/cudart/settings.h"
 #include "tests/plugins/cuda/kernels.h"
 
 namespace foretrain::cudart {
-
-using Work = std::function<void()>;
 
 // Reports wrong use that CUDA itself would not answer with an error. It is printed at once and
 // counted; the report at exit has the number.
@@ -60,7 +59,7 @@ struct Event {
 
 struct Capture {
   std::thread::id thread;
-  std::vector<Work> work;
+  std::vector<Node> nodes;
   bool invalid = false;
 };
 
@@ -73,7 +72,8 @@ class Stream {
   ~Stream();
 
   int gpu() const { return gpu_; }
-  void Give(Work work);
+  int number() const { return number_; }
+  void Give(std::function<void()> work);
   // Waits until the work given so far is done.
   void Drain();
 
@@ -83,9 +83,10 @@ class Stream {
   void Run();
 
   int gpu_;
+  const int number_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> work_;  // guarded by mutex_, as are all below
+  std::deque<std::function<void()>> work_;  // guarded by mutex_, as are all below
   std::uint64_t given_ = 0, done_ = 0;
   bool ends_ = false;
   std::mt19937 delays_;
@@ -93,7 +94,7 @@ class Stream {
 };
 
 struct Graph {
-  std::vector<Work> work;
+  std::vector<Node> nodes;
 };
 
 // Objects by handle. A handle of a destroyed object is found invalid.

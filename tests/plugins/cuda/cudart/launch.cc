@@ -109,9 +109,17 @@ cudaError_t LaunchKernel(const void* function, dim3 grid, dim3 block, void** arg
     return Failed(cudaErrorInvalidValue);
   }
   auto held = std::make_shared<Arguments>(*kernel, arguments);
-  return Give(handle, [kernel, grid, block, dynamic_bytes, gpu = stream->gpu(), held] {
-    Execute(*kernel, grid, block, dynamic_bytes, gpu, *held);
-  });
+  const ObservedCall call(FakeCall::kLaunchKernel, handle);
+  return Give(handle, {[kernel, grid, block, dynamic_bytes, gpu = stream->gpu(), held] {
+                         Execute(*kernel, grid, block, dynamic_bytes, gpu, *held);
+                       },
+                       {.kind = FakeWorkKind::kKernel,
+                        .name = kernel->name.c_str(),
+                        .grid = {grid.x, grid.y, grid.z},
+                        .block = {block.x, block.y, block.z},
+                        .registers = kRegisters,
+                        .static_shared_bytes = kernel->shared_bytes,
+                        .dynamic_shared_bytes = static_cast<unsigned>(dynamic_bytes)}});
 }
 
 }  // namespace

@@ -65,12 +65,13 @@ cudaError_t Free(void* memory, bool pinned) {
 struct Side {
   bool pageable = false;
   bool valid = true;
+  int gpu = -1;  // -1: host memory
 };
 Side SideOf(const void* at, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   const auto [range, allocation] = AllocationAt(address);
   if (range.end == 0) return {true, at != nullptr};
-  return {false, range.Contains(address, bytes)};
+  return {false, range.Contains(address, bytes), allocation.gpu};
 }
 
 }  // namespace
@@ -112,11 +113,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     return Failed(cudaErrorInvalidValue);
   }
   const auto stream = TheState().streams.Find(handle);
-  Work work = [=] { std::memmove(to, from, bytes); };
+  const ObservedCall call(FakeCall::kCopy, handle);
+  const bool is_peer = target.gpu >= 0 && source.gpu >= 0 && target.gpu != source.gpu;
+  Work work{[=] { std::memmove(to, from, bytes); },
+            {.kind = is_peer ? FakeWorkKind::kPeerCopy : FakeWorkKind::kCopy, .bytes = bytes}};
   if (source.pageable && stream != nullptr && !stream->capture) {
     const auto* const read = static_cast<const std::byte*>(from);
     auto staged = std::make_shared<std::vector<std::byte>>(read, read + bytes);
-    work = [=] { std::memcpy(to, staged->data(), bytes); };
+    work.run = [=] { std::memcpy(to, staged->data(), bytes); };
   }
   if (const cudaError_t error = Give(handle, std::move(work)); error != cudaSuccess) return error;
   if (target.pageable && !stream->capture) stream->Drain();
@@ -129,7 +133,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
     Complain("a fill of memory that is not the device's");
     return Failed(cudaErrorInvalidValue);
   }
-  return Give(handle, [=] { std::memset(to, value, bytes); });
+  const ObservedCall call(FakeCall::kFill, handle);
+  return Give(handle, {[=] { std::memset(to, value, bytes); },
+                       {.kind = FakeWorkKind::kFill, .bytes = bytes}});
 }
 
 }  // extern "C"

@@ -34,6 +34,8 @@ void Set(Settings& settings, const std::string& item) {
     settings.races = value != "0";
   } else if (key == "libraries") {
     settings.libraries = value != "0";
+  } else if (key == "nccl_threads") {
+    settings.nccl_threads = value != "0";
   } else if (key == "late") {
     settings.late = static_cast<std::uint64_t>(number(value));
   } else if (key == "fail" && colon != std::string::npos) {

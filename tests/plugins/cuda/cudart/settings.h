@@ -17,6 +17,7 @@ struct Settings {
   simt::Order order = simt::Order::kForward;
   bool races = true;          // looks for races in shared memory
   bool libraries = true;      // cuBLASLt computes products; "libraries=0": it refuses them
+  bool nccl_threads = false;  // NCCL gives each call to the stream in a thread of its own
   std::uint64_t late = 0;     // seed of sleeps up to 200 µs before each work item; 0: none
   std::string fail_function;  // "fail=FUNCTION:N": its call N, from 1, fails
   std::int64_t fail_call = 0;
