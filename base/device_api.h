@@ -1152,6 +1152,10 @@ typedef enum FtAttentionKernels {
   FT_ATTENTION_LIBRARY_ANY_ORDER = 2
 } FtAttentionKernels;
 
+// Own kernels for tensor cores. WGMMA: those with bulk copies and products of warpgroups, for
+// compute capability 9.0.
+typedef enum FtTensorKernels { FT_TENSOR_MMA = 0, FT_TENSOR_WGMMA = 1 } FtTensorKernels;
+
 // Kinds of records in the device's own recording. TAG and GRAPH_NODE have no time: they link calls
 // to ops.
 typedef enum FtActivityKind {
@@ -1252,6 +1256,11 @@ typedef struct FtDeviceApi {
   // Makes the queue compute products like `g` with this algorithm from now on. FT_UNSUPPORTED, with
   // a sentence, if the library refuses it; the library's own choice then stays.
   FtStatus (*gemm_use)(FtQueue*, const FtGemm* g, const FtGemmAlgorithm* algorithm);
+
+  // Makes the queue compute calls of an entry with these kernels from now on, where they can.
+  // FT_UNSUPPORTED, with a sentence, if the device or the entry has none. NULL if there is no
+  // choice.
+  FtStatus (*tensor_use)(FtQueue*, FtKernel kernel, FtTensorKernels kernels);
 
   // Library attention: the device looks for the library on the first call. All three are NULL
   // elsewhere.

@@ -55,9 +55,19 @@ else()
   ft_leave_out(FORETRAIN_NONE "CUPTI" "cupti.h was not found")
 endif()
 
-add_library(foretrain_cuda MODULE ${cuda_sources})
+# Kernels with instructions of compute capability 9.0 alone, as machine code for it. Other GPUs do not choose them.
+set(hopper_sources ${cuda_sources})
+list(FILTER hopper_sources INCLUDE REGEX "/hopper/.*\\.cu$")
+list(REMOVE_ITEM cuda_sources ${hopper_sources})
+add_library(foretrain_hopper OBJECT ${hopper_sources})
+set_target_properties(foretrain_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real POSITION_INDEPENDENT_CODE ON
+  CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+
+add_library(foretrain_cuda MODULE ${cuda_sources} $<TARGET_OBJECTS:foretrain_hopper>)
 # Kernels call the constexpr functions of base/numeric/number_formats.h.
 target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+target_compile_options(foretrain_hopper PRIVATE --expt-relaxed-constexpr)
+target_link_libraries(foretrain_hopper PRIVATE foretrain_options)
 # Updates and 8-bit codes must have the CPU's bits. They are bound by memory, so they need no fused multiply-add.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/own/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/own/exchange.cu
   ${CMAKE_SOURCE_DIR}/kernels/cuda/own/nf4.cu
@@ -91,6 +101,10 @@ install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../li
 # flags above are properties of sources here.
 list(FILTER cuda_sources INCLUDE REGEX "\\.cu$")
 add_library(foretrain_ptx OBJECT EXCLUDE_FROM_ALL ${cuda_sources})
-set_target_properties(foretrain_ptx PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90-virtual)
-target_compile_options(foretrain_ptx PRIVATE --expt-relaxed-constexpr)
-target_link_libraries(foretrain_ptx PRIVATE foretrain_options)
+add_library(foretrain_hopper_ptx OBJECT EXCLUDE_FROM_ALL ${hopper_sources})
+set_target_properties(foretrain_ptx foretrain_hopper_ptx PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90-virtual)
+set_target_properties(foretrain_hopper_ptx PROPERTIES CUDA_ARCHITECTURES 90a-virtual)
+foreach(modules foretrain_ptx foretrain_hopper_ptx)
+  target_compile_options(${modules} PRIVATE --expt-relaxed-constexpr)
+  target_link_libraries(${modules} PRIVATE foretrain_options)
+endforeach()

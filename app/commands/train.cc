@@ -119,6 +119,10 @@ class TrainCommand final : public Command {
                      "Attention kernels on a GPU: foretrain's own, cuDNN's, or the faster by the "
                      "profile, without one cuDNN's forward and foretrain's backward (auto). "
                      "cudnn-any-order sums gradients in no fixed order");
+    arguments.Choice("--tensor-kernels", executor.tensor_kernels,
+                     {{"mma", FT_TENSOR_MMA}, {"wgmma", FT_TENSOR_WGMMA}},
+                     "Kernels for tensor cores of a GPU. wgmma: experts' products with TMA and "
+                     "WGMMA, on compute capability 9.0 only; no GPU has run them yet");
     arguments.Flag("--virtual-time", executor.take_turns,
                    "Ranks compute one at a time. Adds an emulated step with a device for each "
                    "rank: measured compute, modelled network");

@@ -77,13 +77,14 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel c
   const LearningRate& rate = job.learning_rate;
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
-      "command", fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
-                             "attention {}, capture {} of "
-                             "steps {} to {} of ranks {}",
-                             job.steps, job.seed, rate.peak, rate.warmup,
-                             rate.cosine ? ", cosine" : "", job.executor.graphs ? "on" : "off",
-                             static_cast<int>(job.executor.attention), static_cast<int>(capture),
-                             window.first_step, window.end_step, fmt::join(window.ranks, " ")));
+      "command",
+      fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
+                  "attention {}, tensor kernels {}, capture {} of "
+                  "steps {} to {} of ranks {}",
+                  job.steps, job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
+                  job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
+                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(capture),
+                  window.first_step, window.end_step, fmt::join(window.ranks, " ")));
 }
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank

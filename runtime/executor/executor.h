@@ -83,7 +83,9 @@ struct ExecutorOptions {
   bool pin = false;
   GemmAlgorithms gemm_algorithms;  // for products, if the device supports them; else it chooses
   AttentionChoice attention = AttentionChoice::kAuto;
-  AttentionTimes attention_times;    // for kAuto; empty: the device's own kernels
+  AttentionTimes attention_times;  // for kAuto; empty: the device's own kernels
+  // Kernels for tensor cores. WGMMA must be asked for: no GPU has run them yet.
+  FtTensorKernels tensor_kernels = FT_TENSOR_MMA;
   FaultInjector* faults = nullptr;   // for tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose and nothing is recorded
 };

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "runtime/device/attention_kernels.h"
+#include "runtime/device/device_status.h"
 #include "runtime/device/gemm_algorithms.h"
 #include "runtime/executor/rank_wait.h"
 #include "sim/program/ir/row_counts.h"
@@ -60,6 +61,7 @@ Result<void> Worker::PrepareKernels() {
     if (const FtGemm* const g = ArgumentsIn<&FtDeviceApi::gemm>(call)) gemms.push_back(*g);
     if (const std::optional<AttentionPass> pass = AttentionPassOf(call)) passes.push_back(*pass);
   }
+  FT_TRY(ChooseTensorKernels());
   if (has_kernels && api_.queue_reserve != nullptr) {
     FtQueue* const queue = device_queue_.get();
     FT_TRY(
@@ -68,6 +70,18 @@ Result<void> Worker::PrepareKernels() {
   FT_TRY(UseGemmAlgorithms(api_, device_queue_.get(), options.gemm_algorithms, gemms));
   return UseAttentionKernels(api_, device_queue_.get(), options.attention, options.attention_times,
                              passes);
+}
+
+// Queues of the CPU beside a GPU have no choice.
+Result<void> Worker::ChooseTensorKernels() {
+  const FtTensorKernels kernels = rank_.shared_.options.tensor_kernels;
+  if (kernels == FT_TENSOR_MMA || queue_ == Queue::kCpu) return {};
+  if (api_.tensor_use == nullptr) {
+    return Fail(ErrorCode::kUnsupported, "kernels with wgmma: " + std::string(api_.name) +
+                                             " has none; use --tensor-kernels mma");
+  }
+  return Checked(api_.tensor_use(device_queue_.get(), FT_KERNEL_GROUPED_GEMM, kernels),
+                 "kernels with wgmma", api_.queue_error(device_queue_.get()));
 }
 
 // Issued ops are tracked by one counter over all rounds, so one comparison tells whether the next

@@ -40,6 +40,7 @@ class Worker {
   // Allocates the workspace of a queue with kernels, and sets the library's algorithms for its
   // products and attention.
   Result<void> PrepareKernels();
+  Result<void> ChooseTensorKernels();
   Result<void> WaitForEdges(const PlannedOp& op, std::int64_t round);
   Result<void> LeaveOut(std::int32_t number, std::int64_t round);
   Result<void> Finish();  // no more ops will be issued

@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/graph.h"
 #include "kernels/cuda/device/queue.h"
 #include "kernels/cuda/device/share.h"
+#include "kernels/cuda/hopper/tensor_kernels.h"
 #include "kernels/cuda/library/library_attention.h"
 #include "kernels/cuda/library/library_gemm.h"
 
@@ -140,7 +141,8 @@ void QueueDestroy(FtQueue* queue) {
   delete q;
 }
 
-// Compute capability as one number: 90 for 9.0. Kernels for tensor cores are chosen by it.
+// Compute capability as one number: 90 for 9.0. Kernels for tensor cores are chosen by it. Blocks
+// of some take as many tiles as there are multiprocessors.
 FtStatus AskCapability(CudaQueue& queue, char* why, size_t n) {
   int major = 0, minor = 0;
   FtStatus status =
@@ -150,7 +152,10 @@ FtStatus AskCapability(CudaQueue& queue, char* why, size_t n) {
   status = Told(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, queue.device),
                 "ask for its capability", queue.device, why, n);
   queue.capability = 10 * major + minor;
-  return status;
+  if (status != FT_OK) return status;
+  return Told(
+      cudaDeviceGetAttribute(&queue.multiprocessors, cudaDevAttrMultiProcessorCount, queue.device),
+      "ask for its multiprocessors", queue.device, why, n);
 }
 
 FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
@@ -334,6 +339,7 @@ FtDeviceApi MakeCudaTable() {
   api.gemm_library = &NameGemmLibrary;
   api.gemm_algorithms = &FindGemmAlgorithms;
   api.gemm_use = &UseGemmAlgorithm;
+  api.tensor_use = &UseTensorKernels;
   api.attention_library = &NameAttentionLibrary;
   api.attention_forward_use = &UseAttentionForward;
   api.attention_backward_use = &UseAttentionBackward;

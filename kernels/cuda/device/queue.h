@@ -26,8 +26,10 @@ struct CudaQueue {
   std::int64_t shared_bytes = 0;  // maximum shared memory of a block
   std::int64_t attention_bytes = kWorkspaceBytes;  // part for library attention
   int capability = 0;                              // compute capability: 10 * major + minor
-  GemmLibrary* gemm = nullptr;                     // NULL if kernels run on the host
-  AttentionLibrary* attention = nullptr;           // NULL until first used
+  int multiprocessors = 0;
+  bool warpgroups[FT_KERNEL_COUNT] = {};  // entries that use kernels with wgmma where they can
+  GemmLibrary* gemm = nullptr;            // NULL if kernels run on the host
+  AttentionLibrary* attention = nullptr;  // NULL until first used
   char error[512] = {};
 };
 inline CudaQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<CudaQueue*>(queue); }

@@ -2,6 +2,7 @@
 // cores (tensor_gemm.cu), or shared-memory tiles on CUDA cores (here). Expert products use the last
 // two.
 #include "kernels/cuda/device/entries.h"
+#include "kernels/cuda/hopper/hopper_experts.cuh"
 #include "kernels/cuda/library/library_products.cuh"
 #include "kernels/cuda/own/activation.cuh"
 #include "kernels/cuda/own/experts/expert_runs.cuh"
@@ -197,7 +198,7 @@ FT_DEVICE void SetScales(const FtGroupedGemm& g, FtGemm& to) {
 
 // Run blockIdx.z of FORWARD and INPUT. Tiles past the run's rows return at once.
 __global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) {
-  const std::int64_t run = blockIdx.z;
+  const unsigned run = blockIdx.z;
   const GroupRows rows = RowsBefore(g, run);
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile;
   if (row0 >= rows.count) return;
@@ -210,11 +211,12 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) 
   SetScales(g, of_run), of_run.trans_b = forward ? 1 : 0;
   of_run.c = const_cast<char*>(Shifted(g.c, g.c_dtype, rows.first * out));
   const Matrix a{Shifted(g.a, g.dtype, rows.first * in), in, 1};
-  const Matrix b{Shifted(g.b, g.dtype, run % g.experts * g.out * g.in), forward ? g.in : 1,
+  const std::int64_t expert = run % static_cast<unsigned>(g.experts);
+  const Matrix b{Shifted(g.b, g.dtype, expert * g.out * g.in), forward ? g.in : 1,
                  forward ? 1 : g.in};
   const std::int64_t col0 = std::int64_t{blockIdx.x} * kTile;
   Part part{};
-  const Readings readings = ReadingsOf(of_run, rows.first, run % g.experts * g.out);
+  const Readings readings = ReadingsOf(of_run, rows.first, expert * g.out);
   AddProduct(a, b, of_run, readings, row0, col0, part);
   StorePart(of_run, row0, col0, part);
 }
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
   SetScales(g, of_expert), of_expert.trans_a = 1;
   of_expert.c = const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
   Part part{};
-  for (std::int64_t run = blockIdx.z; run < g.groups; run += g.experts) {
+  for (unsigned run = blockIdx.z; run < g.groups; run += static_cast<unsigned>(g.experts)) {
     const GroupRows rows = RowsBefore(g, run);
     of_expert.k = rows.count;
     const Matrix a{Shifted(g.a, g.dtype, rows.first * g.out), 1, g.out};
@@ -240,14 +242,17 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
   StorePart(of_expert, row0, col0, part);
 }
 
-constexpr std::int64_t kMaxGroups = 65535;  // limit of the grid's y and z dimensions
-
 FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   CudaCheck check(queue, FT_KERNEL_GROUPED_GEMM, *g);
-  check.AtMost("groups", g->groups, kMaxGroups);
+  CheckRuns(check, *g);
   const bool weight = g->mode == FT_GROUPED_WEIGHT, forward = g->mode == FT_GROUPED_FORWARD;
   if (!check.ok() || g->out == 0 || g->in == 0) return check.status();
-  if (TakesTensorCores(queue, *g)) return TensorGroupedGemm(queue, check, *g);
+  if (TakesTensorCores(queue, *g)) {
+#ifndef FT_HOST_SHIM
+    if (TakesWarpgroups(queue, *g)) return WarpgroupGroupedGemm(queue, check, *g);
+#endif
+    return TensorGroupedGemm(queue, check, *g);
+  }
   if (weight) {
     FT_LAUNCH(GroupedWeightKernel,
               dim3(Blocks(g->in, kTile), Blocks(g->out, kTile), static_cast<unsigned>(g->experts)),
@@ -268,9 +273,9 @@ FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
 // ---- biases of experts
 
 __global__ void ExpertBiasKernel(FtExpertBias g) {
-  const std::int64_t run = blockIdx.y;
+  const unsigned run = blockIdx.y;
   const GroupRows rows = RowsBefore(g, run);
-  const std::int64_t bias = run % g.experts * g.cols;
+  const std::int64_t bias = run % static_cast<unsigned>(g.experts) * g.cols;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; i < rows.count * g.cols;
        i += std::int64_t{gridDim.x} * kBlock) {
     const std::int64_t at = rows.first * g.cols + i;
@@ -280,7 +285,7 @@ __global__ void ExpertBiasKernel(FtExpertBias g) {
 }
 
 void ExpertBias(CudaCheck& check, const FtExpertBias& g) {
-  check.AtMost("groups", g.groups, kMaxGroups);
+  CheckRuns(check, g);
   if (!check.ok() || g.rows * g.cols == 0) return;
   const unsigned blocks = Blocks(g.rows * g.cols, kBlock * std::int64_t{8} * g.groups);
   FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g.groups)), dim3(kBlock), 0,
@@ -294,7 +299,7 @@ __global__ void ExpertBiasGradKernel(FtExpertBiasGrad g) {
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + lane;
   float sum = 0.0F;
-  for (std::int64_t run = blockIdx.y; run < g.groups; run += g.experts) {
+  for (unsigned run = blockIdx.y; run < g.groups; run += static_cast<unsigned>(g.experts)) {
     const GroupRows rows = RowsBefore(g, run);
     for (std::int64_t row = warp; row < rows.count && col < g.cols; row += kOctet) {
       sum += LoadAny(g.dy, g.dtype, (rows.first + row) * g.cols + col);
@@ -310,7 +315,7 @@ __global__ void ExpertBiasGradKernel(FtExpertBiasGrad g) {
 }
 
 void ExpertBiasGrad(CudaCheck& check, const FtExpertBiasGrad& g) {
-  check.AtMost("groups", g.groups, kMaxGroups);
+  CheckRuns(check, g);
   if (!check.ok() || g.cols == 0) return;
   FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g.cols, kWarp), static_cast<unsigned>(g.experts)),
             dim3(kWarp, kOctet), 0, check.stream(), g);

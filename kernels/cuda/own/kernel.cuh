@@ -206,6 +206,18 @@ FT_DEVICE T JoinWarp(T x, Join join) {
   return x;
 }
 
+FT_DEVICE int LaneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+// Sum of the values of this lane and those before it.
+FT_DEVICE std::int64_t SumUpTo(std::int64_t x) {
+#pragma unroll
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    const std::int64_t before = __shfl_up_sync(kAllLanes, x, distance);
+    if (LaneOf() >= distance) x += before;
+  }
+  return x;
+}
+
 // Reduction over a block of whole warps in one dimension. `none` is the neutral element. All
 // threads must call it. Calls of one kernel with the same T and Join need different slots, whose
 // shared memory differs: an earlier call's result may still be read.

@@ -167,8 +167,6 @@ constexpr MatrixRow DownFirst(int lane) { return {lane % 16, lane / 16 * 8}; }
 // one fragment of a stored by columns.
 constexpr MatrixRow AcrossFirst(int lane) { return {lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8}; }
 
-FT_DEVICE int LaneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
-
 // ---- warp products
 
 // sums[kRowTiles * 16, kColTiles * 8] += a[rows, kDepth] b[cols, kDepth]^T, both in shared memory.

@@ -255,16 +255,19 @@ __global__ void __launch_bounds__(kThreads, 2) TensorGemmKernel(FtGemm g, std::i
 template <class T, bool kForward>
 __global__ void __launch_bounds__(kThreads, 2) TensorExpertRowsKernel(FtGroupedGemm g) {
   FT_DYN_SHARED(T, shared);
-  const RunTile tile = RunTileOf(g, blockIdx.y, kTile);
-  if (tile.rows <= 0) return;
+  RunSearch search;
+  const RunTile tile = FindRunTile<kTile>(g, blockIdx.y, 1, search);
+  if (tile.rows.count == 0) return;
+  const std::int64_t row = tile.rows.first + std::int64_t{tile.tile} * kTile;
+  const std::int64_t end = tile.rows.first + tile.rows.count;
   const std::int64_t depth = kForward ? g.in : g.out, cols = kForward ? g.out : g.in;
   const std::int64_t col = std::int64_t{blockIdx.x} * kTile;
-  const T* const weights = static_cast<const T*>(g.b) + tile.run % g.experts * g.out * g.in;
+  const T* const weights =
+      static_cast<const T*>(g.b) + tile.run % static_cast<unsigned>(g.experts) * g.out * g.in;
   Sums sums = {};
-  AddProduct<true, kForward>(Side<true, T>(g.a, depth, tile.first, tile.first + tile.rows),
+  AddProduct<true, kForward>(Side<true, T>(g.a, depth, row, end),
                              Side<kForward, T>(weights, g.in, col, cols), depth, shared, sums);
-  Store(ResultOf(g.c, g.c_dtype, cols, tile.first, col, tile.first + tile.rows, cols, g.accumulate),
-        sums, shared);
+  Store(ResultOf(g.c, g.c_dtype, cols, row, col, end, cols, g.accumulate), sums, shared);
 }
 
 // WEIGHT: c[out, in] of expert blockIdx.z is the sum over its runs of a[rows, out]^T b[rows, in].
@@ -275,9 +278,9 @@ __global__ void __launch_bounds__(kThreads, 2) TensorExpertWeightKernel(FtGroupe
   const std::int64_t row = std::int64_t{blockIdx.y} * kTile;
   const std::int64_t col = std::int64_t{blockIdx.x} * kTile;
   Sums sums = {};
-  for (std::int64_t run = blockIdx.z; run < g.groups; run += g.experts) {
+  for (unsigned run = blockIdx.z; run < g.groups; run += static_cast<unsigned>(g.experts)) {
     const GroupRows rows = RowsBefore(g, run);
-    if (rows.count <= 0) continue;
+    if (rows.count == 0) continue;
     AddProduct<false, false>(
         Side<false, T>(static_cast<const T*>(g.a) + rows.first * g.out, g.out, row, g.out),
         Side<false, T>(static_cast<const T*>(g.b) + rows.first * g.in, g.in, col, g.in), rows.count,

@@ -1,4 +1,5 @@
-// `foretrain train --attention-kernels` on the command line of a machine without a GPU.
+// `foretrain train --attention-kernels` and `--tensor-kernels` on the command line of a machine
+// without a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,16 @@ TEST(AttentionOption, RefusesOtherWordsAndADeviceWithoutALibrary) {
                   .code,
               0);
   }
+}
+
+TEST(TensorKernelsOption, RefusesADeviceWithoutThem) {
+  const TemporaryFolder folder;
+  const std::string command = SmallTraining(folder) + "--steps 1 --tensor-kernels ";
+  const ProgramEnd end = RunForetrain(folder.path(), command + "wgmma");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors,
+              testing::HasSubstr("kernels with wgmma: cpu has none; use --tensor-kernels mma"));
+  EXPECT_EQ(RunForetrain(folder.path(), command + "mma").code, 0);
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace {
 
 using Codes = std::vector<std::uint16_t>;
 
-// Integers from -3 to 3.
+// Integers from -3 to 3; no -0, whose sign depends on the order of a sum.
 Floats Whole(std::int64_t n, std::uint32_t seed) {
   Floats x = Random(n, seed, 3.4F);
-  for (float& value : x) value = std::round(value);
+  for (float& value : x) value = std::round(value) + 0.0F;
   return x;
 }
 
@@ -89,79 +89,120 @@ TEST_P(TensorGemmTest, TakesAnyNumberOfRows) {
   Check({24, 16, 77, true, false}, FT_F16);
 }
 
-// Runs of experts 0, 1, 2 of two ranks: one is empty, one longer than a tile.
-class TensorExpertsTest : public TensorGemmTest {
+// Experts' products by each kind of kernels that the device has: on compute capability 9.0 also
+// those with wgmma.
+class TensorExpertsTest : public KernelTest {
  protected:
-  static constexpr std::int64_t kExperts = 3, kGroups = 6, kRows = 196;
-  const Ids counts_ = {5, 0, 140, 17, 33, 1};
+  struct Sizes {
+    Ids counts;  // rows of each run
+    std::int64_t experts, out, in;
+    FtDtype dtype = FT_BF16, c_dtype = FT_F32;
+    bool accumulate = true, equal = false;
+  };
 
-  // Calls run(expert, row) for each row of a run.
-  template <class Use>
-  void ForRows(const Use& use) const {
+  std::vector<FtTensorKernels> Kinds() {
+    std::vector<FtTensorKernels> kinds{FT_TENSOR_MMA};
+    if (api_.tensor_use != nullptr && Use(FT_TENSOR_WGMMA) == FT_OK) {
+      kinds.push_back(FT_TENSOR_WGMMA);
+    }
+    return kinds;
+  }
+  FtStatus Use(FtTensorKernels kernels) {
+    return api_.tensor_use(queue_.get(), FT_KERNEL_GROUPED_GEMM, kernels);
+  }
+
+  // Adds the product to c; runs follow each other.
+  static void Add(FtGroupedMode mode, const Sizes& s, const Floats& a, const Floats& b, Floats& c) {
     std::int64_t row = 0;
-    for (std::size_t run = 0; run < counts_.size(); ++run) {
-      for (std::int32_t i = 0; i < counts_[run]; ++i) {
-        use(static_cast<std::int64_t>(run) % kExperts, row++);
+    for (std::size_t run = 0; run < s.counts.size(); ++run) {
+      const std::int64_t expert = static_cast<std::int64_t>(run) % s.experts;
+      for (std::int32_t i = 0; i < s.counts[run]; ++i, ++row) {
+        for (std::int64_t o = 0; o < s.out; ++o) {
+          for (std::int64_t n = 0; n < s.in; ++n) {
+            const auto w = static_cast<std::size_t>((expert * s.out + o) * s.in + n);
+            const auto by_out = static_cast<std::size_t>(row * s.out + o);
+            const auto by_in = static_cast<std::size_t>(row * s.in + n);
+            if (mode == FT_GROUPED_FORWARD) c[by_out] += a[by_in] * b[w];
+            if (mode == FT_GROUPED_INPUT) c[by_in] += a[by_out] * b[w];
+            if (mode == FT_GROUPED_WEIGHT) c[w] += a[by_out] * b[by_in];
+          }
+        }
       }
     }
   }
 
-  void Check(FtGroupedMode mode, FtDtype dtype, std::int64_t out, std::int64_t in) {
+  void Check(FtGroupedMode mode, const Sizes& s) {
     const bool weight = mode == FT_GROUPED_WEIGHT, forward = mode == FT_GROUPED_FORWARD;
-    const std::int64_t left = forward ? in : out, right = forward ? out : in;
-    const Floats a = Whole(kRows * left, 1),
-                 b = Whole(weight ? kRows * in : kExperts * out * in, 2),
-                 before = Whole(weight ? kExperts * out * in : kRows * right, 3);
-    Floats sum = before;
-    ForRows([&](std::int64_t expert, std::int64_t row) {
-      for (std::int64_t o = 0; o < out; ++o) {
-        for (std::int64_t i = 0; i < in; ++i) {
-          const auto w = static_cast<std::size_t>((expert * out + o) * in + i);
-          const auto by_out = static_cast<std::size_t>(row * out + o);
-          const auto by_in = static_cast<std::size_t>(row * in + i);
-          if (forward) sum[by_out] += a[by_in] * b[w];
-          if (mode == FT_GROUPED_INPUT) sum[by_in] += a[by_out] * b[w];
-          if (weight) sum[w] += a[by_out] * b[by_in];
-        }
-      }
-    });
-    const Codes of_a = Shortened(dtype, a), of_b = Shortened(dtype, b);
-    Floats c = before;
+    std::int64_t rows = 0;
+    for (const std::int32_t count : s.counts) rows += count;
+    const std::int64_t left = forward ? s.in : s.out, right = forward ? s.out : s.in;
+    const Floats a = Whole(rows * left, 1),
+                 b = Whole(weight ? rows * s.in : s.experts * s.out * s.in, 2),
+                 before = Whole(weight ? s.experts * s.out * s.in : rows * right, 3);
+    Floats sum = s.accumulate ? before : Floats(before.size());
+    Add(mode, s, a, b, sum);
+    const Codes of_a = Shortened(s.dtype, a), of_b = Shortened(s.dtype, b);
     FtGroupedGemm g{};
-    g.a = of_a.data(), g.b = of_b.data(), g.c = c.data(), g.counts = counts_.data();
-    g.rows = kRows, g.out = out, g.in = in, g.experts = kExperts, g.groups = kGroups;
-    g.mode = mode, g.accumulate = 1, g.dtype = dtype, g.c_dtype = FT_F32;
-    Run(api_.grouped_gemm, g);
-    EXPECT_EQ(c, sum) << "mode " << mode << " dtype " << dtype;
+    g.a = of_a.data(), g.b = of_b.data(), g.counts = s.equal ? nullptr : s.counts.data();
+    g.rows = rows, g.out = s.out, g.in = s.in, g.experts = s.experts;
+    g.groups = static_cast<std::int64_t>(s.counts.size());
+    g.mode = mode, g.accumulate = s.accumulate ? 1 : 0, g.dtype = s.dtype, g.c_dtype = s.c_dtype;
+    for (const FtTensorKernels kind : Kinds()) {
+      SCOPED_TRACE(testing::Message() << "mode " << mode << " out " << s.out << " in " << s.in
+                                      << " dtype " << s.dtype << " kernels " << kind);
+      if (api_.tensor_use != nullptr) {
+        EXPECT_EQ(Use(kind), FT_OK);
+      }
+      if (s.c_dtype == FT_F32) {
+        Floats c = before;
+        g.c = c.data();
+        Run(api_.grouped_gemm, g);
+        EXPECT_EQ(c, sum);
+      } else {
+        Codes c = Shortened(s.c_dtype, before);
+        g.c = c.data();
+        Run(api_.grouped_gemm, g);
+        EXPECT_EQ(c, Shortened(s.c_dtype, sum));
+      }
+    }
+  }
+
+  void CheckModes(const Sizes& s) {
+    for (const FtGroupedMode mode : {FT_GROUPED_FORWARD, FT_GROUPED_INPUT, FT_GROUPED_WEIGHT}) {
+      Check(mode, s);
+    }
   }
 };
 
+// Runs of experts 0, 1, 2 of two ranks: one is empty, one longer than a tile.
 TEST_P(TensorExpertsTest, MultipliesRaggedRuns) {
-  for (const FtGroupedMode mode : {FT_GROUPED_FORWARD, FT_GROUPED_INPUT, FT_GROUPED_WEIGHT}) {
-    Check(mode, FT_BF16, 72, 136);
-    Check(mode, FT_F16, 16, 24);
-  }
+  const Ids counts = {5, 0, 140, 17, 33, 1};
+  CheckModes({counts, 3, 72, 136, FT_BF16});
+  CheckModes({counts, 3, 16, 24, FT_F16});
+}
+
+// Several tiles in each direction, and more depth than stages in shared memory hold.
+TEST_P(TensorExpertsTest, MultipliesManyTilesAndStages) {
+  CheckModes({{150, 70}, 2, 136, 344, FT_BF16, FT_BF16, false});
+  CheckModes({{3, 261}, 2, 328, 72, FT_F16, FT_F16});
+}
+
+// More runs than a warp looks at together; most are empty.
+TEST_P(TensorExpertsTest, FindsRunsAmongMany) {
+  Ids counts(70);
+  counts[3] = 2, counts[33] = 9, counts[34] = 130, counts[66] = 5, counts[69] = 1;
+  CheckModes({counts, 35, 16, 8});
 }
 
 // All runs have the same number of rows.
 TEST_P(TensorExpertsTest, MultipliesEvenRuns) {
-  const Floats a = Whole(12 * 16, 1), b = Whole(2 * 8 * 16, 2);
-  const Codes of_a = Shortened(FT_BF16, a), of_b = Shortened(FT_BF16, b);
-  Floats c(12 * 8), expected(c.size());
-  for (std::size_t row = 0; row < 12; ++row) {
-    const std::size_t expert = row / 3 % 2;
-    for (std::size_t o = 0; o < 8; ++o) {
-      for (std::size_t i = 0; i < 16; ++i) {
-        expected[row * 8 + o] += a[row * 16 + i] * b[(expert * 8 + o) * 16 + i];
-      }
-    }
-  }
-  FtGroupedGemm g{};
-  g.a = of_a.data(), g.b = of_b.data(), g.c = c.data();
-  g.rows = 12, g.out = 8, g.in = 16, g.experts = 2, g.groups = 4;
-  g.mode = FT_GROUPED_FORWARD, g.dtype = FT_BF16, g.c_dtype = FT_F32;
-  Run(api_.grouped_gemm, g);
-  EXPECT_EQ(c, expected);
+  CheckModes({{3, 3, 3, 3}, 2, 8, 16, FT_BF16, FT_F32, false, true});
+}
+
+// Without rows, weight gradients become 0 or stay.
+TEST_P(TensorExpertsTest, TakesExpertsWithoutRows) {
+  CheckModes({{0, 4}, 2, 8, 16, FT_BF16, FT_F32, false});
+  CheckModes({{0, 0}, 2, 8, 16});
 }
 
 FT_TEST_ALL_VARIANTS(TensorGemmTest);

@@ -7,9 +7,10 @@ usage: check_mutants.py TESTS LIBRARIES mutants.csv [--update]
   --update   searches tests for mutants that have none, and writes the file anew
 
 mutants.csv has a row for each mutant of one instance of each kernel: the test and the order of threads that notice
-it, or the reason why nothing can. Each barrier is left out in turn, and each wait for asynchronous copies lets one
-more group be pending. The first ldmatrix loads transposed, or no longer does. The first mma exchanges the registers
-of b.
+it, or the reason why nothing can. Each barrier, fence and arrival is left out in turn. Each wait for asynchronous
+copies or products lets one more group be pending, and each wait for an mbarrier is over at once. The first ldmatrix
+loads transposed, or no longer does. The first mma exchanges the registers of b, the first wgmma its orientation. The
+first bulk copy reads one element later.
 """
 import concurrent.futures
 import csv
@@ -21,8 +22,9 @@ import tempfile
 
 ALL = '*/cuda_gpu'
 FIELDS = ['kernel', 'site', 'instruction', 'test', 'order', 'reason']
-EACH = ('bar.sync', 'bar.warp.sync', 'cp.async.wait_group')
-FIRST = ('ldmatrix', 'mma')
+EACH = ('bar.sync', 'bar.warp.sync', 'cp.async.wait_group', 'mbarrier.arrive', 'mbarrier.try_wait', 'wgmma.fence',
+        'wgmma.wait_group', 'fence.mbarrier_init', 'fence.proxy.async')
+FIRST = ('ldmatrix', 'mma', 'wgmma.mma_async', 'cp.async.bulk')
 
 
 def stable(name):

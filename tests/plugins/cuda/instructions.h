@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/plugins/cuda/asynchronous/block_state.h"
 #include "tests/plugins/cuda/kernels.h"
 #include "tests/plugins/cuda/register_instructions.h"
 #include "tests/plugins/simt/tiles.h"
@@ -102,10 +103,37 @@ inline std::uint32_t AtomicAdd(Thread& t, std::uint64_t address, std::uint32_t v
 // ---- barriers
 
 [[gnu::noinline]] inline void BarSync(Thread& t, int site) {
-  if (!IsMutated(t, site)) simt::BlockBarrier(t);
+  if (!IsMutated(t, site)) MeetBlock(t);
+}
+inline void BarSyncNamed(Thread& t, int site, std::uint32_t number, std::uint32_t threads) {
+  if (!IsMutated(t, site)) WaitAtNamedBarrier(t, number, threads);
 }
 inline void BarWarpSync(Thread& t, int site, std::uint32_t mask) {
-  if (!IsMutated(t, site)) simt::WarpBarrier(t, mask);
+  if (!IsMutated(t, site)) MeetWarp(t, mask);
+}
+
+// ---- mbarriers and fences. Mutants leave the instruction out; a wait is then over at once.
+
+inline void Arrive(Thread& t, int site, std::uint64_t address, std::uint32_t bytes) {
+  if (!IsMutated(t, site)) ArriveAtMbarrier(t, address, bytes);
+}
+inline bool TryWait(Thread& t, int site, std::uint64_t address, std::uint32_t parity) {
+  return IsMutated(t, site) || TryWaitParity(t, address, parity);
+}
+inline void FenceInit(Thread& t, int site) {
+  if (!IsMutated(t, site)) FenceMbarrierInit(t);
+}
+inline void FenceAsync(Thread& t, int site) {
+  if (!IsMutated(t, site)) FenceProxyAsync(t);
+}
+
+// ---- bulk copies. A mutant copies the box that lies one element later.
+
+template <unsigned kRank>
+void CopyBulk(Thread& t, int site, std::uint64_t to, std::uint64_t map,
+              std::array<std::int32_t, kRank> at, std::uint64_t mbarrier) {
+  if (IsMutated(t, site)) ++at[0];
+  BeginBulkCopy(t, to, map, at.data(), kRank, mbarrier);
 }
 
 // ---- instructions of a warp
@@ -116,6 +144,23 @@ inline void BarWarpSync(Thread& t, int site, std::uint32_t mask) {
   if (clamp != 31 || mask != ~0U) Fail(t, Fault::kTrap, "a shuffle of a part of a warp");
   const Exchange lanes(t, WarpInstruction::kShuffle, {value});
   return lanes[(t.lane() ^ bits) & 31U][0];
+}
+// From the lane `source`, or its own value if `valid` is false.
+[[gnu::noinline]] inline std::uint32_t ShuffleFrom(Thread& t, std::uint32_t value, unsigned source,
+                                                   bool valid, std::uint32_t mask) {
+  if (mask != ~0U) Fail(t, Fault::kTrap, "a shuffle of a part of a warp");
+  const Exchange lanes(t, WarpInstruction::kShuffle, {value});
+  return lanes[valid ? source & 31U : t.lane()][0];
+}
+inline std::uint32_t ShuffleIndex(Thread& t, std::uint32_t value, std::uint32_t source,
+                                  std::uint32_t clamp, std::uint32_t mask) {
+  if (clamp != 31) Fail(t, Fault::kTrap, "a shuffle of a part of a warp");
+  return ShuffleFrom(t, value, source, true, mask);
+}
+inline std::uint32_t ShuffleUp(Thread& t, std::uint32_t value, std::uint32_t distance,
+                               std::uint32_t clamp, std::uint32_t mask) {
+  if (clamp != 0) Fail(t, Fault::kTrap, "a shuffle of a part of a warp");
+  return ShuffleFrom(t, value, t.lane() - distance, distance <= t.lane(), mask);
 }
 inline std::uint32_t Ballot(Thread& t, bool value, std::uint32_t mask) {
   if (mask != ~0U) Fail(t, Fault::kTrap, "a ballot of a part of a warp");

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -18,6 +19,8 @@ namespace foretrain::ptx {
 using simt::Fault;
 using simt::Thread;
 
+struct BlockState;  // asynchronous/block_state.h
+
 // A translated kernel. Sites are instructions that a mutant may change, by opcode.
 struct Kernel {
   std::string name;  // mangled
@@ -26,6 +29,7 @@ struct Kernel {
   unsigned max_threads = 1024;
   std::vector<unsigned> parameter_bytes;
   std::vector<std::string> sites;
+  bool uses_mbarriers = false;
 };
 
 // Registers what a translated module contains; called while the library is loaded.
@@ -79,7 +83,9 @@ simt::Outcome Execute(const Kernel& kernel, const simt::Dim& grid, const simt::D
 
 // ---- what instructions.h uses
 
-// Last accesses to a byte of shared memory.
+// Last accesses to a byte of shared memory. Kernels with mbarriers order accesses by clocks
+// (asynchronous/clocks.h): written_block and read_block are then the thread's epochs, written_warp
+// its fences of the async proxy, and a writer behind the threads is the copies of an mbarrier.
 struct Accesses {
   std::int16_t writer = -1, reader = -1;  // threads; -1: none
   bool many_warps = false;                // read by several warps since the block's last barrier
@@ -96,6 +102,8 @@ struct Checks {
   Counts counts;
   std::array<std::unordered_set<std::uint64_t>, 2>
       sectors;  // read and written, if they are counted
+  std::vector<Range> parameters;      // of the kernel
+  std::shared_ptr<BlockState> state;  // of the current block; null without mbarriers
 };
 inline constexpr std::uint64_t kSectorBytes = 32;
 struct CheckedLaunch : simt::Launch {
@@ -112,6 +120,15 @@ void NoteRead(Thread& t, std::uint64_t address, unsigned bytes);
 void NoteWrite(Thread& t, std::uint64_t address, unsigned bytes);
 // An asynchronous copy begins, or has been waited for.
 void NotePending(Thread& t, std::uint64_t address, unsigned bytes, bool pending);
+// A bulk copy begins, pending or done at once; and lands, for the component `writer` of clocks.
+void NoteBulkCopy(Thread& t, std::uint64_t address, unsigned bytes, bool pending);
+void NoteLanded(Checks& checks, std::uint64_t address, unsigned bytes, int writer,
+                std::uint32_t epoch);
+// Expects that no copy to the byte is pending and that the last write is ordered before `t`.
+void ExpectWritten(Thread& t, const Accesses& a, const char* kind, std::uint64_t address);
+[[noreturn]] void FailByRace(Thread& t, const char* kind, std::uint64_t address, int other);
+// Whether the kernel has these bytes as a parameter.
+bool IsParameter(const Thread& t, std::uint64_t address, std::size_t bytes);
 // Finds the device memory of an access and remembers it; fails if there is none.
 void FindGlobal(Thread& t, std::uint64_t address, unsigned bytes);
 

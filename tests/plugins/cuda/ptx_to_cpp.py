@@ -9,6 +9,8 @@ An instruction that is not known here ends the translation with its text and exi
 import re
 import sys
 
+from ptx_asynchronous import Asynchronous
+
 CPP_TYPES = {
     'b8': 'std::uint8_t', 'u8': 'std::uint8_t', 's8': 'std::int8_t',
     'b16': 'std::uint16_t', 'u16': 'std::uint16_t', 's16': 'std::int16_t', 'f16': 'Half', 'bf16': 'Bfloat',
@@ -27,11 +29,11 @@ SPECIAL = {f'%{name}.{axis}': f't.{member}.{axis}' for name, member in
 # T: the instruction's type, W: twice as wide, U: u32, P: a predicate. C: reads or writes the carry.
 PLAIN = {
     'T TT': 'add sub mul div min max and or xor add.rn sub.rn mul.rn div.rn mul.lo mul.hi rem copysign',
-    'T T': 'neg abs not sqrt.rn rcp.rn rcp.approx.ftz ex2.approx.ftz',
+    'T T': 'neg abs not brev sqrt.rn rcp.rn rcp.approx.ftz ex2.approx.ftz',
     'T TTT': 'mad.lo fma.rn fma.rm',
     'W TT': 'mul.wide',
     'T TU': 'shl shr',
-    'U T': 'clz popc',
+    'U T': 'clz popc bfind.shiftamt',
     'U UUU': 'prmt',
     'T TTUU': 'bfi',
     'T TTP': 'selp',
@@ -136,19 +138,23 @@ class Module:
             if function.kind == 'func':
                 lines.append(function.head() + ';')
         for function in self.functions:
-            lines += [function.head() + ' {', '[[maybe_unused]] std::uint32_t carry = 0;', *function.lines, '}']
+            lines += [function.head() + ' {', '[[maybe_unused]] std::uint32_t carry = 0;',
+                      f'std::uint32_t sums[{len(function.sums)}];' if function.sums else '', *function.lines, '}']
         lines += ['const bool registered = [] {']
         lines += [f'AddConstant(c_{name_of(name)}, {variable.bytes});' for name, variable in self.constants.items()]
         for function in self.functions:
             if function.kind == 'entry':
                 sizes = ', '.join(str(p.bytes) for p in function.parameters)
                 sites = ', '.join(f'"{site}"' for site in function.sites)
+                uses_mbarriers = str(any(site.startswith('mbarrier') for site in function.sites)).lower()
                 lines.append(f'AddKernel({{"{function.name}", &{function.cpp_name}, {function.shared_bytes}, '
-                             f'{function.max_threads}, {{{sizes}}}, {{{sites}}}}});')
+                             f'{function.max_threads}, {{{sizes}}}, {{{sites}}}, {uses_mbarriers}}});')
         return '\n'.join(lines + ['return true;', '}();', '}', '}', ''])
 
 
-class Function:
+class Function(Asynchronous):
+    fail, inner, name_of = staticmethod(fail), staticmethod(inner), staticmethod(name_of)
+
     def __init__(self, module, kind, head, body):
         self.module, self.kind = module, kind
         match = re.search(r'\.(?:entry|func)\s*(\([^)]*\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?', head)
@@ -161,6 +167,7 @@ class Function:
         self.cpp_name = f'{kind}_{name_of(self.name)}'
         self.registers, self.locals, self.sites, self.lines = {}, {}, [], []
         self.place_shared(body)
+        self.sums = self.registers_with_sums(body)
         self.read(body)
 
     def head(self):
@@ -296,7 +303,10 @@ class Function:
         for name in declared:
             self.registers[name] = type_
         cpp = REGISTERS['pred' if type_ == 'pred' else BYTES[type_]]
-        return f'{cpp} {", ".join(name_of(name) for name in declared)};'
+        plain = ', '.join(name_of(name) for name in declared if name not in self.sums)
+        # Sums lie in one array, so that products reach them by number.
+        sums = ', '.join(f'&{name_of(name)} = sums[{self.sums[name]}]' for name in declared if name in self.sums)
+        return (f'{cpp} {plain};' if plain else '') + (f'{cpp} {sums};' if sums else '')
 
     def instruction(self, opcode, operands):
         parts = opcode.split('.')
@@ -342,6 +352,9 @@ class Function:
     def translate_bar(self, opcode, parts, operands):
         if opcode == 'bar.sync' and operands == ['0']:
             return f'BarSync(t, {self.site("bar.sync")});'
+        if opcode == 'bar.sync' and len(operands) == 2:
+            number, threads = (self.value(operand, 'u32') for operand in operands)
+            return f'BarSyncNamed(t, {self.site(opcode)}, {number}, {threads});'
         if opcode == 'bar.warp.sync':
             return f'BarWarpSync(t, {self.site("bar.warp.sync")}, {self.value(operands[0], "u32")});'
         return fail(f'"{opcode} {operands}"')
@@ -395,6 +408,7 @@ class Function:
             'cvta.to.global.u64': value,
             'cvta.shared.u64': f'ToGeneric(t, {value})',
             'cvta.to.shared.u64': f'ToShared(t, {value})',
+            'cvta.param.u64': value,
         }.get(opcode) or fail(f'"{opcode}"'))
 
     def translate_cvt(self, opcode, parts, operands):
@@ -416,11 +430,14 @@ class Function:
     # ---- instructions of a warp
 
     def translate_shfl(self, opcode, parts, operands):
-        if opcode != 'shfl.sync.bfly.b32':
+        name = {'bfly': 'Butterfly', 'idx': 'Index', 'up': 'Up'}.get(parts[2])
+        if not name or parts[1] != 'sync':
             return fail(f'"{opcode}"')
         register, _, valid = operands[0].partition('|')
         values = ', '.join(self.value(operand, 'u32') for operand in operands[1:])
-        return self.set(register, f'ShuffleButterfly(t, {values})') + (f' {name_of(valid)} = true;' if valid else '')
+        is_valid = f't.lane() >= {self.value(operands[2], "u32")}' if name == 'Up' else 'true'
+        is_valid = f'{name_of(valid)} = {is_valid}; ' if valid else ''
+        return is_valid + self.set(register, f'Shuffle{name}(t, {values})')
 
     def translate_vote(self, opcode, parts, operands):
         if opcode != 'vote.sync.ballot.b32':
@@ -447,6 +464,8 @@ class Function:
                 f'{{{sums}}}); {sets}')
 
     def translate_cp(self, opcode, parts, operands):
+        if opcode.startswith('cp.async.bulk'):
+            return self.copy_bulk(opcode, operands)
         if opcode == 'cp.async.commit_group':
             return 'CommitCopies(t);'
         if opcode == 'cp.async.wait_group':

@@ -197,8 +197,20 @@ FT_PTX T Do_shr(T a, std::uint32_t bits) {
   return static_cast<T>(a >> bits);
 }
 template <class T>
+FT_PTX T Do_brev(T x) {
+  T reversed = 0;
+  for (unsigned bit = 0; bit < 8 * sizeof x; ++bit) reversed = reversed << 1 | (x >> bit & 1);
+  return reversed;
+}
+template <class T>
 FT_PTX std::uint32_t Do_clz(T a) {
   return static_cast<std::uint32_t>(std::countl_zero(static_cast<Unsigned<T>>(a)));
+}
+// By how much to shift to the left so that the highest bit that is set becomes the top one.
+template <class T>
+FT_PTX std::uint32_t Do_bfind_shiftamt(T a) {
+  static_assert(std::is_unsigned_v<T>);
+  return a != 0 ? Do_clz(a) : ~0U;
 }
 template <class T>
 FT_PTX std::uint32_t Do_popc(T a) {
@@ -318,7 +330,7 @@ FT_PTX void Narrowed(float x, Half& to) {
 }
 FT_PTX void Narrowed(float x, Bfloat& to) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
-  to.bits = x != x ? 0x7fff : static_cast<std::uint16_t>(bits + 0x7fff + (bits >> 16 & 1U) >> 16);
+  to.bits = x != x ? 0x7fff : static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1U)) >> 16);
 }
 
 template <class D, class S>

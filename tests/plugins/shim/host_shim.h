@@ -82,6 +82,12 @@ template <class T>
 T __shfl_sync(unsigned mask, T value, int source) {
   return foretrain::shim::Shuffle(mask, value, static_cast<unsigned>(source));
 }
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, int distance) {
+  const int lane = static_cast<int>(foretrain::simt::Current().lane());
+  const int source = lane >= distance ? lane - distance : lane;
+  return foretrain::shim::Shuffle(mask, value, static_cast<unsigned>(source));
+}
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   using namespace foretrain;
   simt::Thread& t = simt::Current();
@@ -91,6 +97,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   for (unsigned lane = 0; lane < lanes.size(); ++lane) bits |= lanes[lane][0] << lane;
   return bits;
 }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 // Byte i of the result is the one of eight that bits [4 i, 4 i + 3) of `choice` name.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned choice) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;

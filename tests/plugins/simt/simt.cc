@@ -104,7 +104,9 @@ bool RunWarp(Block& block, unsigned warp, const std::array<unsigned, kLanes>& la
     for (const unsigned lane : lanes) {
       if (warp + lane >= block.threads.size()) continue;
       Thread& t = block.threads[warp + lane];
+      if (t.wait == Wait::kUntil && (*t.until)()) t.wait = Wait::kNone;
       if (t.wait != Wait::kNone) continue;
+      block.ran = true;
       current = &t;
       foretrain_fiber_switch(&block.scheduler, t.stack);
       if (block.outcome.fault != Fault::kNone) return false;
@@ -141,25 +143,39 @@ void RunBlock(Block& block, Orders& orders) {
   Begin(block);
   std::vector<unsigned> warps((block.threads.size() + kLanes - 1) / kLanes);
   std::array<unsigned, kLanes> lanes;
+  const auto later = [&](Moment moment) {
+    return block.launch->later && block.launch->later(block, moment);
+  };
   while (true) {
+    block.ran = false;
     orders.Arrange(warps);
     for (const unsigned warp : warps) {
       orders.Arrange(lanes);
       if (!RunWarp(block, warp * kLanes, lanes)) return;
     }
-    std::size_t done = 0, waiting = 0;
+    const bool has_more = later(Moment::kRound);
+    std::size_t done = 0, waiting = 0, until = 0;
     for (const Thread& t : block.threads) {
       done += t.wait == Wait::kDone ? 1 : 0;
       waiting += t.wait == Wait::kBlock ? 1 : 0;
+      until += t.wait == Wait::kUntil ? 1 : 0;
     }
-    if (done == block.threads.size()) return;
-    if (waiting != block.threads.size()) {
-      const char* const what = done > 0 ? ": some threads left while others wait at a barrier"
-                                        : ": threads wait at different barriers";
+    if (done == block.threads.size()) {
+      if (later(Moment::kEnd)) {
+        block.outcome = {Fault::kBarrier,
+                         Place(block) + ": all threads left while a copy was under way"};
+      }
+      return;
+    }
+    if (waiting == block.threads.size()) {
+      for (Thread& t : block.threads) t.wait = Wait::kNone;
+    } else if (!block.ran && !has_more && !later(Moment::kStuck)) {
+      const char* const what = until > 0  ? ": threads wait for a barrier that nothing completes"
+                               : done > 0 ? ": some threads left while others wait at a barrier"
+                                          : ": threads wait at different barriers";
       block.outcome = {Fault::kBarrier, Place(block) + what};
       return;
     }
-    for (Thread& t : block.threads) t.wait = Wait::kNone;
   }
 }
 
@@ -171,6 +187,11 @@ void Await(Thread& t, Wait wait, unsigned mask) {
   t.wait = wait;
   t.mask = mask;
   foretrain_fiber_switch(&t.stack, t.block->scheduler);
+}
+
+void AwaitUntil(Thread& t, const std::function<bool()>& is_over) {
+  t.until = &is_over;
+  Await(t, Wait::kUntil);
 }
 
 // The scheduler does not resume any thread after a fault.

@@ -27,7 +27,11 @@ enum class Order { kForward, kReverse, kRandom };  // of threads, warps and bloc
 
 enum class Fault { kNone, kTrap, kMisaligned, kIllegalAddress, kBarrier, kRace };
 
-enum class Wait : std::uint8_t { kNone, kBlock, kWarp, kDone };
+enum class Wait : std::uint8_t { kNone, kBlock, kWarp, kUntil, kDone };
+
+// When a launch is asked to complete asynchronous work of a block: after each round of its warps,
+// when no thread can run, and when all have left.
+enum class Moment { kRound, kStuck, kEnd };
 
 // Instructions that the lanes of a warp execute together.
 enum class WarpInstruction : std::uint8_t {
@@ -36,7 +40,9 @@ enum class WarpInstruction : std::uint8_t {
   kBallot,
   kLoad,
   kLoadTransposed,
-  kMultiply
+  kMultiply,
+  kWarpgroupMultiply,
+  kWarpgroupWait
 };
 using LaneWords = std::array<std::uint32_t, 6>;
 struct Published {
@@ -59,7 +65,8 @@ struct Thread {
   Dim index;
   unsigned number = 0;  // within the block
   Wait wait = Wait::kNone;
-  unsigned mask = 0;  // lanes of the warp barrier that it waits at
+  unsigned mask = 0;                             // lanes of the warp barrier that it waits at
+  const std::function<bool()>* until = nullptr;  // the condition that it waits for
   // Warp instructions so far, and what the last two published.
   std::uint32_t exchanges = 0;
   Published published[2] = {};
@@ -84,6 +91,8 @@ struct Launch {
   Order order = Order::kForward;
   std::function<void(Thread&)> run;
   std::function<void()> begin_block;  // called before each block; may be empty
+  // Completes asynchronous work; returns whether there was any. May be empty.
+  std::function<bool(Block&, Moment)> later;
 };
 
 struct Block {
@@ -93,6 +102,7 @@ struct Block {
   std::vector<std::byte> storage;
   std::byte* shared = nullptr;  // aligned to 1,024 bytes
   void* scheduler = nullptr;
+  bool ran = false;  // a thread ran in this round of the warps
   Outcome outcome;
 };
 
@@ -104,6 +114,9 @@ Thread& Current();
 
 // Gives control to the scheduler until the wait is over.
 void Await(Thread& t, Wait wait, unsigned mask = 0);
+
+// Gives control to the scheduler until the condition holds. It may be evaluated in any thread.
+void AwaitUntil(Thread& t, const std::function<bool()>& is_over);
 
 inline void BlockBarrier(Thread& t) {
   Await(t, Wait::kBlock);

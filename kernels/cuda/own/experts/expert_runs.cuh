@@ -10,27 +10,82 @@ struct GroupRows {
   std::int64_t first, count;
 };
 
+// Groups are at most 65,535 and rows of equal runs fit 32 bits (CheckRuns), so that nothing divides
+// 64-bit numbers, which a GPU does in dozens of instructions.
 template <class Arguments>
-FT_DEVICE std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
-  if (g.counts == nullptr) return g.rows / g.groups;
+FT_DEVICE std::int64_t RowsOfRun(const Arguments& g, unsigned run) {
+  if (g.counts == nullptr) return static_cast<unsigned>(g.rows) / static_cast<unsigned>(g.groups);
   if (g.count_stride == 0) return g.counts[run];
-  return g.counts[run / g.experts * g.count_stride + run % g.experts];
+  const auto experts = static_cast<unsigned>(g.experts);
+  return g.counts[run / experts * g.count_stride + run % experts];
 }
 
-// Range of a run: sums the counts before it. Rows past the end of the tensor are cut off.
+// Limits of the functions below.
 template <class Arguments>
-FT_DEVICE GroupRows RowsBefore(const Arguments& g, std::int64_t run) {
-  if (g.counts == nullptr) return {run * (g.rows / g.groups), g.rows / g.groups};
-  std::int64_t first = 0;
-  for (std::int64_t before = 0; before < run; ++before) first += RowsOfRun(g, before);
-  const std::int64_t count = RowsOfRun(g, run), room = g.rows - first;
-  return {first, count < room ? count : room};
+void CheckRuns(CudaCheck& check, const Arguments& g) {
+  check.AtMost("groups", g.groups, 65535).AtMost("rows", g.rows, 0x7fffffff);
 }
 
-// Tile of at most `tile_rows` rows of one run.
-struct RunTile {
-  std::int64_t run, first, rows;  // first row in the tensor; rows from there to the run's end
+// Rows of a run that begins at `first`: those past the end of the tensor are cut off.
+template <class Arguments>
+FT_DEVICE std::int64_t RowsFrom(const Arguments& g, std::int64_t first, std::int64_t asked) {
+  const std::int64_t room = g.rows - first;
+  const std::int64_t count = asked < room ? asked : room;
+  return count > 0 ? count : 0;
+}
+
+// Range of a run. The lanes of a warp, all of which must call it, add the counts before it.
+template <class Arguments>
+FT_DEVICE GroupRows RowsBefore(const Arguments& g, unsigned run) {
+  const std::int64_t count = RowsOfRun(g, run);
+  if (g.counts == nullptr) return {run * count, count};
+  std::int64_t first = 0;
+  for (unsigned before = LaneOf(); before < run; before += kWarp) first += RowsOfRun(g, before);
+  first = JoinWarp(first, Sum{});
+  return {first, RowsFrom(g, first, count)};
+}
+
+// Where a search for tiles, in increasing order, has arrived: the first run of a window of 32, its
+// first row, and the tiles before it.
+struct RunSearch {
+  unsigned run = 0;
+  std::int64_t row = 0, tiles = 0;
 };
+
+// A tile of a run: its number within the run, and the run's rows. rows.count == 0: past the last.
+struct RunTile {
+  unsigned run;
+  GroupRows rows;
+  unsigned tile;
+};
+
+// Tile number `tile` over all runs, if a run of n rows has ceil(n / kTileRows) * across of them.
+// The lanes of a warp, all of which must call it, look at 32 runs at once.
+template <int kTileRows, class Arguments>
+FT_DEVICE RunTile FindRunTile(const Arguments& g, std::int64_t tile, unsigned across,
+                              RunSearch& search) {
+  const auto groups = static_cast<unsigned>(g.groups);
+  while (search.run < groups && search.row < g.rows) {
+    const unsigned run = search.run + LaneOf();
+    const std::int64_t asked = run < groups ? RowsOfRun(g, run) : 0;
+    const std::int64_t rows_end = search.row + SumUpTo(asked), first = rows_end - asked;
+    const std::int64_t count = RowsFrom(g, first, asked);
+    const std::int64_t tiles = (static_cast<unsigned>(count) + kTileRows - 1) / kTileRows *
+                               static_cast<std::int64_t>(across);
+    const std::int64_t end = search.tiles + SumUpTo(tiles);
+    const unsigned behind = __ballot_sync(kAllLanes, tile < end);
+    if (behind != 0) {
+      const int lane = __ffs(static_cast<int>(behind)) - 1;
+      return {search.run + lane,
+              {__shfl_sync(kAllLanes, first, lane), __shfl_sync(kAllLanes, count, lane)},
+              static_cast<unsigned>(tile - __shfl_sync(kAllLanes, end - tiles, lane))};
+    }
+    search.run += kWarp;
+    search.row = __shfl_sync(kAllLanes, rows_end, kWarp - 1);
+    search.tiles = __shfl_sync(kAllLanes, end, kWarp - 1);
+  }
+  return {0, {0, 0}, 0};
+}
 
 // Upper bound on the number of tiles. The host does not know the run lengths, so it launches this
 // many.
@@ -38,21 +93,6 @@ template <class Arguments>
 std::int64_t MostRunTiles(const Arguments& g, std::int64_t tile_rows) {
   if (g.counts == nullptr) return g.groups * ((g.rows / g.groups + tile_rows - 1) / tile_rows);
   return g.rows / tile_rows + (g.groups < g.rows ? g.groups : g.rows);
-}
-
-// Tile number `tile` over all runs, or rows == 0 past the last. Linear in the number of runs.
-template <class Arguments>
-FT_DEVICE RunTile RunTileOf(const Arguments& g, std::int64_t tile, int tile_rows) {
-  std::int64_t first = 0;
-  for (std::int64_t run = 0; run < g.groups && first < g.rows; ++run) {
-    const std::int64_t asked = RowsOfRun(g, run), room = g.rows - first;
-    const std::int64_t count = asked < room ? asked : room;
-    const std::int64_t tiles = (count + tile_rows - 1) / tile_rows;
-    if (tile < tiles) return {run, first + tile * tile_rows, count - tile * tile_rows};
-    tile -= tiles;
-    first += count;
-  }
-  return {0, 0, 0};
 }
 
 // Address `elements` elements past `at`, for any tensor format.

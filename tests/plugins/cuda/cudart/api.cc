@@ -36,6 +36,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int gpu
     case cudaDevAttrComputeCapabilityMinor:
       *value = settings.capability % 10;
       return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = settings.multiprocessors;
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(settings.shared_bytes());
       return cudaSuccess;

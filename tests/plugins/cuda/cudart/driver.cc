@@ -1,9 +1,10 @@
 // Functions of the driver that the tests' CUDA runtime gives to its callers: shares of a GPU's
-// multiprocessors, as green contexts.
+// multiprocessors, as green contexts, and tensor maps.
 #include <cuda.h>
 
 #include <cstring>
 
+#include "tests/plugins/cuda/asynchronous/tensor_map.h"
 #include "tests/plugins/cuda/cudart/device.h"
 
 namespace foretrain::cudart {
@@ -81,6 +82,36 @@ CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context, unsigned f
   return CUDA_SUCCESS;
 }
 
+// The rules of the driver's documentation, and the tests' own: 16-bit elements, at most three
+// dimensions, boxes with rows of 128 bytes, and 128-byte swizzle.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
+                                void* address, const cuuint64_t* sizes, const cuuint64_t* strides,
+                                const cuuint32_t* box, const cuuint32_t* steps,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+  FT_BEGIN_DRIVER();
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 32, kMaxStride = std::uint64_t{1} << 40;
+  bool is_valid =
+      reinterpret_cast<std::uintptr_t>(out) % 64 == 0 && at % 16 == 0 &&
+      (type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 || type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16) &&
+      rank >= 2 && rank <= ptx::kMaxTensorRank && interleave == CU_TENSOR_MAP_INTERLEAVE_NONE &&
+      swizzle == CU_TENSOR_MAP_SWIZZLE_128B && fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE &&
+      AllocationAt(at).first.end != 0;
+  if (!is_valid) return CUDA_ERROR_INVALID_VALUE;
+  ptx::TensorMap map{ptx::kTensorMapMark, rank, at, {}, {}, {}};
+  for (cuuint32_t d = 0; d < rank; ++d) {
+    map.sizes[d] = sizes[d], map.box[d] = box[d];
+    map.strides[d] = d == 0 ? 2 : strides[d - 1];
+    is_valid = is_valid && sizes[d] > 0 && sizes[d] <= kMaxSize && box[d] > 0 && box[d] <= 256 &&
+               steps[d] == 1 &&
+               (d == 0 || (map.strides[d] % 16 == 0 && map.strides[d] < kMaxStride));
+  }
+  if (!is_valid || box[0] * 2 != ptx::kBoxRowBytes) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(out, &map, sizeof map);
+  return CUDA_SUCCESS;
+}
+
 struct Function {
   const char* name;
   void* address;
@@ -96,6 +127,7 @@ const Function kFunctions[] = {
     FT_FUNCTION(cuGreenCtxCreate),
     FT_FUNCTION(cuGreenCtxDestroy),
     FT_FUNCTION(cuGreenCtxStreamCreate),
+    FT_FUNCTION(cuTensorMapEncodeTiled),
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ void Set(Settings& settings, const std::string& item) {
     settings.gpus = static_cast<int>(number(value));
   } else if (key == "capability") {
     settings.capability = static_cast<int>(number(value));
+  } else if (key == "multiprocessors") {
+    settings.multiprocessors = static_cast<int>(number(value));
   } else if (key == "memory") {
     settings.memory = static_cast<std::size_t>(number(value)) << 20;
   } else if (key == "order" && (value == "forward" || value == "reverse" || value == "random")) {

@@ -13,6 +13,7 @@ namespace foretrain::cudart {
 struct Settings {
   int gpus = 1;
   int capability = 90;              // compute capability: 10 * major + minor
+  int multiprocessors = 2;          // few, so that blocks take several tiles
   std::size_t memory = 8ULL << 30;  // of each GPU; "memory" is in MiB
   simt::Order order = simt::Order::kForward;
   bool races = true;          // looks for races in shared memory
