@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "app/cli/device_choice.h"
+#include "app/cli/launch_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -51,8 +51,7 @@ class TrainCommand final : public Command {
   // would wait for this one otherwise.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
-    FT_ASSIGN(const LaunchedRank launched,
-              ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
+    FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -75,9 +74,10 @@ class TrainCommand final : public Command {
     options_.job.learning_rate.steps = options_.job.steps;
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
-    FT_ASSIGN(options_.ranks, launched.world > 1 ? PlaceLaunchedRank(plan, device, share, launched,
-                                                                     executor.timeout_ns)
-                                                 : PlaceRanks(plan, device, share));
+    FT_ASSIGN(options_.ranks, launched.world > 1
+                                  ? PlaceLaunchedRank(plan, device, share, launched,
+                                                      executor.timeout_ns, launch_.check())
+                                  : PlaceRanks(plan, device, share));
     auto end = options_.ranks.IsMember() ? RunMember(context, plan) : RunHere(context, plan);
     if (options_.ranks.processes != nullptr && !end.has_value()) {
       options_.ranks.processes->TellFailure(end.error());
@@ -129,6 +129,7 @@ class TrainCommand final : public Command {
     arguments.Flag("--pin", executor.pin,
                    "Pin each rank to cores of its own, in the order of --rank-order");
     DeclareOffloadLinks(arguments, executor.nvme, executor.copy_caps);
+    launch_.Declare(arguments);
   }
 
   void DeclareOutput(Arguments& arguments) {
@@ -390,6 +391,7 @@ class TrainCommand final : public Command {
   PlanFlags plan_;
   TrainingOptions options_;
   DeviceFlag device_;
+  LaunchFlags launch_;
   std::string store_ = kDefaultStore;
   std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };
