@@ -39,11 +39,9 @@ class TrainCommand final : public Command {
         "  mpirun -n 2 foretrain train --data book.txt --dp 2   one process a rank, also by "
         "torchrun\n"
         "Ctrl-C ends the run at a step boundary and keeps all steps before. A second Ctrl-C ends "
-        "it "
-        "at once.\n"
+        "it at once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
-        "143 "
-        "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
+        "143 stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
   }
 
   // From the cheapest check to the most expensive: options, launcher, device, model, plan, window,
