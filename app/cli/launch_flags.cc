@@ -23,9 +23,10 @@ Result<LaunchedRank> LaunchFlags::Launched() const {
   FT_ASSIGN(LaunchedRank launched,
             ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
   if (launched.world == 1 && (!token_file_.empty() || check_ != TransferCheck::kNone)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--job-token and --check-transfers are for ranks that are processes; launch several "
-                "or leave them out");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "--job-token and --check-transfers are for ranks that are processes; launch several "
+        "or leave them out");
   }
   if (!token_file_.empty()) {
     FT_ASSIGN(launched.token, ReadTokenFile(token_file_));

@@ -103,9 +103,8 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
     FT_ASSIGN(library, LoadNcclFor(processes, nccl, "launch one process and --device cuda:0"));
   }
   FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
-  placed.world = on_gpu
-                     ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes))
-                     : SocketWorldMaker(placed.processes, check);
+  placed.world = on_gpu ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes))
+                        : SocketWorldMaker(placed.processes, check);
   placed.text = processes + ", " +
                 (on_gpu ? "a GPU each, NCCL " + NcclVersionText(library) : std::string("TCP"));
   return placed;

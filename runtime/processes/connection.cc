@@ -74,9 +74,8 @@ Result<bool> Connection::Fill() {
     if (came > 0) continue;
     if (!waits) return Fail(ErrorCode::kIo, "its process has ended without saying why");
     if (!IsLate()) return false;
-    return Fail(ErrorCode::kTimeout,
-                "its message did not come whole within " +
-                    FormatSeconds(SecondsFromNs(patience_ns_)));
+    return Fail(ErrorCode::kTimeout, "its message did not come whole within " +
+                                         FormatSeconds(SecondsFromNs(patience_ns_)));
   }
   return true;
 }
@@ -120,11 +119,11 @@ Result<std::optional<Frame>> Connection::Receive(MaxBytesOf max) {
       continue;
     }
     const std::string_view frame = std::string_view(in_).substr(0, need_ - Sha256::kBytes);
-    if (!EqualInConstantTime(CodeOfReceived(frame),
-                             std::string_view(in_).substr(frame.size()))) {
-      return Fail(ErrorCode::kIo,
-                  "a message is not authentic: it was changed on the way, or its sender has another "
-                  "job token");
+    if (!EqualInConstantTime(CodeOfReceived(frame), std::string_view(in_).substr(frame.size()))) {
+      return Fail(
+          ErrorCode::kIo,
+          "a message is not authentic: it was changed on the way, or its sender has another "
+          "job token");
     }
     Frame made{in_[0], in_.substr(kHeaderBytes, frame.size() - kHeaderBytes)};
     in_.clear();
@@ -154,8 +153,7 @@ Result<void> Connection::Send(char type, std::string_view text, Deadline by) {
   frame += CodeOfSent(frame);
   std::string_view rest = frame;
   while (!rest.empty()) {
-    const ssize_t sent =
-        send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       rest.remove_prefix(static_cast<std::size_t>(sent));
       continue;

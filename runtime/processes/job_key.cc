@@ -29,10 +29,12 @@ Result<std::string> ReadPrivate(const std::string& path, std::size_t max_bytes) 
   const Socket file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.is_open()) return Fail(ErrorCode::kIo, path + ": " + std::strerror(errno));
   struct stat about {};
-  if (fstat(file.get(), &about) != 0) return Fail(ErrorCode::kIo, path + ": " + std::strerror(errno));
+  if (fstat(file.get(), &about) != 0)
+    return Fail(ErrorCode::kIo, path + ": " + std::strerror(errno));
   if (!S_ISREG(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & 077) != 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                path + ": it must be a file that its owner, this user, alone can read; chmod 600 it");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        path + ": it must be a file that its owner, this user, alone can read; chmod 600 it");
   }
   std::string text(max_bytes, '\0');
   const ssize_t bytes = read(file.get(), text.data(), text.size());

@@ -10,8 +10,8 @@ namespace foretrain {
 
 struct LaunchedRank {
   int rank = 0;
-  int world = 1;  // 1: not launched as one of several
-  int local = 0;  // index on this machine: the GPU to use
+  int world = 1;        // 1: not launched as one of several
+  int local = 0;        // index on this machine: the GPU to use
   std::string address;  // where rank 0 listens; a host name or IPv4 address
   int port = 0;
   std::string token{};  // the job's secret; empty: none was given
@@ -26,8 +26,8 @@ struct LaunchedRank {
 //
 // MASTER_ADDR and MASTER_PORT say where rank 0 listens. If the launcher reports that all ranks are
 // on one machine, they meet at 127.0.0.1, which other machines cannot reach, whatever MASTER_ADDR
-// says; the port is then 29500 by default. Under torchrun, which uses the port itself, the next port
-// is used. FORETRAIN_JOB_TOKEN is the job's secret.
+// says; the port is then 29500 by default. Under torchrun, which uses the port itself, the next
+// port is used. FORETRAIN_JOB_TOKEN is the job's secret.
 //
 //   get  reads the environment; null if a variable is not set
 //

@@ -52,9 +52,8 @@ class ProcessGroup::SenderSink final : public RunSink {
     held_.insert(held_.end(), counters.begin(), counters.end());
     if (!group_.KnowsTime()) return;
     const ClockFit clock = group_.Fit();
-    InParts(std::span<const Counter>(held_), [&](auto part) {
-      group_.Send(First(), kCounters, PackCounters(part, clock));
-    });
+    InParts(std::span<const Counter>(held_),
+            [&](auto part) { group_.Send(First(), kCounters, PackCounters(part, clock)); });
     held_.clear();
   }
   // Held counters are sent first: no later call would send them.
@@ -215,10 +214,10 @@ bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
       if (control_ != nullptr && control_->Aborted()) return false;
       if (Clock::now() < deadline) continue;
       lock.unlock();
-      SpreadFailure(at_.rank, {ErrorCode::kTimeout,
-                               "rank " + std::to_string(at_.rank) + ": waited " +
-                                   FormatSeconds(SecondsFromNs(timeout_ns_)) +
-                                   " for rank 0 to begin step " + std::to_string(step)});
+      SpreadFailure(at_.rank,
+                    {ErrorCode::kTimeout, "rank " + std::to_string(at_.rank) + ": waited " +
+                                              FormatSeconds(SecondsFromNs(timeout_ns_)) +
+                                              " for rank 0 to begin step " + std::to_string(step)});
       return false;
     }
     return !failure_ && step < end_.value_or(std::numeric_limits<std::int64_t>::max());

@@ -45,8 +45,7 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
                     "32`, or give --job-token FILE");
   }
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(at, timeout_ns));
-  const auto met =
-      at.rank == 0 ? group->AcceptAll(*address, key) : group->JoinFirst(*address, key);
+  const auto met = at.rank == 0 ? group->AcceptAll(*address, key) : group->JoinFirst(*address, key);
   if (!met.has_value()) {
     group->TellFailure(met.error());  // to those that have joined
     return tl::unexpected<Error>(met.error());
@@ -77,7 +76,8 @@ Result<void> ProcessGroup::AcceptAll(const std::string& address, const std::stri
 
 // Whoever lacks the key is dropped. A process that has it and contradicts the launch ends the
 // meeting. The listener closes with this function.
-Result<void> ProcessGroup::AcceptAt(const Socket& listener, const std::string& address, const std::string& key) {
+Result<void> ProcessGroup::AcceptAt(const Socket& listener, const std::string& address,
+                                    const std::string& key) {
   Reception reception(listener, key, timeout_ns_);
   const std::string run_id = RandomBytes(Sha256::kBytes);
   Begin(key, run_id);

@@ -48,8 +48,8 @@ void ProcessGroup::Listen() {
         peer.gone = true;
       }
       if (!died) continue;
-      SpreadFailure(ranks[i], {heard.error().code, "rank " + std::to_string(ranks[i]) + ": " +
-                                                       heard.error().message});
+      SpreadFailure(ranks[i], {heard.error().code,
+                               "rank " + std::to_string(ranks[i]) + ": " + heard.error().message});
     }
     LookAtOwnRun();
     AskTime();

@@ -13,8 +13,8 @@ constexpr std::size_t kMaxValue = 60'000;  // name and value, in bytes: less tha
 Result<void> ProcessGroup::Put(int rank, const std::string& name, const std::string& value) {
   FT_CHECK(rank == at_.rank);
   if (name.size() + value.size() > kMaxValue) {
-    return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + name + " has " +
-                                                 std::to_string(value.size()) +
+    return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + name +
+                                                 " has " + std::to_string(value.size()) +
                                                  " bytes, more than the store takes");
   }
   FT_TRY(Store(rank, name, value));
@@ -55,8 +55,7 @@ Result<std::string> ProcessGroup::Get(int owner, const std::string& name,
     const std::lock_guard<std::mutex> lock(mutex_);
     return failure_;
   };
-  auto value =
-      values_.Get(owner, name, [&] { return failed().has_value() || (over && over()); });
+  auto value = values_.Get(owner, name, [&] { return failed().has_value() || (over && over()); });
   if (value.has_value()) return value;
   if (const auto failure = failed()) return tl::unexpected<Error>(*failure);
   return Fail(value.error().code,

@@ -15,9 +15,7 @@ constexpr std::int64_t kMaxText = 1 << 16;        // a hello may name all ranks 
 constexpr std::size_t kMaxWaiting = 256;          // connections without a hello
 
 std::int64_t MaxOfHello(char type) { return type == kHello ? kMaxText : -1; }
-std::int64_t MaxOfAnswer(char type) {
-  return type == kWelcome || type == kRefusal ? kMaxText : -1;
-}
+std::int64_t MaxOfAnswer(char type) { return type == kWelcome || type == kRefusal ? kMaxText : -1; }
 
 }  // namespace
 
@@ -84,9 +82,8 @@ Result<Joined> Dial(const std::string& address, int port, const std::string& key
   FT_TRY(connection.Send(kHello, hello, by));
   auto answer = connection.Await(&MaxOfAnswer, by);
   if (!answer.has_value()) {
-    return Fail(answer.error().code,
-                "it does not welcome this process: " + answer.error().message +
-                    "; all processes need the same job token");
+    return Fail(answer.error().code, "it does not welcome this process: " + answer.error().message +
+                                         "; all processes need the same job token");
   }
   if (answer->type == kRefusal) {
     return Fail(ErrorCode::kInvalidArgument, Printable(answer->text, 1000));

@@ -49,8 +49,7 @@ struct SocketEndpoint::Signature {
 };
 
 SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
-                               std::vector<std::optional<Connection>> peers,
-                               TransferCheck check)
+                               std::vector<std::optional<Connection>> peers, TransferCheck check)
     : api_(context.api),
       clock_(context.clock),
       control_(context.control),
@@ -115,14 +114,13 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
         their.accumulate == mine.accumulate && their.maximum == mine.maximum) {
       continue;
     }
-    return Fail(ErrorCode::kIo, "members disagree on call " + std::to_string(sequence_) + " of " +
-                                    key_.Text("tcp") + ": rank " + std::to_string(rank_) +
-                                    " calls " + TextOf(call.kind, call.elements) + ", rank " +
-                                    std::to_string(RankOf(other)) + " " +
-                                    their.Text() + " (" +
-                                    (IsValidId(their.op) ? op_text_(RankOf(other), their.op)
-                                                         : Describe(their.op)) +
-                                    ", step " + std::to_string(their.step) + ")");
+    return Fail(ErrorCode::kIo,
+                "members disagree on call " + std::to_string(sequence_) + " of " +
+                    key_.Text("tcp") + ": rank " + std::to_string(rank_) + " calls " +
+                    TextOf(call.kind, call.elements) + ", rank " + std::to_string(RankOf(other)) +
+                    " " + their.Text() + " (" +
+                    (IsValidId(their.op) ? op_text_(RankOf(other), their.op) : Describe(their.op)) +
+                    ", step " + std::to_string(their.step) + ")");
   }
   return {};
 }
@@ -314,8 +312,8 @@ Result<void> SocketEndpoint::MoveAll(std::vector<Piece> pieces, const CommCall& 
     }
     std::vector<pollfd> waited;
     for (const Piece& piece : pieces) {
-      waited.push_back({SocketOf(piece.member),
-                        static_cast<short>(piece.sends ? POLLOUT : POLLIN), 0});
+      waited.push_back(
+          {SocketOf(piece.member), static_cast<short>(piece.sends ? POLLOUT : POLLIN), 0});
     }
     static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
   }

@@ -15,8 +15,8 @@
 
 namespace foretrain {
 
-// Code that follows each tensor's bytes on a connection. kCrc32c finds damage, kHmac also changes by
-// someone in between.
+// Code that follows each tensor's bytes on a connection. kCrc32c finds damage, kHmac also changes
+// by someone in between.
 enum class TransferCheck { kNone, kCrc32c, kHmac };
 
 class SocketEndpoint : public Communicator {

@@ -70,8 +70,8 @@ Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context
   return std::unique_ptr<RankWorld>(std::move(world));
 }
 
-// Dials the ranks above this one, once for each key, and names the key to each. Their addresses come
-// from rank 0 and are checked, since ranks are other processes.
+// Dials the ranks above this one, once for each key, and names the key to each. Their addresses
+// come from rank 0 and are checked, since ranks are other processes.
 Result<void> SocketWorld::DialLater(const WorldContext& context, ProcessGroup& group,
                                     PeersOf& peers) {
   const int rank = group.rank();
@@ -102,8 +102,7 @@ Result<void> SocketWorld::DialLater(const WorldContext& context, ProcessGroup& g
       if (!dialed.has_value()) {
         return Fail(dialed.error().code, "rank " + std::to_string(rank) + " connects to rank " +
                                              std::to_string(other) + " at " + address + ":" +
-                                             std::to_string(port) + ": " +
-                                             dialed.error().message);
+                                             std::to_string(port) + ": " + dialed.error().message);
       }
       of_key[i] = std::move(dialed->connection);
     }

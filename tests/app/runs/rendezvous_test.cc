@@ -70,9 +70,8 @@ TEST(Rendezvous, TakesNoValueFromAStranger) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   });
-  const ProgramEnd end =
-      RunCommand(folder.path(), Pair(Launch(0, port) + "$FORETRAIN " + train,
-                                     Launch(1, port) + "$FORETRAIN " + train));
+  const ProgramEnd end = RunCommand(folder.path(), Pair(Launch(0, port) + "$FORETRAIN " + train,
+                                                        Launch(1, port) + "$FORETRAIN " + train));
   over = true;
   stranger.join();
   EXPECT_EQ(folder.Read("codes"), "0 0\n") << end.errors << folder.Read("err1");
@@ -128,9 +127,9 @@ TEST(Rendezvous, TakesTheTokenFromAPrivateFile) {
   const std::string train = "$FORETRAIN " + SmallTraining(folder) + "--json --steps 4 ";
   int port = FreePort();
   const ProgramEnd end = RunCommand(
-      folder.path(),
-      "chmod 600 token; " + Pair(Launch(0, port) + train + "--job-token token --check-transfers hmac",
-                                 kToken + Launch(1, port) + train + "--check-transfers hmac"));
+      folder.path(), "chmod 600 token; " +
+                         Pair(Launch(0, port) + train + "--job-token token --check-transfers hmac",
+                              kToken + Launch(1, port) + train + "--check-transfers hmac"));
   EXPECT_EQ(folder.Read("codes"), "0 0\n") << end.errors << folder.Read("err1");
   EXPECT_EQ(LossesOf(end.output).size(), 4U);
   port = FreePort();
@@ -145,9 +144,10 @@ TEST(Rendezvous, EndsRanksWithDifferentTokens) {
   const std::string train =
       "$FORETRAIN " + SmallTraining(folder) + "--json --steps 4 --timeout 700ms ";
   const int port = FreePort();
-  const ProgramEnd end = RunCommand(
-      folder.path(), Pair(kToken + Launch(0, port) + train,
-                          "FORETRAIN_JOB_TOKEN=another-token-of-the-tests " + Launch(1, port) + train));
+  const ProgramEnd end =
+      RunCommand(folder.path(),
+                 Pair(kToken + Launch(0, port) + train,
+                      "FORETRAIN_JOB_TOKEN=another-token-of-the-tests " + Launch(1, port) + train));
   EXPECT_EQ(folder.Read("codes"), "3 3\n");
   EXPECT_THAT(end.errors, AllOf(HasSubstr("rank 1; refused"), HasSubstr("another job token")));
   EXPECT_THAT(folder.Read("err1"), HasSubstr("rank 1 waited"));
@@ -160,12 +160,13 @@ class SecondHost {
     const std::string id = std::to_string(getpid());
     space_ = "ft" + id;
     const std::string here = "fta" + id, there = "ftb" + id;
-    made_ = RunCommand(folder.path(),
-                       "ip netns add " + space_ + " && ip link add " + here + " type veth peer name " +
-                           there + " netns " + space_ + " && ip addr add 10.231.77.1/30 dev " + here +
-                           " && ip link set " + here + " up && ip -n " + space_ +
-                           " addr add 10.231.77.2/30 dev " + there + " && ip -n " + space_ +
-                           " link set " + there + " up && ip -n " + space_ + " link set lo up");
+    made_ =
+        RunCommand(folder.path(),
+                   "ip netns add " + space_ + " && ip link add " + here + " type veth peer name " +
+                       there + " netns " + space_ + " && ip addr add 10.231.77.1/30 dev " + here +
+                       " && ip link set " + here + " up && ip -n " + space_ +
+                       " addr add 10.231.77.2/30 dev " + there + " && ip -n " + space_ +
+                       " link set " + there + " up && ip -n " + space_ + " link set lo up");
     folder_ = folder.path();
   }
   ~SecondHost() { RunCommand(folder_, "ip netns del " + space_); }
@@ -191,14 +192,14 @@ TEST(Rendezvous, LetsNoOtherHostIn) {
   ASSERT_EQ(threads.code, 0) << threads.errors;
   const int port = FreePort();
   const std::string meet = Launch(1, port, "10.231.77.1");
-  const std::string knock = "'exec 3<>/dev/tcp/10.231.77.1/" + std::to_string(port) +
-                            "; printf \"P\\006\\0\\0\\0mesh 1\\013\\0\\0\\000127.0.0.1 9\" >&3; sleep 1'";
-  const std::string attack = "(sleep 0.5; for i in 1 2 3 4 5; do " + host.Exec() + "bash -c " + knock +
-                             " & done; FORETRAIN_JOB_TOKEN=another-token-of-the-tests " + meet +
-                             host.Exec() + "$FORETRAIN " + train +
-                             "--timeout 1s > out2 2> err2; echo $? > code2; " + kToken + meet +
-                             host.Exec() + "$FORETRAIN " + train +
-                             "> out1 2> err1; echo $? > code1) & attack=$!; ";
+  const std::string knock =
+      "'exec 3<>/dev/tcp/10.231.77.1/" + std::to_string(port) +
+      "; printf \"P\\006\\0\\0\\0mesh 1\\013\\0\\0\\000127.0.0.1 9\" >&3; sleep 1'";
+  const std::string attack =
+      "(sleep 0.5; for i in 1 2 3 4 5; do " + host.Exec() + "bash -c " + knock +
+      " & done; FORETRAIN_JOB_TOKEN=another-token-of-the-tests " + meet + host.Exec() +
+      "$FORETRAIN " + train + "--timeout 1s > out2 2> err2; echo $? > code2; " + kToken + meet +
+      host.Exec() + "$FORETRAIN " + train + "> out1 2> err1; echo $? > code1) & attack=$!; ";
   const ProgramEnd end =
       RunCommand(folder.path(), attack + kToken + Launch(0, port, "10.231.77.1") + "$FORETRAIN " +
                                     train + "--timeout 60s; code=$?; wait $attack; exit $code");

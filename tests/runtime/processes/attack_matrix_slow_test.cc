@@ -181,13 +181,17 @@ TEST(AttackMatrix, StrangersHoldNobodyUp) {
       {"noise", {noise}},
       {"a browser", {"GET / HTTP/1.1\r\nHost: a\r\n\r\n"}},
       {"TLS", {std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)}},
-      {"the store's old protocol", {std::string("P\x05\0\0\0group\x01\0\0\0" "1", 15)}},
+      {"the store's old protocol",
+       {std::string("P\x05\0\0\0group\x01\0\0\0"
+                    "1",
+                    15)}},
       {"an older version", {"FTRAIN01" + std::string(32, 'n')}},
       {"a hello without a code", {greeting + "H" + Pack(std::uint32_t{8}) + "12345678"}},
       {"a hello with a wrong code",
        {greeting + "H" + Pack(std::uint32_t{8}) + "12345678" + std::string(32, 'c')}},
       {"a huge header", {greeting + "H\xff\xff\xff\xff"}},
-      {"a message before a hello", {greeting + "F" + Pack(std::uint32_t{0}) + std::string(32, 'c')}},
+      {"a message before a hello",
+       {greeting + "F" + Pack(std::uint32_t{0}) + std::string(32, 'c')}},
   };
   Ends ends;
   int attacks = 0;
@@ -214,8 +218,8 @@ TEST(AttackMatrix, AnotherTokenIsRefused) {
     std::thread stranger([&] {
       const std::string key = *KeyOfToken("another token of the tests");
       while (!over) {
-        const auto joined = Dial("127.0.0.1", port, key, Pack(rank, std::int32_t{2}), kSecond,
-                                 DeadlineIn(kSecond));
+        const auto joined =
+            Dial("127.0.0.1", port, key, Pack(rank, std::int32_t{2}), kSecond, DeadlineIn(kSecond));
         EXPECT_FALSE(joined.has_value());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }

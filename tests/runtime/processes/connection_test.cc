@@ -131,8 +131,7 @@ TEST(Connection, AllocatesOnlyForBytesThatHaveCome) {
     Connection mine(std::move(sockets.accepts), Side::kAccepts, kKey, kSecond / 5);
     SendBytes(sockets.connects, "FTRAIN02" + std::string(32, 'n') + "m\xff\xff\xff\xff");
     const std::int64_t before_bytes = ResidentBytes();
-    const auto frame =
-        mine.Await(allowed ? MaxBytesOf(max_huge) : &MaxOf, DeadlineIn(5 * kSecond));
+    const auto frame = mine.Await(allowed ? MaxBytesOf(max_huge) : &MaxOf, DeadlineIn(5 * kSecond));
     ASSERT_FALSE(frame.has_value());
     EXPECT_THAT(frame.error().message,
                 HasSubstr(allowed ? "did not come whole within 200" : "4294967295 bytes"));

@@ -127,8 +127,7 @@ Error ErrorOfRankZero(const std::vector<Frame>& frames) {
   std::thread insider([&] {
     const std::string hello = Pack(std::int32_t{1}, std::int32_t{2});
     for (int tries = 0; tries < 100; ++tries) {
-      auto joined =
-          Dial("127.0.0.1", port, Key(), hello, 5 * kSecond, DeadlineIn(5 * kSecond));
+      auto joined = Dial("127.0.0.1", port, Key(), hello, 5 * kSecond, DeadlineIn(5 * kSecond));
       if (!joined.has_value()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         continue;
@@ -174,7 +173,9 @@ TEST(Insider, EndsTheRunByNameIfItSendsToRankZeroWhatCannotBe) {
 
 // The text goes to a terminal and into the store.
 TEST(Insider, CannotWriteToTheTerminal) {
-  const std::string text = "rank 1: \033[2J\033]0;title\007\xc2\x9b" "31m\r\n\xe2\x80\xae";
+  const std::string text =
+      "rank 1: \033[2J\033]0;title\007\xc2\x9b"
+      "31m\r\n\xe2\x80\xae";
   const Error error =
       ErrorOfRankZero({{kFailure, Pack(std::int32_t{1}, ErrorCode::kCorruptInput, text)}});
   EXPECT_EQ(error.code, ErrorCode::kCorruptInput);

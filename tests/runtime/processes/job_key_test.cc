@@ -27,7 +27,8 @@ std::string PathOf(int port) {
 TEST(JobKey, NeedsATokenThatNobodyGuesses) {
   const auto shorter = KeyOfToken("123456789012345");
   ASSERT_FALSE(shorter.has_value());
-  EXPECT_THAT(shorter.error().message, AllOf(HasSubstr("15 characters"), HasSubstr("openssl rand")));
+  EXPECT_THAT(shorter.error().message,
+              AllOf(HasSubstr("15 characters"), HasSubstr("openssl rand")));
   EXPECT_TRUE(KeyOfToken("1234567890123456").has_value());
   EXPECT_NE(*KeyOfToken("1234567890123456"), *KeyOfToken("1234567890123457"));
 }
@@ -105,8 +106,8 @@ TEST(JobKey, OfDifferentTokensKeepsRanksApart) {
   const int port = FreePort();
   Result<std::unique_ptr<ProcessGroup>> second = Fail(ErrorCode::kIo, "");
   std::thread other([&] {
-    second = ProcessGroup::Join({1, 2, 1, "127.0.0.1", port, "another token of the tests"},
-                                kSecond / 2);
+    second =
+        ProcessGroup::Join({1, 2, 1, "127.0.0.1", port, "another token of the tests"}, kSecond / 2);
   });
   const auto first =
       ProcessGroup::Join({0, 2, 0, "127.0.0.1", port, "a token of the tests"}, kSecond / 2);

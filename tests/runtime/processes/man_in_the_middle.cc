@@ -85,8 +85,7 @@ bool ManInTheMiddle::Pass(Way& way) {
     const std::string frame = way.bytes.substr(0, size);
     way.bytes.erase(0, size);
     const bool meddles = meddling_.change != Change::kNone && !done_ &&
-                         way.to_listener == meddling_.to_listener &&
-                         way.frames == meddling_.frame;
+                         way.to_listener == meddling_.to_listener && way.frames == meddling_.frame;
     ++way.frames;
     if (meddles && meddling_.change == Change::kSwap) {
       way.held = frame;

@@ -14,19 +14,19 @@ namespace foretrain {
 enum class Change {
   kNone,
   kFlipType,
-  kFlipLength,      // the length is off by one
-  kHugeLength,      // the length says 1 GiB more
-  kFlipText,        // a bit of the first byte after the header
-  kFlipLast,        // a bit of the last byte
-  kTruncate,        // half of the frame, then the end
+  kFlipLength,  // the length is off by one
+  kHugeLength,  // the length says 1 GiB more
+  kFlipText,    // a bit of the first byte after the header
+  kFlipLast,    // a bit of the last byte
+  kTruncate,    // half of the frame, then the end
   kDrop,
-  kRepeat,          // the frame twice
-  kSwap,            // the next frame first
-  kReflect,         // back to its sender
-  kSlow,            // a byte every 100 ms
-  kGarbage,         // 100 other bytes before it
-  kForgedHeader,    // before it a header that says 4 GiB
-  kSilence,         // nothing from here on, in both directions
+  kRepeat,        // the frame twice
+  kSwap,          // the next frame first
+  kReflect,       // back to its sender
+  kSlow,          // a byte every 100 ms
+  kGarbage,       // 100 other bytes before it
+  kForgedHeader,  // before it a header that says 4 GiB
+  kSilence,       // nothing from here on, in both directions
 };
 constexpr int kChanges = 15;
 

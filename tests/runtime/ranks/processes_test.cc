@@ -29,7 +29,8 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   job.model = model;
   job.plan = plan;
   const std::vector<EndedProcess> ends = RunProcesses(job);
-  for (const EndedProcess& end : ends) ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
+  for (const EndedProcess& end : ends)
+    ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
   EXPECT_EQ(LossesOf(ends.front().sink, kSteps), expected.losses) << name;
   // Rank 0 has the records of all ranks, the others none.
   EXPECT_EQ(ends.front().summary.peak_bytes.size(), expected.summary.peak_bytes.size()) << name;
@@ -185,8 +186,8 @@ TEST(Processes, RecordsComeAsTheyWere) {
   EXPECT_EQ(sink.timeline.spans[0].end_ns, 120);
   EXPECT_EQ(sink.timeline.spans[0].ready_ns, 105);
   EXPECT_EQ(sink.timeline.spans[0].op, 77);
-  EXPECT_TRUE(
-      Deliver(kRouting, PackRouting({4, 1, 2, 3, "ahead.", {9, 8}}), {.rank = 1, .world = 4}, sink));
+  EXPECT_TRUE(Deliver(kRouting, PackRouting({4, 1, 2, 3, "ahead.", {9, 8}}),
+                      {.rank = 1, .world = 4}, sink));
   ASSERT_EQ(sink.routing.size(), 1U);
   EXPECT_EQ(sink.routing[0].block, 2);
   EXPECT_EQ(sink.routing[0].router, "ahead.");
