@@ -101,7 +101,7 @@ struct Checks {
   unsigned next_range = 0;
   Counts counts;
   std::array<std::unordered_set<std::uint64_t>, 2>
-      sectors;  // read and written, if they are counted
+      sectors;                        // read and written, if they are counted
   std::vector<Range> parameters;      // of the kernel
   std::shared_ptr<BlockState> state;  // of the current block; null without mbarriers
 };
