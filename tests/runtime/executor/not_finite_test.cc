@@ -104,7 +104,8 @@ TEST_P(SpoiledGradient, EndsTheRunBeforeTheUpdateAndNamesTheOp) {
   Spoiler spoiler;
   spoiler.rank = rank;
   spoiler.value = value;
-  const Ended ended = RunSteps(TinyGpt(), ClippedPlan(), 5, &spoiler, Named("mlp.down.weight_grad"));
+  const Ended ended =
+      RunSteps(TinyGpt(), ClippedPlan(), 5, &spoiler, Named("mlp.down.weight_grad"));
   ASSERT_FALSE(ended.summary.has_value());
   EXPECT_EQ(ended.summary.error().code, ErrorCode::kNotFinite);
   EXPECT_THAT(ended.summary.error().message,
@@ -172,7 +173,8 @@ TEST(NotFinite, FindsNothingInTheHealthyStepsOfAllPlans) {
     Spoiler spoiler;
     spoiler.step = 1;
     spoiler.times = 1;
-    const Ended ended = RunSteps(one.model, plan, 2, &spoiler, [](const Op& op) { return op.kind == OpKind::kSquaredNorm; });
+    const Ended ended = RunSteps(one.model, plan, 2, &spoiler,
+                                 [](const Op& op) { return op.kind == OpKind::kSquaredNorm; });
     if (ended.summary.has_value()) continue;
     ++checked;
     EXPECT_THAT(ended.summary.error().message, HasSubstr("a fault of the machine is likely"))
