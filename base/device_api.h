@@ -986,9 +986,10 @@ typedef struct FtSquaredNorm {
 // AdamW with decoupled weight decay (Loshchilov and Hutter 2019) on `elements` elements; only the
 // first `decayed` of them decay. squared_norm is the global squared norm of `grad`; NULL: no
 // clipping. With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6))
-// / loss_scale. not_finite is found_inf: if it is not 0, nothing is written. skipped is the number
-// of earlier skipped steps, which bias correction does not count. Both may be NULL. loss_scale is
-// multiplied by 2^loss_scale_state[0], as FtScaleLoss leaves it; NULL: by 1.
+// / loss_scale. not_finite is found_inf: if it is not 0, or if squared_norm is infinite or NaN,
+// nothing is written. skipped is the number of earlier skipped steps, which bias correction does
+// not count. Both may be NULL. loss_scale is multiplied by 2^loss_scale_state[0], as FtScaleLoss
+// leaves it; NULL: by 1.
 //
 // moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8, block-wise 8-bit (Dettmers et al.
 // 2022, s. 2). FT_I8 stores moment1 in the signed and sqrt(moment2) in the unsigned dynamic code of

@@ -300,18 +300,12 @@ Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
 Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
                                FileSystem& files, const std::string& path) {
   for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // checked before a file is replaced
-  // Written to a temporary file in the same folder first: a failed export leaves the old file
-  // alone.
-  const std::string temporary = path + ".tmp";
-  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(temporary));
-  ChromeTraceWriter writer([&file](std::string_view text) {
-    return file->Append(std::as_bytes(std::span(text.data(), text.size())));
+  return ReplaceFile(files, path, [&](WritableFile& file) {
+    ChromeTraceWriter writer([&file](std::string_view text) {
+      return file.Append(std::as_bytes(std::span(text.data(), text.size())));
+    });
+    return WriteRuns(reader, runs, writer);
   });
-  Result<void> result = WriteRuns(reader, runs, writer);
-  if (result.has_value()) result = file->Close();
-  if (result.has_value()) result = files.Rename(temporary, path);
-  if (!result.has_value()) static_cast<void>(files.Remove(temporary).has_value());
-  return result;
 }
 
 }  // namespace foretrain

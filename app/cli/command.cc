@@ -17,6 +17,7 @@ Exit ExitOf(ErrorCode code) {
     case ErrorCode::kResourceExhausted:
     case ErrorCode::kAborted:
     case ErrorCode::kTimeout:
+    case ErrorCode::kNotFinite:
       return Exit::kFault;
   }
   return Exit::kFault;

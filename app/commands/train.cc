@@ -140,6 +140,10 @@ class TrainCommand final : public Command {
                       {"full", CaptureLevel::kFull}},
                      "What to record: step times (off); also ops as the host sees them (launches); "
                      "also memory and the GPU's own records (full)");
+    arguments.Choice(
+        "--recording", options_.recording_required, {{"optional", false}, {"required", true}},
+        "If the store cannot be written any more, e.g. on a full disk: train on without "
+        "a record (optional), or stop (required)");
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
@@ -195,7 +199,10 @@ class TrainCommand final : public Command {
     }
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
-    FT_TRY(store->Close());
+    const auto closed = store->Close();
+    if (!closed.has_value() && result.unrecorded.empty()) {
+      return tl::unexpected<Error>(closed.error());
+    }
     const ParameterCounts counts = CountParameters(context.model, plan);
     json_ ? PrintJson(plan, result, counts) : Print(result, counts);
     if (!result.summary.stopped) return Exit::kDone;
@@ -321,6 +328,9 @@ class TrainCommand final : public Command {
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
+    if (!result.unrecorded.empty()) {
+      std::fputs(MetricLine("not recorded", result.unrecorded).c_str(), stdout);
+    }
     if (result.emulated.run != 0) {
       std::fputs(MetricLine("emulated step time", FormatSeconds(result.emulated.step_s) +
                                                       " with a device a rank: compute as measured "
@@ -368,6 +378,7 @@ class TrainCommand final : public Command {
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (options_.job.executor.graphs) WriteGraphs(json, result.summary.graphs);
+    if (!result.unrecorded.empty()) json.Field("unrecorded", result.unrecorded);
     if (result.emulated.run != 0) {
       json.Name("emulated").BeginObject().Field("run", result.emulated.run);
       json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);

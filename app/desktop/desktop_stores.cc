@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "app/desktop/trace_cache.h"
 #include "app/desktop/views.h"
 #include "app/runs/stored_runs.h"
 #include "base/io/file_system.h"
@@ -130,15 +131,6 @@ Result<void> AddModelNames(const StoreReader& reader, const std::vector<RunInfo>
   return {};
 }
 
-// False if either time cannot be read: the trace is then imported again.
-bool IsUpToDate(const std::string& store, const std::string& trace) {
-  std::error_code error;
-  const auto stored = fs::last_write_time(store, error);
-  if (error) return false;
-  const auto written = fs::last_write_time(trace, error);
-  return !error && stored >= written;
-}
-
 Result<void> Write(const std::string& path, std::vector<TraceRun> runs,
                    const ImportOptions& options) {
   FT_ASSIGN(const std::unique_ptr<Store> store, Store::Open(path));
@@ -146,30 +138,12 @@ Result<void> Write(const std::string& path, std::vector<TraceRun> runs,
   return store->Close();
 }
 
-// Tries it: permission bits do not tell about read-only file systems.
-bool CanWriteIn(const fs::path& folder) {
-  PosixFileSystem files;
-  const std::string probe = (folder / ".foretrain-probe").string();
-  if (!files.Create(probe).has_value()) return false;
-  static_cast<void>(files.Remove(probe).has_value());
-  return true;
-}
-
-// Imports the trace at `path` into a store next to it, or in the folder for temporary files if that
-// one cannot be written. A store at least as new as the trace is used as it is.
 Result<std::string> StoreOfTrace(const std::string& path, const ImportOptions& options) {
-  const fs::path sibling = path + ".db";
-  std::error_code error;
-  const fs::path elsewhere = fs::temp_directory_path(error) / sibling.filename();
-  for (const fs::path& store : {sibling, elsewhere}) {
-    if (IsUpToDate(store.string(), path)) return store.string();
-  }
-  PosixFileSystem files;
-  FT_ASSIGN(std::vector<TraceRun> runs, ReadTraces(files, std::span(&path, 1), options));
-  const fs::path folder = ParentFolder(path);
-  const std::string store = (CanWriteIn(folder) ? sibling : elsewhere).string();
-  FT_TRY(Write(store, std::move(runs), options));
-  return store;
+  return CachedStore(path, [&](const std::string& store) -> Result<void> {
+    PosixFileSystem files;
+    FT_ASSIGN(std::vector<TraceRun> runs, ReadTraces(files, std::span(&path, 1), options));
+    return Write(store, std::move(runs), options);
+  });
 }
 
 }  // namespace

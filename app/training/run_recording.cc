@@ -42,6 +42,14 @@ void TrainingProgress::OnStep(const StepReport& report) {
   if (report.step > 0) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
   if (options_.json_lines) return PrintLine(report);
+  if (report.usual_loss) {
+    End();
+    std::fprintf(
+        stderr,
+        "foretrain: step %lld: the loss jumped to %.4g from a mean of %.4g; if it does not "
+        "fall again, lower --lr or look at the data of this step\n",
+        static_cast<long long>(report.step), report.loss, *report.usual_loss);
+  }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
   if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
@@ -62,6 +70,7 @@ void TrainingProgress::PrintLine(const StepReport& report) const {
   json.BeginObject().Field("step", report.step).Field("loss", report.loss);
   json.Field("step_time_s", report.seconds).Field("tokens_per_s", report.tokens_per_s);
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
+  if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
   std::puts(json.EndObject().Take().c_str());
   std::fflush(stdout);
 }
@@ -86,8 +95,17 @@ RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& optio
       known_trouble_(std::move(known_trouble)),
       progress_(options) {}
 
-// The sink's methods never fail the caller: Keep() remembers the first error, and the run stops at
-// the next step.
+void RecordingSink::Keep(const Result<void>& result) {
+  if (result.has_value() || error_) return;
+  error_ = result.error();
+  if (options_.recording_required) return;
+  progress_.End();
+  std::fprintf(stderr,
+               "foretrain: the training goes on unrecorded; --recording required ends it instead: "
+               "%s\n",
+               error_->message.c_str());
+}
+
 void RecordingSink::OnSpans(std::span<const Span> spans) {
   spans_.assign(spans.begin(), spans.end());
   Keep(recorder_.Add(spans_));
@@ -112,6 +130,7 @@ void RecordingSink::OnStep(const StepReport& report) {
       {"resident_bytes", -1, step, 0, static_cast<double>(report.resident_bytes)}};
   if (report.gradient_norm)
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
+  if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
   if (report.step == 0) first_loss_ = report.loss;
   if (report.step > 0) {

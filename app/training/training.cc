@@ -257,6 +257,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (sink.failed()) return tl::unexpected<Error>(*sink.error());
   if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
   TrainingResult result = ResultOf(*job.program, *summary, sink);
+  if (sink.error()) {
+    result.unrecorded = sink.error()->message;
+    return result;
+  }
   if (drift.known() && !summary->stopped) {
     FT_ASSIGN(result.machine_drift, drift.MeasureAfter(clock));
     FT_TRY(AddCounter(recorder, "machine_drift", result.machine_drift));
@@ -298,9 +302,15 @@ std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
-// A stopped run keeps its steps and says how many there are.
+// A stopped run keeps its steps and says how many there are. A run without a whole record says so,
+// if the store can be written again.
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
-                       const RunSummary& summary) {
+                       const TrainingResult& result) {
+  const RunSummary& summary = result.summary;
+  if (!result.unrecorded.empty()) {
+    (void)recorder.Finish(RunStatus::kFinished, "not all of it is recorded: " + result.unrecorded);
+    return {};
+  }
   if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
   return recorder.Finish(
       RunStatus::kInterrupted,
@@ -368,8 +378,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->run = recorder->id();
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
-  FT_TRY(FinishRun(*recorder, options, result->summary));
-  if (job.executor.take_turns && !result->summary.stopped) {
+  FT_TRY(FinishRun(*recorder, options, *result));
+  if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
     FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
   }
   return result;

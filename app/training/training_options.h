@@ -23,6 +23,7 @@ struct TrainingOptions {
   bool json_lines = false;       // one line a step on stdout
   bool progress = true;          // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
+  bool recording_required = false;      // a store that cannot be written ends the run
   const FtDeviceApi* device = nullptr;  // null: the CPU
   RankDevices ranks;                    // the device of each rank
 };

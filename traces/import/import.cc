@@ -366,8 +366,7 @@ Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std:
   return runs;
 }
 
-// Writes the run in one go; a failure leaves an unfinished run in the store, which readers show as
-// such.
+// Writes the run in one go. A failure leaves a run in the store that is not shown as finished.
 Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& options) {
   ImportedRun out{.label = run.label, .ranks = run.recorded_ranks, .totals = run.totals};
   out.spans = std::ssize(run.timeline.spans);
