@@ -23,7 +23,7 @@ Exit ExitOf(ErrorCode code) {
   return Exit::kFault;
 }
 
-Exit ExitOfSignal(int signal) { return signal == SIGTERM ? Exit::kTerminated : Exit::kInterrupted; }
+Exit ExitOfSignal(int signal) { return signal == SIGINT ? Exit::kInterrupted : Exit::kTerminated; }
 
 void Command::DeclareJson(Arguments& arguments) {
   arguments.Flag("--json", json_, "Print JSON instead of text");

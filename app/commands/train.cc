@@ -43,7 +43,7 @@ class TrainCommand final : public Command {
         "at once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
         "143 "
-        "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
+        "stopped\nby Ctrl-C, SIGTERM or SIGHUP. `foretrain runs` shows how a run ended.");
   }
 
   // From the cheapest check to the most expensive: options, launcher, device, model, plan, window,

@@ -74,7 +74,8 @@ Result<std::string> KeyOf(const std::string& path) {
   hash.Add(std::string_view(whole.native()));
   hash.Add(file->size_bytes()).Add(info.st_mtim.tv_sec).Add(info.st_mtim.tv_nsec);
   std::string text(kEnd, '\0');
-  for (const std::int64_t at : {std::int64_t{0}, std::max<std::int64_t>(0, file->size_bytes() - kEnd)}) {
+  for (const std::int64_t at :
+       {std::int64_t{0}, std::max<std::int64_t>(0, file->size_bytes() - kEnd)}) {
     FT_ASSIGN(const std::int64_t got, file->ReadAt(at, std::as_writable_bytes(std::span(text))));
     hash.Add(std::string_view(text).substr(0, static_cast<std::size_t>(got)));
   }

@@ -14,7 +14,8 @@ namespace foretrain {
 // has it from an earlier call. Traces are told apart by absolute path, size, time of change and
 // content of both ends. Stores that were not opened for 30 days are removed.
 //
-// Errors: kInvalidArgument, no file at `path`, or a folder that others can write; those of `import`.
+// Errors: kInvalidArgument, no file at `path`, or a folder that others can write; those of
+// `import`.
 Result<std::string> CachedStore(const std::string& path,
                                 const std::function<Result<void>(const std::string&)>& import);
 

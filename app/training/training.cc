@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -312,10 +311,10 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
     return {};
   }
   if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
-  return recorder.Finish(
-      RunStatus::kInterrupted,
-      std::string("stopped by ") + (StopSignal() == SIGTERM ? "SIGTERM" : "Ctrl-C") + " after " +
-          std::to_string(summary.steps) + " of " + std::to_string(options.job.steps) + " steps");
+  return recorder.Finish(RunStatus::kInterrupted, std::string("stopped by ") + NameOfStopSignal() +
+                                                      " after " + std::to_string(summary.steps) +
+                                                      " of " + std::to_string(options.job.steps) +
+                                                      " steps");
 }
 
 }  // namespace

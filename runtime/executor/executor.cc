@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -171,12 +172,24 @@ std::vector<std::thread> StartThreads(const std::shared_ptr<State>& held,
       const std::lock_guard<std::mutex> lock(state.mutex);
       ++state.running;
     }
-    threads.emplace_back([held, call, &rank, &slot, pin, body] {
+    const auto run = [held, call, &rank, &slot, pin, body] {
       RunThread(held, call, rank, [&]() -> Result<void> {
         if (pin) FT_TRY(PinThread(slot.cores));
         return body();
       });
-    });
+    };
+    try {
+      threads.emplace_back(run);
+    } catch (const std::system_error&) {
+      // Counted as a thread that has ended; the failure ends those that run.
+      rank.Report({ErrorCode::kResourceExhausted,
+                   "rank " + std::to_string(rank.rank()) +
+                       ": no thread can be started, and a rank needs one a queue: raise the limit "
+                       "(ulimit -u, or pids of the container) or use fewer ranks a process"});
+      clock.RemoveThread();
+      const std::lock_guard<std::mutex> lock(state.mutex);
+      --state.running;
+    }
   };
   for (const RankSlot& slot : state.slots) {
     const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
