@@ -81,8 +81,13 @@ class Reader {
   }
 
  private:
-  // A table that does not exist has no columns.
+  // A table that does not exist has no columns, nor has a view or a virtual table of its name.
   Result<std::set<std::string>> ColumnsOf(std::string_view table) {
+    FT_ASSIGN(Statement plain, database_.Prepare("SELECT sql FROM sqlite_schema WHERE name = ? "
+                                                 "AND type = 'table'"));
+    bool is_plain = false;
+    FT_TRY(plain.Bind(table).Each([&] { is_plain = plain.Text(0).starts_with("CREATE TABLE"); }));
+    if (!is_plain) return std::set<std::string>{};
     FT_ASSIGN(Statement info, database_.Prepare("SELECT name FROM pragma_table_info(?)"));
     info.Bind(table);
     std::set<std::string> columns;
@@ -259,7 +264,7 @@ class Reader {
 
 Result<std::vector<RankEvents>> ReadNsys(const std::string& path,
                                          const std::function<bool()>& go_on) {
-  FT_ASSIGN(const std::unique_ptr<Database> database, Database::Open(path, OpenMode::kRead, ""));
+  FT_ASSIGN(const std::unique_ptr<Database> database, Database::OpenForeign(path));
   return Reader(*database, go_on).Read();
 }
 
