@@ -10,6 +10,7 @@
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/units.h"
+#include "traces/metrics/gpu_faults.h"
 
 namespace foretrain {
 namespace {
@@ -30,6 +31,15 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
     FT_TRY(recorder.AddNote(ranks.size() == reports.size() ? problem : note + ": " + problem));
   }
   return {};
+}
+
+// Corrected errors need no action, so they are told only with the stored run.
+void TellFaults(const std::vector<GpuFault>& faults, const GpuMonitor& monitor) {
+  for (const GpuFault& fault : faults) {
+    if (fault.kind == GpuFaultKind::kCorrectedEcc) continue;
+    std::fprintf(stderr, "foretrain: %s\n",
+                 Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
+  }
 }
 
 }  // namespace
@@ -74,11 +84,17 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
   for (const auto& [number, rank] : first) gpus.push_back({.rank = rank, .device = number});
   auto monitor = GpuMonitor::Open({}, gpus);
   if (!monitor.has_value()) {
-    std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
+    std::fprintf(stderr, "foretrain: counters and errors of the GPU are not recorded: %s\n",
                  monitor.error().message.c_str());
     return nullptr;
   }
-  (*monitor)->Start([&clock] { return clock.Now(); }, std::move(take));
+  GpuMonitor& started = **monitor;
+  started.Start([&clock] { return clock.Now(); },
+                [&started, take = std::move(take),
+                 watch = GpuFaultWatch()](std::vector<Counter> readings) mutable {
+                  TellFaults(watch.Take(readings), started);
+                  take(std::move(readings));
+                });
   return *std::move(monitor);
 }
 
