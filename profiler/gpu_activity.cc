@@ -78,11 +78,10 @@ GpuActivity::~GpuActivity() {
 std::unique_ptr<GpuActivity> GpuActivity::Open(const Nvml& nvml, NvmlDevice* gpu) {
   auto functions = std::make_unique<Functions>();
   Functions& f = *functions;
-  const bool found = nvml.Find("nvmlGpmQueryDeviceSupport", f.support) &&
-                     nvml.Find("nvmlGpmSampleAlloc", f.allocate) &&
-                     nvml.Find("nvmlGpmSampleFree", f.free) &&
-                     nvml.Find("nvmlGpmSampleGet", f.sample) &&
-                     nvml.Find("nvmlGpmMetricsGet", f.metrics);
+  const bool found =
+      nvml.Find("nvmlGpmQueryDeviceSupport", f.support) &&
+      nvml.Find("nvmlGpmSampleAlloc", f.allocate) && nvml.Find("nvmlGpmSampleFree", f.free) &&
+      nvml.Find("nvmlGpmSampleGet", f.sample) && nvml.Find("nvmlGpmMetricsGet", f.metrics);
   Support support;
   if (!found || f.support(gpu, &support) != kSuccess || support.is_supported == 0) return nullptr;
   std::unique_ptr<GpuActivity> out(new GpuActivity(std::move(functions), gpu));

@@ -127,8 +127,7 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.back().step));
     }
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
-    const std::vector<GpuMean> gpus =
-        GpuMeansOf(GpuCountersOf(run.counters), windows, waits.step);
+    const std::vector<GpuMean> gpus = GpuMeansOf(GpuCountersOf(run.counters), windows, waits.step);
     if (!json_) Print(run, title, metrics, TextOf(waits), GpuMeansText(gpus));
     std::fflush(stdout);  // the suggestions may take seconds
     // Absent for a trace; an error if nothing could be forecast.

@@ -74,9 +74,9 @@ void WriteGpus(JsonWriter& json, std::span<const GpuMean> means, std::span<const
     const FaultText text = TextOf(fault);
     const bool xid = fault.kind == GpuFaultKind::kXid;
     json.BeginObject().Field("rank", fault.rank);
-    json.Field("error", xid                                            ? "xid"
+    json.Field("error", xid                                           ? "xid"
                         : fault.kind == GpuFaultKind::kUncorrectedEcc ? "uncorrected_ecc"
-                                                                       : "corrected_ecc");
+                                                                      : "corrected_ecc");
     if (xid) json.Field("xid", fault.xid);
     json.Field("count", fault.count).Field("first_s", SecondsFromNs(fault.first_ns));
     json.Field("meaning", text.meaning).Field("remedy", text.remedy).EndObject();

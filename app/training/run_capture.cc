@@ -37,8 +37,7 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
 void TellFaults(const std::vector<GpuFault>& faults, const GpuMonitor& monitor) {
   for (const GpuFault& fault : faults) {
     if (fault.kind == GpuFaultKind::kCorrectedEcc) continue;
-    std::fprintf(stderr, "foretrain: %s\n",
-                 Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
+    std::fprintf(stderr, "foretrain: %s\n", Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
   }
 }
 

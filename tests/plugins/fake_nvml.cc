@@ -58,9 +58,9 @@ constexpr GpmValue kGpmValues[] = {{2, 80},  {3, 40},  {4, 5},     {5, 60},    {
                                    {13, 10}, {20, 64}, {21, 1024}, {60, 2048}, {61, 4096}};
 
 std::mutex mutex;
-std::deque<EventData> events;                        // guarded by mutex
-unsigned long long corrected = 2, uncorrected = 0;   // guarded by mutex
-int samples_taken = 0;                               // guarded by mutex
+std::deque<EventData> events;                       // guarded by mutex
+unsigned long long corrected = 2, uncorrected = 0;  // guarded by mutex
+int samples_taken = 0;                              // guarded by mutex
 int handles = 0;  // samples and event sets that were not freed; guarded by mutex
 
 }  // namespace

@@ -45,11 +45,13 @@ TEST(GpuMonitor, ReadsEachRanksGpuInBaseUnits) {
   const auto monitor = GpuMonitor::Open(Fake(), {{.rank = 3, .device = 0}});
   ASSERT_TRUE(monitor.has_value()) << monitor.error().message;
   const std::vector<Counter> counters = (*monitor)->Read(77);
-  EXPECT_THAT(ByName(counters, 3),
-              ElementsAre(Pair("gpu_ecc_corrected", testing::Ge(2)), Pair("gpu_ecc_uncorrected", testing::Ge(0)), Pair("gpu_memory_clock_hz", 2.619e9),
-                          Pair("gpu_pcie_generation", 5), Pair("gpu_pcie_width", 16),
-                          Pair("gpu_power_w", 699.5), Pair("gpu_sm_clock_hz", 1.41e9),
-                          Pair("gpu_temperature_c", 71), Pair("gpu_throttle_reasons", 4)));
+  EXPECT_THAT(
+      ByName(counters, 3),
+      ElementsAre(Pair("gpu_ecc_corrected", testing::Ge(2)),
+                  Pair("gpu_ecc_uncorrected", testing::Ge(0)), Pair("gpu_memory_clock_hz", 2.619e9),
+                  Pair("gpu_pcie_generation", 5), Pair("gpu_pcie_width", 16),
+                  Pair("gpu_power_w", 699.5), Pair("gpu_sm_clock_hz", 1.41e9),
+                  Pair("gpu_temperature_c", 71), Pair("gpu_throttle_reasons", 4)));
   for (const Counter& counter : counters) {
     EXPECT_EQ(counter.time_ns, 77);
     EXPECT_EQ(counter.step, -1);
@@ -75,15 +77,14 @@ TEST(GpuMonitor, GivesTheActivityBetweenTwoReadings) {
   EXPECT_THAT((*monitor)->ReadActivity(1'000), IsEmpty());
   for (const std::int64_t before_ns : {1'000, 2'000}) {
     const std::vector<Counter> counters = (*monitor)->ReadActivity(before_ns + 1'000);
-    EXPECT_THAT(
-        ByName(counters, 3),
-        ElementsAre(Pair("gpu_dram_share", 0.7), Pair("gpu_fp16_activity", 0.1),
-                    Pair("gpu_fp32_activity", 0.2), Pair("gpu_integer_activity", 0.05),
-                    Pair("gpu_nvlink_rx_bytes_per_s", 0x1p31),
-                    Pair("gpu_nvlink_tx_bytes_per_s", 0x1p32),
-                    Pair("gpu_pcie_rx_bytes_per_s", 0x1p30),
-                    Pair("gpu_pcie_tx_bytes_per_s", 0x1p26), Pair("gpu_sm_activity", 0.8),
-                    Pair("gpu_sm_occupancy", 0.4), Pair("gpu_tensor_activity", 0.6)));
+    EXPECT_THAT(ByName(counters, 3),
+                ElementsAre(Pair("gpu_dram_share", 0.7), Pair("gpu_fp16_activity", 0.1),
+                            Pair("gpu_fp32_activity", 0.2), Pair("gpu_integer_activity", 0.05),
+                            Pair("gpu_nvlink_rx_bytes_per_s", 0x1p31),
+                            Pair("gpu_nvlink_tx_bytes_per_s", 0x1p32),
+                            Pair("gpu_pcie_rx_bytes_per_s", 0x1p30),
+                            Pair("gpu_pcie_tx_bytes_per_s", 0x1p26), Pair("gpu_sm_activity", 0.8),
+                            Pair("gpu_sm_occupancy", 0.4), Pair("gpu_tensor_activity", 0.6)));
     for (const Counter& counter : counters) EXPECT_EQ(counter.time_ns, before_ns);
   }
 }
@@ -109,8 +110,8 @@ TEST(GpuMonitor, TakesErrorsOfItsGpusOnce) {
   Raise(/*double-bit ECC error*/ 0x2, 0);
   const GpuMonitor::Events events = (*monitor)->TakeEvents(50);
   // Two points of one series need two times.
-  EXPECT_THAT(events.xids, ElementsAre(Counter{"gpu_xid", 3, -1, 50, 79},
-                                       Counter{"gpu_xid", 3, -1, 51, 94}));
+  EXPECT_THAT(events.xids,
+              ElementsAre(Counter{"gpu_xid", 3, -1, 50, 79}, Counter{"gpu_xid", 3, -1, 51, 94}));
   EXPECT_TRUE(events.memory_error);
   const GpuMonitor::Events later = (*monitor)->TakeEvents(60);
   EXPECT_THAT(later.xids, IsEmpty());

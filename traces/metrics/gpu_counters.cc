@@ -58,8 +58,8 @@ std::int64_t GpuCounter::EndOf(std::size_t i) const {
 }
 
 std::optional<std::size_t> GpuCounter::At(double time_ns) const {
-  const auto after = std::partition_point(
-      readings.begin(), readings.end(), [time_ns](const GpuReading& reading) {
+  const auto after =
+      std::partition_point(readings.begin(), readings.end(), [time_ns](const GpuReading& reading) {
         return static_cast<double>(reading.time_ns) <= time_ns;
       });
   if (after == readings.begin()) return std::nullopt;
@@ -71,8 +71,8 @@ std::optional<std::size_t> GpuCounter::At(double time_ns) const {
 // Each reading weighs as much as the time for which it holds inside the window.
 std::optional<double> GpuCounter::Mean(std::int64_t start_ns, std::int64_t end_ns) const {
   double covered = 0, sum = 0;
-  const auto first = std::partition_point(
-      readings.begin(), readings.end(), [start_ns](const GpuReading& reading) {
+  const auto first =
+      std::partition_point(readings.begin(), readings.end(), [start_ns](const GpuReading& reading) {
         return reading.time_ns + kMaxReadingNs <= start_ns;
       });
   for (auto i = static_cast<std::size_t>(first - readings.begin());

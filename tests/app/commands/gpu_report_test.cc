@@ -9,7 +9,6 @@
 namespace foretrain {
 namespace {
 
-
 // Means of two ranks: one GPU with GPM counters, one with utilization alone.
 std::vector<GpuMean> Means() {
   std::vector<GpuMean> means;

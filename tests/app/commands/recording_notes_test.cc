@@ -45,11 +45,12 @@ TEST(RecordingNotes, BeginWithTheErrorsOfGpus) {
                   {"gpu_xid", 3, -1, kSecond, 64.0}};
   EXPECT_THAT(
       RecordingNotes(run, 1.0),
-      ElementsAre("rank 3's GPU reported XID 64: a faulty row of its memory could not be remapped; "
-                  "reset the GPU, and contact its vendor if this happens again",
-                  "rank 3's GPU reported 12 memory errors that ECC corrected; nothing is to be done "
-                  "while they are rare",
-                  "5 spans were dropped"));
+      ElementsAre(
+          "rank 3's GPU reported XID 64: a faulty row of its memory could not be remapped; "
+          "reset the GPU, and contact its vendor if this happens again",
+          "rank 3's GPU reported 12 memory errors that ECC corrected; nothing is to be done "
+          "while they are rare",
+          "5 spans were dropped"));
 }
 
 TEST(RecordingNotes, SayWhatTheRecordingLacks) {

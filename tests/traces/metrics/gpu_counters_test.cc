@@ -20,10 +20,14 @@ Counter Activity(int rank, std::int64_t tenth, double value) {
 }
 
 TEST(GpuCounters, AreGroupedByRankAndSeriesInOrderOfTime) {
-  const std::vector<GpuCounter> counters = GpuCountersOf(std::vector<Counter>{
-      {"loss", -1, 0, 0, 3.0}, Activity(1, 2, 0.5), Activity(1, 0, 0.25),
-      {"gpu_power_w", 0, -1, 5, 650.0}, Activity(0, 0, 0.75),
-      Activity(1, 4, std::nan("")), {"gpu_throttle_reasons", 0, -1, 5, 4.0}});
+  const std::vector<GpuCounter> counters =
+      GpuCountersOf(std::vector<Counter>{{"loss", -1, 0, 0, 3.0},
+                                         Activity(1, 2, 0.5),
+                                         Activity(1, 0, 0.25),
+                                         {"gpu_power_w", 0, -1, 5, 650.0},
+                                         Activity(0, 0, 0.75),
+                                         Activity(1, 4, std::nan("")),
+                                         {"gpu_throttle_reasons", 0, -1, 5, 4.0}});
   ASSERT_EQ(counters.size(), 3U);
   EXPECT_EQ(counters[0].rank, 0);
   EXPECT_EQ(counters[0].series.title, "SM active");
@@ -64,9 +68,8 @@ TEST(GpuCounters, ReadingHoldsForTwoSecondsAtMost) {
 
 // Each rank has a window of its own for the step.
 TEST(GpuCounters, MeansOfAStepUseEachRanksWindow) {
-  const std::vector<GpuCounter> counters =
-      GpuCountersOf(std::vector<Counter>{Activity(0, 0, 0.2), Activity(0, 10, 0.8),
-                                         Activity(1, 0, 0.4), Activity(2, 0, 0.3)});
+  const std::vector<GpuCounter> counters = GpuCountersOf(std::vector<Counter>{
+      Activity(0, 0, 0.2), Activity(0, 10, 0.8), Activity(1, 0, 0.4), Activity(2, 0, 0.3)});
   const std::vector<StepWindow> windows = {
       {.start_ns = 0, .end_ns = kSecond, .step = 6, .rank = 0},
       {.start_ns = kSecond, .end_ns = 2 * kSecond, .step = 7, .rank = 0},

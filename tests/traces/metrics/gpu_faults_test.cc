@@ -21,12 +21,11 @@ Counter Uncorrected(int rank, std::int64_t time_ns, double count) {
 }
 
 TEST(GpuFaults, CountAlikeErrorsOfARank) {
-  EXPECT_THAT(
-      GpuFaultsOf(std::vector<Counter>{Xid(2, 30, 13), Xid(2, 40, 13), Xid(0, 50, 79),
-                                       Xid(2, 60, 94)}),
-      ElementsAre(GpuFault{GpuFaultKind::kXid, 0, 79, 1, 50},
-                  GpuFault{GpuFaultKind::kXid, 2, 13, 2, 30},
-                  GpuFault{GpuFaultKind::kXid, 2, 94, 1, 60}));
+  EXPECT_THAT(GpuFaultsOf(std::vector<Counter>{Xid(2, 30, 13), Xid(2, 40, 13), Xid(0, 50, 79),
+                                               Xid(2, 60, 94)}),
+              ElementsAre(GpuFault{GpuFaultKind::kXid, 0, 79, 1, 50},
+                          GpuFault{GpuFaultKind::kXid, 2, 13, 2, 30},
+                          GpuFault{GpuFaultKind::kXid, 2, 94, 1, 60}));
 }
 
 // The GPU had 5 errors before the run. 7 - 5 = 2 came in it, then the driver was loaded again and
@@ -34,13 +33,14 @@ TEST(GpuFaults, CountAlikeErrorsOfARank) {
 TEST(GpuFaults, CountMemoryErrorsOfTheRunAlone) {
   EXPECT_THAT(GpuFaultsOf(std::vector<Counter>{Uncorrected(1, 0, 5), Uncorrected(1, 10, 5)}),
               IsEmpty());
-  EXPECT_THAT(
-      GpuFaultsOf(std::vector<Counter>{Uncorrected(1, 0, 5), Uncorrected(1, 10, 7),
-                                       Uncorrected(1, 20, 0), Uncorrected(1, 30, 1),
-                                       {"gpu_ecc_corrected", 1, -1, 0, 3.0},
-                                       {"gpu_ecc_corrected", 1, -1, 30, 4.0}}),
-      ElementsAre(GpuFault{GpuFaultKind::kUncorrectedEcc, 1, 0, 3, 10},
-                  GpuFault{GpuFaultKind::kCorrectedEcc, 1, 0, 1, 30}));
+  EXPECT_THAT(GpuFaultsOf(std::vector<Counter>{Uncorrected(1, 0, 5),
+                                               Uncorrected(1, 10, 7),
+                                               Uncorrected(1, 20, 0),
+                                               Uncorrected(1, 30, 1),
+                                               {"gpu_ecc_corrected", 1, -1, 0, 3.0},
+                                               {"gpu_ecc_corrected", 1, -1, 30, 4.0}}),
+              ElementsAre(GpuFault{GpuFaultKind::kUncorrectedEcc, 1, 0, 3, 10},
+                          GpuFault{GpuFaultKind::kCorrectedEcc, 1, 0, 1, 30}));
 }
 
 TEST(GpuFaults, AreTakenOnceAsReadingsCome) {
@@ -56,7 +56,8 @@ TEST(GpuFaults, SayRankGpuMeaningAndRemedyInOneSentence) {
   EXPECT_EQ(Describe({GpuFaultKind::kXid, 3, 79, 1, 0}, "0000:1B:00.0"),
             "rank 3's GPU 0000:1B:00.0 reported XID 79: it has fallen off the PCIe bus; restart "
             "the machine, and contact its vendor if this happens again");
-  EXPECT_THAT(Describe({GpuFaultKind::kXid, 0, 13, 4, 0}), HasSubstr("GPU reported XID 13 4 times:"));
+  EXPECT_THAT(Describe({GpuFaultKind::kXid, 0, 13, 4, 0}),
+              HasSubstr("GPU reported XID 13 4 times:"));
   EXPECT_EQ(Describe({GpuFaultKind::kUncorrectedEcc, 1, 0, 2, 0}),
             "rank 1's GPU reported 2 memory errors that ECC could not correct; reset the GPU or "
             "restart the machine");
@@ -73,9 +74,10 @@ TEST(GpuFaults, KnowTheCommonXids) {
 }
 
 TEST(GpuFaults, LeaveOutValuesThatCannotBe) {
-  EXPECT_THAT(GpuFaultsOf(std::vector<Counter>{Xid(0, 0, -1), Xid(0, 1, 1e18),
-                                               Xid(0, 2, std::nan("")), {"loss", 0, 0, 0, 79.0}}),
-              IsEmpty());
+  EXPECT_THAT(
+      GpuFaultsOf(std::vector<Counter>{
+          Xid(0, 0, -1), Xid(0, 1, 1e18), Xid(0, 2, std::nan("")), {"loss", 0, 0, 0, 79.0}}),
+      IsEmpty());
 }
 
 }  // namespace
