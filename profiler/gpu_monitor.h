@@ -1,5 +1,5 @@
 // Reads the state, the activity and the errors of GPUs by NVML, which is loaded on request.
-// traces/metrics interprets the values (throttling.h, gpu_counters.h, gpu_faults.h).
+// traces/metrics/gpu interprets the values.
 #pragma once
 
 #include <condition_variable>

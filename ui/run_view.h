@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/metrics/gpu_counters.h"
+#include "traces/metrics/gpu/counters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/metrics/skew.h"
 #include "traces/span_sums.h"

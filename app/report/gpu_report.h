@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "traces/metrics/gpu_counters.h"
-#include "traces/metrics/gpu_faults.h"
+#include "traces/metrics/gpu/counters.h"
+#include "traces/metrics/gpu/faults.h"
 
 namespace foretrain {
 

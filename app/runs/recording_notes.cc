@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "traces/metrics/gpu_faults.h"
-#include "traces/metrics/throttling.h"
+#include "traces/metrics/gpu/faults.h"
+#include "traces/metrics/gpu/throttling.h"
 
 namespace foretrain {
 namespace {

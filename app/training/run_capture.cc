@@ -10,7 +10,7 @@
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/units.h"
-#include "traces/metrics/gpu_faults.h"
+#include "traces/metrics/gpu/faults.h"
 
 namespace foretrain {
 namespace {

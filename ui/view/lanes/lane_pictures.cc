@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/runs/long_runs.h"
-#include "ui/view_model/timeline/counter_rows.h"
 
 namespace foretrain::ui {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ui/view/panels/panels.h"
-#include "ui/view_model/timeline/counter_rows.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/timeline/hover.h"
 #include "ui/view_model/timeline/ticks.h"
 

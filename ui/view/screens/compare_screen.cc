@@ -9,8 +9,8 @@
 #include "ui/view/desktop/input.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/runs/long_runs.h"
-#include "ui/view_model/timeline/counter_rows.h"
 
 namespace foretrain::ui {
 namespace {

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/panels/wait_rows.h"
 #include "ui/view_model/runs/long_runs.h"
-#include "ui/view_model/timeline/counter_rows.h"
 
 namespace foretrain::ui {
 namespace {

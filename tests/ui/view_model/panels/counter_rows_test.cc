@@ -1,4 +1,4 @@
-#include "ui/view_model/timeline/counter_rows.h"
+#include "ui/view_model/panels/counter_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

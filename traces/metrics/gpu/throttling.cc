@@ -1,10 +1,10 @@
-#include "traces/metrics/throttling.h"
+#include "traces/metrics/gpu/throttling.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 
-#include "traces/metrics/gpu_counters.h"
+#include "traces/metrics/gpu/counters.h"
 
 namespace foretrain {
 namespace {

@@ -1,5 +1,5 @@
 // Readings of GPUs over time, as the monitor (profiler/gpu_monitor.h) records them: names, units
-// and means. Leaves out throttling (throttling.h) and errors (gpu_faults.h).
+// and means. Leaves out throttling (throttling.h) and errors (faults.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "traces/metrics/gpu_counters.h"
+#include "traces/metrics/gpu/counters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "traces/metrics/gpu_faults.h"
+#include "traces/metrics/gpu/faults.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
