@@ -23,36 +23,36 @@ struct Metric {  // nvmlGpmMetric_t
   std::array<char*, 3> names{};  // short name, long name, unit
 };
 
-// Counters to ask for: NVML's percentages become fractions, its MiB/s become bytes/s.
+// Counters to ask for.
 struct Wanted {
   unsigned id;  // nvmlGpmMetricId_t
   const char* series;
-  double unit;
+  bool share;  // NVML gives percent, otherwise MiB/s
 };
 constexpr double kMiB = 1048576.0;
 constexpr std::array kWanted{
-    Wanted{2, "gpu_sm_activity", 0.01},
-    Wanted{3, "gpu_sm_occupancy", 0.01},
-    Wanted{4, "gpu_integer_activity", 0.01},
-    Wanted{5, "gpu_tensor_activity", 0.01},
-    Wanted{10, "gpu_dram_share", 0.01},
-    Wanted{11, "gpu_fp64_activity", 0.01},
-    Wanted{12, "gpu_fp32_activity", 0.01},
-    Wanted{13, "gpu_fp16_activity", 0.01},
-    Wanted{20, "gpu_pcie_tx_bytes_per_s", kMiB},
-    Wanted{21, "gpu_pcie_rx_bytes_per_s", kMiB},
-    Wanted{60, "gpu_nvlink_rx_bytes_per_s", kMiB},
-    Wanted{61, "gpu_nvlink_tx_bytes_per_s", kMiB},
+    Wanted{2, "gpu_sm_activity", true},
+    Wanted{3, "gpu_sm_occupancy", true},
+    Wanted{4, "gpu_integer_activity", true},
+    Wanted{5, "gpu_tensor_activity", true},
+    Wanted{10, "gpu_dram_share", true},
+    Wanted{11, "gpu_fp64_activity", true},
+    Wanted{12, "gpu_fp32_activity", true},
+    Wanted{13, "gpu_fp16_activity", true},
+    Wanted{20, "gpu_pcie_tx_bytes_per_s", false},
+    Wanted{21, "gpu_pcie_rx_bytes_per_s", false},
+    Wanted{60, "gpu_nvlink_rx_bytes_per_s", false},
+    Wanted{61, "gpu_nvlink_tx_bytes_per_s", false},
 };
 
-// nvmlGpmMetricsGet_t ends in an array for all metrics of the header. The library uses the first
-// `count` entries only, since programs of older and shorter headers share its version.
+// nvmlGpmMetricsGet_t ends in an array for all metrics of the header, which has grown since the
+// first one with 98. Its version has not, so the library cannot rely on more than these.
 struct Request {
   unsigned version = kVersion;
   unsigned count = kWanted.size();
   void* from = nullptr;
   void* to = nullptr;
-  std::array<Metric, kWanted.size()> metrics{};
+  std::array<Metric, 98> metrics{};  // the first `count` are wanted
 };
 
 }  // namespace
@@ -103,7 +103,8 @@ void GpuActivity::Read(int rank, std::int64_t time_ns, std::vector<Counter>& out
     for (std::size_t i = 0; i < kWanted.size(); ++i) {
       const Metric& metric = request.metrics[i];
       if (metric.status != kSuccess || !std::isfinite(metric.value)) continue;
-      out.push_back({kWanted[i].series, rank, -1, *before_ns_, kWanted[i].unit * metric.value});
+      const double value = kWanted[i].share ? metric.value / 100 : metric.value * kMiB;
+      out.push_back({kWanted[i].series, rank, -1, *before_ns_, value});
     }
   }
   std::swap(before_, now_);
