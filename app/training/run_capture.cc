@@ -1,5 +1,7 @@
 #include "app/training/run_capture.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -33,11 +35,13 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
   return {};
 }
 
-// Corrected errors need no action, so they are told only with the stored run.
+// Corrected errors need no action, so they are told only with the stored run. On a terminal a line
+// of progress may be open.
 void TellFaults(const std::vector<GpuFault>& faults, const GpuMonitor& monitor) {
   for (const GpuFault& fault : faults) {
     if (fault.kind == GpuFaultKind::kCorrectedEcc) continue;
-    std::fprintf(stderr, "foretrain: %s\n", Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
+    std::fprintf(stderr, "%sforetrain: %s\n", isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                 Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
   }
 }
 
