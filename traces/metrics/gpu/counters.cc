@@ -102,7 +102,9 @@ std::vector<GpuCounter> GpuCountersOf(std::span<const Counter> counters) {
     std::stable_sort(
         readings.begin(), readings.end(),
         [](const GpuReading& a, const GpuReading& b) { return a.time_ns < b.time_ns; });
-    out.push_back({key.first, kSeries[key.second], std::move(readings)});
+    double highest = 0;
+    for (const GpuReading& reading : readings) highest = std::max(highest, reading.value);
+    out.push_back({key.first, kSeries[key.second], std::move(readings), highest});
   }
   return out;
 }

@@ -42,6 +42,7 @@ struct GpuCounter {
   int rank = 0;
   GpuSeries series{};
   std::vector<GpuReading> readings{};  // by time; not empty
+  double highest = 0;                  // of the values, at least 0
 
   // End of the time for which readings[i] holds.
   std::int64_t EndOf(std::size_t i) const;

@@ -6,21 +6,11 @@
 #include "base/units.h"
 
 namespace foretrain::ui {
-namespace {
-
-double HighestOf(const GpuCounter& counter) {
-  double highest = 0.0;
-  for (const GpuReading& reading : counter.readings) highest = std::max(highest, reading.value);
-  return highest;
-}
-
-}  // namespace
-
 std::vector<const GpuCounter*> CountersOf(const RunView& run, int rank) {
   std::vector<const GpuCounter*> counters;
   if (run.gpu_counters == nullptr) return counters;
   for (const GpuCounter& counter : *run.gpu_counters) {
-    if (counter.rank == rank && counter.series.main && HighestOf(counter) > 0) {
+    if (counter.rank == rank && counter.series.main && counter.highest > 0) {
       counters.push_back(&counter);
     }
   }
@@ -28,7 +18,7 @@ std::vector<const GpuCounter*> CountersOf(const RunView& run, int rank) {
 }
 
 double TopOf(const GpuCounter& counter) {
-  return counter.series.unit == GpuUnit::kShare ? 1.0 : std::max(1.0, HighestOf(counter));
+  return counter.series.unit == GpuUnit::kShare ? 1.0 : std::max(1.0, counter.highest);
 }
 
 // Each reading enters all columns that it touches, so short ones are not lost between columns.
@@ -77,7 +67,7 @@ std::optional<HoverText> HoverOfCounter(const CompareModel& model, const Layout&
   const std::int64_t length = counter.EndOf(*at) - counter.readings[*at].time_ns;
   text.lines.push_back({"reading of", FormatSeconds(SecondsFromNs(length))});
   if (counter.series.unit != GpuUnit::kShare) {
-    text.lines.push_back({"highest", FormatReading(counter.series.unit, HighestOf(counter))});
+    text.lines.push_back({"highest", FormatReading(counter.series.unit, counter.highest)});
   }
   return text;
 }

@@ -12,11 +12,11 @@
 namespace foretrain::ui {
 
 // The counters of `rank` that have a row: the main series that are above 0 at any time. They point
-// into run.gpu_counters. O(readings of the rank).
+// into run.gpu_counters. O(counters of the run).
 std::vector<const GpuCounter*> CountersOf(const RunView& run, int rank);
 
 // The value at the upper edge of a graph: 1 for shares, else the highest of the run, so that the
-// scale does not jump while panning. O(readings).
+// scale does not jump while panning.
 double TopOf(const GpuCounter& counter);
 
 // The values in one column of pixels.

@@ -34,6 +34,7 @@ TEST(GpuCounters, AreGroupedByRankAndSeriesInOrderOfTime) {
   EXPECT_EQ(counters[1].rank, 0);
   EXPECT_EQ(counters[1].series.title, "power");
   EXPECT_EQ(counters[2].rank, 1);
+  EXPECT_EQ(counters[2].highest, 0.5);
   ASSERT_EQ(counters[2].readings.size(), 2U);
   EXPECT_EQ(counters[2].readings[0].time_ns, 0);
   EXPECT_EQ(counters[2].readings[1].value, 0.5);
