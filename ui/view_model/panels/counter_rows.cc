@@ -6,6 +6,7 @@
 #include "base/units.h"
 
 namespace foretrain::ui {
+
 std::vector<const GpuCounter*> CountersOf(const RunView& run, int rank) {
   std::vector<const GpuCounter*> counters;
   if (run.gpu_counters == nullptr) return counters;
