@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "traces/metrics/gpu/counters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/metrics/skew.h"
 #include "traces/span_sums.h"
@@ -45,6 +46,10 @@ struct RunView {
   std::int64_t invalid = 0;                      // records it could not use
   std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks
   std::optional<double> overhead{};              // of recording, as a share of the step
+
+  // Readings of the ranks' GPUs, of the whole run, by rank. Null: none were recorded. Shared by the
+  // views of a run as more of it is read.
+  std::shared_ptr<const std::vector<GpuCounter>> gpu_counters{};
 
   // Set for a long run, which is not read whole: `sums` covers all its spans. `timeline` then has
   // all step windows, but spans and memory samples only within `loaded`; `stored_metrics` are the

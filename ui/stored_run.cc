@@ -113,6 +113,10 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   view.dropped = run.info.totals.dropped;
   view.invalid = run.info.totals.invalid;
   if (run.info.totals.clock_error_ns > 0) view.clock_error_ns = run.info.totals.clock_error_ns;
+  std::vector<GpuCounter> counters = GpuCountersOf(run.counters);
+  if (!counters.empty()) {
+    view.gpu_counters = std::make_shared<const std::vector<GpuCounter>>(std::move(counters));
+  }
   view.overhead = OverheadOf(run.info.totals, view.timeline);
   return view;
 }

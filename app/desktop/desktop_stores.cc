@@ -66,6 +66,7 @@ Result<const LongRun::Part*> LongRun::PartOf(const StoreReader& reader, const St
   }
   FT_ASSIGN(StoredRun run,
             reader.LoadRun(id_, {.window_ns = std::pair(stretch.start_ns, stretch.end_ns),
+                                 .counters = false,
                                  .sums = view_.sums.get()}));
   // The reader reserves memory for whole batches.
   run.timeline.spans.shrink_to_fit();
@@ -117,13 +118,14 @@ Result<FileMark> MarkOf(const std::string& path) {
 }
 
 // Adds the model names of those measured runs that `names` lacks. Skips a run without a model, or
-// with one that cannot be read. O(metrics and counters of a run) for each that is added.
+// with one that cannot be read. O(metrics of a run) for each that is added.
 Result<void> AddModelNames(const StoreReader& reader, const std::vector<RunInfo>& runs,
                            std::map<RunId, std::string>& names) {
   for (const RunInfo& run : runs) {
     if (run.kind != RunKind::kMeasured || names.contains(run.id)) continue;
     LoadOptions options;
     options.timeline = false;
+    options.counters = false;
     FT_ASSIGN(const StoredRun stored, reader.LoadRun(run.id, options));
     const auto model = ModelFromJson(stored.specs.model_json, "run " + std::to_string(run.id));
     if (model.has_value()) names.emplace(run.id, model->name);

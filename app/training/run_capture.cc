@@ -1,5 +1,7 @@
 #include "app/training/run_capture.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -10,6 +12,7 @@
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/units.h"
+#include "traces/metrics/gpu/faults.h"
 
 namespace foretrain {
 namespace {
@@ -30,6 +33,16 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
     FT_TRY(recorder.AddNote(ranks.size() == reports.size() ? problem : note + ": " + problem));
   }
   return {};
+}
+
+// Corrected errors need no action, so they are told only with the stored run. On a terminal a line
+// of progress may be open.
+void TellFaults(const std::vector<GpuFault>& faults, const GpuMonitor& monitor) {
+  for (const GpuFault& fault : faults) {
+    if (fault.kind == GpuFaultKind::kCorrectedEcc) continue;
+    std::fprintf(stderr, "%sforetrain: %s\n", isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                 Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
+  }
 }
 
 }  // namespace
@@ -74,11 +87,17 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
   for (const auto& [number, rank] : first) gpus.push_back({.rank = rank, .device = number});
   auto monitor = GpuMonitor::Open({}, gpus);
   if (!monitor.has_value()) {
-    std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
+    std::fprintf(stderr, "foretrain: counters and errors of the GPU are not recorded: %s\n",
                  monitor.error().message.c_str());
     return nullptr;
   }
-  (*monitor)->Start([&clock] { return clock.Now(); }, std::move(take));
+  GpuMonitor& started = **monitor;
+  started.Start([&clock] { return clock.Now(); },
+                [&started, take = std::move(take),
+                 watch = GpuFaultWatch()](std::vector<Counter> readings) mutable {
+                  TellFaults(watch.Take(readings), started);
+                  take(std::move(readings));
+                });
   return *std::move(monitor);
 }
 

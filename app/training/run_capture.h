@@ -27,10 +27,11 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
                                             const RunClock& clock, CaptureLevel level,
                                             const CaptureWindow& window);
 
-// Starts a thread that reads the GPUs' clocks and power and calls `take`, until the monitor is
-// stopped or destroyed. Null if the device is no GPU, or, with a line on stderr, if the readings
-// are not available. The series of a GPU belongs to the first rank on it. `local`: ranks of this
-// process; empty: all on GPU 0.
+// Starts a thread that reads the GPUs' state, activity and errors and calls `take`, until the
+// monitor is stopped or destroyed. XIDs and uncorrected memory errors are also told on stderr at
+// once. Null if the device is no GPU, or, with a line on stderr, if the readings are not available.
+// The series of a GPU belongs to the first rank on it. `local`: ranks of this process; empty: all
+// on GPU 0.
 std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
                                          const std::vector<LocalRank>& local, const RunClock& clock,
                                          std::function<void(std::vector<Counter>)> take);

@@ -185,6 +185,7 @@ Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorde
   for (std::int32_t first = 0; first <= last; first += steps) {
     const std::int32_t end = first + std::min(steps, last - first + 1);
     LoadOptions part;
+    part.counters = false;
     part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
     FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
     std::erase_if(run.timeline.steps, [&](const StepWindow& window) {

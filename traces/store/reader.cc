@@ -130,18 +130,21 @@ class StoreReader::Connection {
   }
 
   // Ordered by key, so that equal runs load to equal vectors.
-  Result<void> LoadSeries(StoredRun& run) const {
+  Result<void> LoadCounters(StoredRun& run) const {
     FT_ASSIGN(Statement counters,
               database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
                                  "JOIN series USING(series_id) WHERE run_id = ? "
                                  "ORDER BY name, rank, step, time_ns"));
-    FT_TRY(counters.Bind(run.info.id).Each([&] {
+    return counters.Bind(run.info.id).Each([&] {
       run.counters.push_back({.name = counters.Text(0),
                               .rank = static_cast<int>(counters.Int(1)),
                               .step = static_cast<std::int32_t>(counters.Int(2)),
                               .time_ns = counters.Int(3),
                               .value = counters.Real(4)});
-    }));
+    });
+  }
+
+  Result<void> LoadMetrics(StoredRun& run) const {
     FT_ASSIGN(Statement metrics, database_->Prepare("SELECT rank, step, name, value FROM metric "
                                                     "JOIN series USING(series_id) WHERE run_id = ? "
                                                     "ORDER BY rank, step, name"));
@@ -266,7 +269,8 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
   StoredRun run;
   FT_ASSIGN(run.info, connection_->FindRun(id));
   FT_TRY(connection_->LoadSpecs(run));
-  FT_TRY(connection_->LoadSeries(run));
+  if (options.counters) FT_TRY(connection_->LoadCounters(run));
+  FT_TRY(connection_->LoadMetrics(run));
   FT_TRY(connection_->LoadNotes(run));
   run.timeline.world = run.info.world;
   if (options.timeline) {
