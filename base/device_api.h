@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 17 };
+enum { FT_DEVICE_API_VERSION = 18 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -1169,6 +1169,13 @@ typedef enum FtActivityKind {
   FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for this op and rank
 } FtActivityKind;
 
+// How a kernel was launched. All fields are 0 for other activities.
+typedef struct FtKernelLaunch {
+  int32_t grid[3], block[3];  // blocks and threads in x, y, z
+  int32_t registers;          // of a thread
+  int32_t static_shared_bytes, dynamic_shared_bytes;  // of a block
+} FtKernelLaunch;
+
 typedef struct FtActivity {
   int64_t start_ns, end_ns;  // on the clock of capture_clock; 0 if no time was taken
   int64_t op_id;             // tags and nodes only
@@ -1179,6 +1186,7 @@ typedef struct FtActivity {
   int32_t kind;              // FtActivityKind
   int32_t step, rank;        // tags: both; nodes: the rank only
   int32_t device, stream;
+  FtKernelLaunch launch;
 } FtActivity;
 
 // Names the op that a thread is about to launch work for.

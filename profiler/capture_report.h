@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ struct CaptureReport {
   // rank 0's process, if that is another one.
   std::vector<ClockSample> clocks;
   std::int64_t clock_error_ns = 0;  // bound on the error of times against other ranks
-  std::map<std::string, KernelTotal> kernels;
+  KernelTable kernels;
 };
 
 }  // namespace foretrain

@@ -1,6 +1,5 @@
 #include "app/training/run_capture.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string_view>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "app/runs/stored_runs.h"
-#include "base/json/json.h"
 #include "base/units.h"
 
 namespace foretrain {
@@ -82,28 +80,12 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
   return *std::move(monitor);
 }
 
-// Longest kernel first. Ties keep the order of names, so the file does not depend on the order of
-// ranks.
-std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels) {
-  std::vector<std::pair<std::string, KernelTotal>> sorted(kernels.begin(), kernels.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.total_ns > b.second.total_ns;
-  });
-  JsonWriter json;
-  json.BeginObject().Field("schema", 1).Name("kernels").BeginArray();
-  for (const auto& [name, total] : sorted) {
-    json.BeginObject().Field("name", name).Field("calls", total.calls);
-    json.Field("total_s", SecondsFromNs(total.total_ns)).EndObject();
-  }
-  return json.EndArray().EndObject().Take();
-}
-
 // Stores what each rank lost, how well its clock was known, and the kernels of all ranks together.
 // Without records of the device there are no metrics of it.
-Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) {
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports, int capability) {
   FT_TRY(AddProblems(recorder, reports));
   ActivityCounts counts;
-  std::map<std::string, KernelTotal> kernels;
+  KernelTable kernels;
   bool records = false;
   for (const auto& [rank, report] : reports) {
     FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
@@ -115,10 +97,7 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
     }
     records = records || report.records;
     counts.Add(report.counts);
-    for (const auto& [name, total] : report.kernels) {
-      kernels[name].calls += total.calls;
-      kernels[name].total_ns += total.total_ns;
-    }
+    kernels.Add(report.kernels);
   }
   if (!records) return {};
   const std::vector<MetricValue> metrics = {
@@ -130,7 +109,8 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
       {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
       {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
   FT_TRY(recorder.AddMetrics(metrics));
-  return recorder.Attach("kernels", KernelsJson(kernels));
+  kernels.capability = capability;
+  return recorder.Attach(kKernelsAttachment, KernelsToJson(kernels));
 }
 
 }  // namespace foretrain

@@ -40,11 +40,7 @@ using CaptureReports = std::map<int, CaptureReport>;
 
 // Adds to the run the totals, metrics and kernels summed over processes, each process's clock
 // readings, and a note for each problem: "ranks 1, 3: ...", or without ranks if all report the
-// same. Errors: those of writing.
-Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports);
-
-// {"schema": 1, "kernels": [{"name", "calls", "total_s"}]}, the longest first: the attachment
-// "kernels" of a run.
-std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels);
+// same. `capability`: of the GPUs, as in KernelTable; 0: unknown. Errors: those of writing.
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports, int capability);
 
 }  // namespace foretrain

@@ -11,10 +11,21 @@
 #include "base/json/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
+#include "runtime/device/cuda_driver.h"
 #include "traces/metrics/statistics.h"
 
 namespace foretrain {
 namespace {
+
+// Compute capability of this process's first GPU, as in KernelTable; 0 on the CPU.
+int CapabilityOf(const TrainingOptions& options) {
+  if (options.device == nullptr || std::string_view(options.device->name) != "cuda") return 0;
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const auto number = static_cast<std::size_t>(local.empty() ? 0 : local.front().device);
+  const auto driver = AskCudaDriver();
+  if (!driver.has_value() || number >= driver->gpus.size()) return 0;
+  return 10 * driver->gpus[number].capability_major + driver->gpus[number].capability_minor;
+}
 
 constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
@@ -133,7 +144,7 @@ int RecordingSink::FirstRankHere() const {
 
 void RecordingSink::End() {
   progress_.End();
-  Keep(StoreCapture(recorder_, reports_));
+  Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());
   if (own != reports_.end() && own->second.problem != known_trouble_) {
