@@ -178,6 +178,7 @@ Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorde
     const std::int32_t end = first + std::min(steps, last - first + 1);
     LoadOptions part;
     part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
+    part.kernels = false;
     FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
     std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
       return window.step < first || window.step >= end;
