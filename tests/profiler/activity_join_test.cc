@@ -175,7 +175,9 @@ TEST(ActivityJoin, AddsKernelsUpByName) {
 TEST(ActivityJoin, KeepsLaunchesApartAndKnowsTheOpsTheyAreFor) {
   ActivityJoin join;
   FtActivity small = Kernel(1, 10, 15), large = Kernel(2, 20, 30);
-  small.launch = {.grid = {8, 1, 1}, .block = {64, 1, 1}, .registers = 40};
+  small.launch.grid[0] = 8;
+  small.launch.block[0] = 64;
+  small.launch.registers = 40;
   large.launch = {.grid = {64, 2, 1},
                   .block = {128, 1, 1},
                   .registers = 168,
