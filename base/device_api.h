@@ -1189,6 +1189,14 @@ typedef struct FtActivity {
   FtKernelLaunch launch;
 } FtActivity;
 
+// A hardware counter's value over one interval of its sampling.
+typedef struct FtCounterSample {
+  int64_t start_ns;  // of the interval, on the clock of capture_clock
+  double value;      // in the unit that the name ends in
+  const char* name;  // lives as long as the device
+  int32_t device;
+} FtCounterSample;
+
 // Names the op that a thread is about to launch work for.
 typedef struct FtOpTag {
   int64_t op_id;
@@ -1303,6 +1311,19 @@ typedef struct FtDeviceApi {
   // complete.
   FtStatus (*capture_drain)(int32_t idle, FtActivity* out, int64_t capacity, int64_t* count,
                             int64_t* dropped, char* why, size_t n);
+
+  // counters: hardware counters that devices sample by themselves; all NULL if they cannot. Called
+  // only after capture_open returned FT_OK, by one thread at a time.
+  //
+  // Prepares sampling of `count` devices every interval_ns. Once in a process. FT_UNSUPPORTED: there
+  // will be no samples, for the reason in `why`, and no other entry may be called.
+  FtStatus (*counters_open)(const int32_t* devices, int32_t count, int64_t interval_ns, char* why,
+                            size_t n);
+  FtStatus (*counters_start)(char* why, size_t n);
+  FtStatus (*counters_stop)(char* why, size_t n);  // samples taken before it can be drained
+  // Moves at most `capacity` values out, those of a device in order of time.
+  FtStatus (*counters_drain)(FtCounterSample* out, int64_t capacity, int64_t* count, char* why,
+                             size_t n);
 
   // graphs: work of one queue that is launched repeatedly; all NULL if the device has none.
   //

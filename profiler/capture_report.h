@@ -13,6 +13,9 @@ namespace foretrain {
 struct CaptureReport {
   bool records = false;  // the device delivers records
   std::string problem;   // reason for missing records, a sentence without full stop; empty if none
+  // Reason for missing samples of hardware counters, as `problem`; empty also if none were asked
+  // for.
+  std::string counters_problem;
   ActivityCounts counts;
   std::int64_t dropped = 0;  // lost by the device's library
   std::int64_t late = 0;     // arrived after their op was released

@@ -1,5 +1,6 @@
 #include "app/training/run_capture.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string_view>
@@ -17,7 +18,9 @@ namespace {
 Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
   std::map<std::string, std::vector<int>> who;
   for (const auto& [rank, report] : reports) {
-    if (!report.problem.empty()) who[report.problem].push_back(rank);
+    for (const std::string& problem : {report.problem, report.counters_problem}) {
+      if (!problem.empty()) who[problem].push_back(rank);
+    }
   }
   for (const auto& [problem, ranks] : who) {
     std::string note;
@@ -37,7 +40,7 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
 std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
                                             const std::vector<LocalRank>& local,
                                             const RunClock& clock, CaptureLevel level,
-                                            const CaptureWindow& window) {
+                                            const CaptureWindow& window, CounterOptions counters) {
   CaptureOptions options;
   options.level = level;
   options.window = window;
@@ -47,6 +50,7 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
     options.ranks.push_back(rank);
   }
   options.now = [&clock] { return clock.Now(); };
+  options.counters = std::move(counters);
   options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
     const auto name = names.find(NameKey(op));
     const std::string instruction =
@@ -54,10 +58,32 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
     return name == names.end() ? instruction : instruction + ", " + name->second;
   };
   auto session = CaptureSession::Open(device, std::move(options));
-  if (session != nullptr && !session->Trouble().empty()) {
-    std::fprintf(stderr, "foretrain: %s\n", session->Trouble().c_str());
-  }
+  if (session != nullptr) PrintTroubles(session->Troubles(), {});
   return session;
+}
+
+void PrintTroubles(std::span<const std::string> troubles, std::span<const std::string> known) {
+  for (const std::string& trouble : troubles) {
+    if (std::find(known.begin(), known.end(), trouble) != known.end()) continue;
+    std::fprintf(stderr, "foretrain: %s\n", trouble.c_str());
+  }
+}
+
+// By device, the first of its recorded ranks.
+CounterOptions CountersOf(const std::vector<LocalRank>& local, const CaptureWindow& window,
+                          std::int64_t interval_ns,
+                          std::function<void(std::vector<Counter>)> take) {
+  CounterOptions options;
+  if (interval_ns == 0) return options;
+  std::map<int, int> first;  // rank, by device
+  for (const LocalRank& at : local) {
+    if (window.CoversRank(at.rank)) first.emplace(at.device, at.rank);
+  }
+  if (local.empty()) first.emplace(0, window.ranks.empty() ? 0 : window.ranks.front());
+  for (const auto& [device, rank] : first) options.devices.push_back({device, rank});
+  options.interval_ns = interval_ns;
+  options.take = std::move(take);
+  return options;
 }
 
 // Monitors each GPU once, for the first rank on it. `nullptr` on the CPU or without NVML.

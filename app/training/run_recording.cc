@@ -91,10 +91,10 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             std::string known_trouble)
+                             std::vector<std::string> known_troubles)
     : options_(options),
       recorder_(recorder),
-      known_trouble_(std::move(known_trouble)),
+      known_troubles_(std::move(known_troubles)),
       progress_(options) {}
 
 // The sink's methods never fail the caller: Keep() remembers the first error, and the run stops at
@@ -147,9 +147,10 @@ void RecordingSink::End() {
   Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());
-  if (own != reports_.end() && own->second.problem != known_trouble_) {
-    std::fprintf(stderr, "foretrain: %s\n", own->second.problem.c_str());
-  }
+  if (own == reports_.end()) return;
+  std::vector<std::string> troubles{own->second.problem, own->second.counters_problem};
+  std::erase(troubles, "");
+  PrintTroubles(troubles, known_troubles_);
 }
 
 // The medians are given only with three steps of each kind: fewer tell nothing.
