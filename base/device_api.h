@@ -1171,8 +1171,8 @@ typedef enum FtActivityKind {
 
 // How a kernel was launched. All fields are 0 for other activities.
 typedef struct FtKernelLaunch {
-  int32_t grid[3], block[3];  // blocks and threads in x, y, z
-  int32_t registers;          // of a thread
+  int32_t grid[3], block[3];                          // blocks and threads in x, y, z
+  int32_t registers;                                  // of a thread
   int32_t static_shared_bytes, dynamic_shared_bytes;  // of a block
 } FtKernelLaunch;
 
@@ -1315,8 +1315,8 @@ typedef struct FtDeviceApi {
   // counters: hardware counters that devices sample by themselves; all NULL if they cannot. Called
   // only after capture_open returned FT_OK, by one thread at a time.
   //
-  // Prepares sampling of `count` devices every interval_ns. Once in a process. FT_UNSUPPORTED: there
-  // will be no samples, for the reason in `why`, and no other entry may be called.
+  // Prepares sampling of `count` devices every interval_ns. Once in a process. FT_UNSUPPORTED:
+  // there will be no samples, for the reason in `why`, and no other entry may be called.
   FtStatus (*counters_open)(const int32_t* devices, int32_t count, int64_t interval_ns, char* why,
                             size_t n);
   FtStatus (*counters_start)(char* why, size_t n);

@@ -27,7 +27,8 @@ CounterSampling::CounterSampling(const FtDeviceApi& api, CounterOptions options,
     : api_(api), options_(std::move(options)) {
   if (options_.devices.empty()) return;
   if (!records || api_.counters_open == nullptr) {
-    problem_ = std::string(kNone) + (records ? "this device has none" : "nor is the device's work recorded");
+    problem_ = std::string(kNone) +
+               (records ? "this device has none" : "nor is the device's work recorded");
     return;
   }
   std::vector<std::int32_t> devices;

@@ -21,8 +21,8 @@ struct SampledDevice {
 };
 
 struct CounterOptions {
-  std::vector<SampledDevice> devices{};  // empty: nothing is sampled
-  std::int64_t interval_ns = 1'000'000;  // between samples
+  std::vector<SampledDevice> devices{};              // empty: nothing is sampled
+  std::int64_t interval_ns = 1'000'000;              // between samples
   std::function<void(std::vector<Counter>)> take{};  // gets the samples, on the draining thread
 };
 

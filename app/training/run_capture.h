@@ -32,11 +32,10 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
 // Prints on stderr those sentences of Troubles() that are not `known`.
 void PrintTroubles(std::span<const std::string> troubles, std::span<const std::string> known);
 
-// Hardware counters of the GPUs of the recorded ranks in `local`; the series of a GPU belongs to the
-// first of them. `interval_ns`: 0: none. `local` empty: all ranks are on GPU 0.
+// Hardware counters of the GPUs of the recorded ranks in `local`; the series of a GPU belongs to
+// the first of them. `interval_ns`: 0: none. `local` empty: all ranks are on GPU 0.
 CounterOptions CountersOf(const std::vector<LocalRank>& local, const CaptureWindow& window,
-                          std::int64_t interval_ns,
-                          std::function<void(std::vector<Counter>)> take);
+                          std::int64_t interval_ns, std::function<void(std::vector<Counter>)> take);
 
 // Starts a thread that reads the GPUs' clocks and power and calls `take`, until the monitor is
 // stopped or destroyed. Null if the device is no GPU, or, with a line on stderr, if the readings

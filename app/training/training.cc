@@ -240,16 +240,15 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const CaptureWindow& window = job.executor.window;
   // A store that fails ends the run through the sink, so errors of the readings are dropped.
   const auto take = [&](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); };
-  job.capture = OpenCapture(
-      device, *job.program, options.ranks.local, clock, options.capture, window,
-      CountersOf(options.ranks.local, window, options.counters_interval_ns, take));
+  job.capture =
+      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window,
+                  CountersOf(options.ranks.local, window, options.counters_interval_ns, take));
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
   RecordingSink sink(recorder, options,
                      job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
-  const auto monitor =
-      !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
+  const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -331,9 +330,8 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   const CaptureWindow& window = job.executor.window;
   job.capture = OpenCapture(device, *job.program, local, clock, options.capture, window,
                             CountersOf(local, window, options.counters_interval_ns, take));
-  const auto monitor = options.capture == CaptureLevel::kOff
-                           ? nullptr
-                           : StartMonitor(device, local, clock, take);
+  const auto monitor =
+      options.capture == CaptureLevel::kOff ? nullptr : StartMonitor(device, local, clock, take);
   const auto troubles = [&] {
     return job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles();
   };

@@ -25,8 +25,8 @@ struct TrainingOptions {
   bool progress = true;          // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
   std::int64_t counters_interval_ns = 0;  // between samples of hardware counters; 0: none
-  const FtDeviceApi* device = nullptr;  // null: the CPU
-  RankDevices ranks;                    // the device of each rank
+  const FtDeviceApi* device = nullptr;    // null: the CPU
+  RankDevices ranks;                      // the device of each rank
 };
 
 }  // namespace foretrain

@@ -33,7 +33,9 @@ bool CountsCycles(std::string_view chip) { return chip.starts_with("TU") || chip
 
 bool ToMonotonic(std::int64_t monotonic_now_ns, std::int64_t realtime_now_ns,
                  std::int64_t& time_ns) {
-  const auto distance = [&](std::int64_t now_ns) { return std::max(now_ns, time_ns) - std::min(now_ns, time_ns); };
+  const auto distance = [&](std::int64_t now_ns) {
+    return std::max(now_ns, time_ns) - std::min(now_ns, time_ns);
+  };
   const bool is_realtime = distance(realtime_now_ns) < distance(monotonic_now_ns);
   if (is_realtime) time_ns -= realtime_now_ns - monotonic_now_ns;
   return distance(monotonic_now_ns) < kHourNs;
@@ -110,8 +112,8 @@ bool DeviceSampler::ClearImage(char* why, std::size_t n) {
   clear.pPmSamplingObject = object_;
   clear.counterDataSize = image_.size();
   clear.pCounterData = image_.data();
-  return CheckSampling(table_, table_.PmSamplingCounterDataImageInitialize(&clear),
-                       "clear samples", why, n);
+  return CheckSampling(table_, table_.PmSamplingCounterDataImageInitialize(&clear), "clear samples",
+                       why, n);
 }
 
 bool DeviceSampler::Start(char* why, std::size_t n) {

@@ -23,7 +23,8 @@ namespace foretrain {
 // which must be less than an hour away. False if there is none. All times in ns.
 //
 // [1] CUPTI documentation, "CUPTI PM Sampling API", section Usage
-bool ToMonotonic(std::int64_t monotonic_now_ns, std::int64_t realtime_now_ns, std::int64_t& time_ns);
+bool ToMonotonic(std::int64_t monotonic_now_ns, std::int64_t realtime_now_ns,
+                 std::int64_t& time_ns);
 
 // One device. Its object at CUPTI lives as long as this.
 class DeviceSampler {

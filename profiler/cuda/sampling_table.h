@@ -14,17 +14,16 @@
 #include <cstddef>
 
 // Names shared by the table and its loader. Each has the type of the header's prototype.
-#define FT_SAMPLING_ENTRIES(use)                                                               \
-  use(DeviceGetChipName) use(GetResultString) use(PmSamplingCounterDataGetSampleInfo)          \
-      use(PmSamplingCounterDataImageInitialize) use(PmSamplingDecodeData)                      \
-          use(PmSamplingDisable) use(PmSamplingEnable) use(PmSamplingGetCounterAvailability)   \
-              use(PmSamplingGetCounterDataInfo) use(PmSamplingGetCounterDataSize)              \
-                  use(PmSamplingSetConfig) use(PmSamplingStart) use(PmSamplingStop)            \
-                      use(ProfilerHostConfigAddMetrics) use(ProfilerHostDeinitialize)          \
-                          use(ProfilerHostEvaluateToGpuValues) use(ProfilerHostGetConfigImage) \
-                              use(ProfilerHostGetConfigImageSize)                              \
-                                  use(ProfilerHostGetNumOfPasses)                              \
-                                      use(ProfilerHostInitialize) use(ProfilerInitialize)
+#define FT_SAMPLING_ENTRIES(use)                                                                  \
+  use(DeviceGetChipName) use(GetResultString) use(PmSamplingCounterDataGetSampleInfo)             \
+      use(PmSamplingCounterDataImageInitialize) use(PmSamplingDecodeData) use(PmSamplingDisable)  \
+          use(PmSamplingEnable) use(PmSamplingGetCounterAvailability)                             \
+              use(PmSamplingGetCounterDataInfo) use(PmSamplingGetCounterDataSize)                 \
+                  use(PmSamplingSetConfig) use(PmSamplingStart) use(PmSamplingStop)               \
+                      use(ProfilerHostConfigAddMetrics) use(ProfilerHostDeinitialize)             \
+                          use(ProfilerHostEvaluateToGpuValues) use(ProfilerHostGetConfigImage)    \
+                              use(ProfilerHostGetConfigImageSize) use(ProfilerHostGetNumOfPasses) \
+                                  use(ProfilerHostInitialize) use(ProfilerInitialize)
 
 // A variable of one of CUPTI's parameter structures, which carry their own size.
 #define FT_CUPTI_PARAMS(Type, name) \

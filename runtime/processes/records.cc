@@ -102,8 +102,8 @@ bool Members(Bytes& bytes, Counter& of) {
 }
 template <class Bytes>
 bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, as JSON
-  return bytes(of.records, of.problem, of.counters_problem, of.counts, of.dropped, of.late, of.outside,
-               of.clock_error_ns, of.clocks);
+  return bytes(of.records, of.problem, of.counters_problem, of.counts, of.dropped, of.late,
+               of.outside, of.clock_error_ns, of.clocks);
 }
 template <class Bytes>
 bool Members(Bytes& bytes, RoutedCounts& of) {

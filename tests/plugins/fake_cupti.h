@@ -39,7 +39,7 @@ struct FakeCupti {
   bool realtime_samples = true;       // samples have times of CLOCK_REALTIME, else of MONOTONIC
   std::uint64_t sample_shift_ns = 0;  // added to their starts
   bool overflow = false;              // of the hardware's buffer
-  std::vector<Busy> busy;             // kernels that the tests' CUDA runtime ran, by CLOCK_MONOTONIC
+  std::vector<Busy> busy;  // kernels that the tests' CUDA runtime ran, by CLOCK_MONOTONIC
 
   std::set<CUpti_ActivityKind> enabled;
   std::set<CUpti_CallbackId> runtime_calls, driver_calls;  // recorded ones

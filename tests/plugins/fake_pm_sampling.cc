@@ -86,8 +86,8 @@ FT_EXPORT CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params* pa
   return First({Told("DeviceGetChipName"), FT_CHECKED(CUpti_Device_GetChipName_Params),
                 Good(initialized, CUPTI_ERROR_NOT_INITIALIZED)});
 }
-FT_EXPORT CUptiResult cuptiPmSamplingGetCounterAvailability(
-    CUpti_PmSampling_GetCounterAvailability_Params* params) {
+FT_EXPORT CUptiResult
+cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params* params) {
   const FakeLock lock(TheFakeMutex());
   const CUptiResult result = First({Told("PmSamplingGetCounterAvailability"),
                                     FT_CHECKED(CUpti_PmSampling_GetCounterAvailability_Params),
@@ -119,18 +119,18 @@ FT_EXPORT CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params* para
 }
 FT_EXPORT CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params* params) {
   const FakeLock lock(TheFakeMutex());
-  const CUptiResult result = First({FT_CHECKED(CUpti_PmSampling_Disable_Params),
-                                    Good(IsSampler(params->pPmSamplingObject))});
+  const CUptiResult result = First(
+      {FT_CHECKED(CUpti_PmSampling_Disable_Params), Good(IsSampler(params->pPmSamplingObject))});
   if (result != CUPTI_SUCCESS) return result;
   samplers.erase(params->pPmSamplingObject->device);
   return CUPTI_SUCCESS;
 }
 FT_EXPORT CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params* params) {
   const FakeLock lock(TheFakeMutex());
-  const CUptiResult result = First(
-      {Told("PmSamplingSetConfig"), FT_CHECKED(CUpti_PmSampling_SetConfig_Params),
-       Good(IsSampler(params->pPmSamplingObject)), Good(params->samplingInterval > 0),
-       Good(params->hardwareBufferSize > 0)});
+  const CUptiResult result =
+      First({Told("PmSamplingSetConfig"), FT_CHECKED(CUpti_PmSampling_SetConfig_Params),
+             Good(IsSampler(params->pPmSamplingObject)), Good(params->samplingInterval > 0),
+             Good(params->hardwareBufferSize > 0)});
   if (result != CUPTI_SUCCESS) return result;
   // GA100 counts cycles alone.
   const bool time = params->triggerMode == CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL;
@@ -170,10 +170,9 @@ FT_EXPORT CUptiResult cuptiPmSamplingCounterDataImageInitialize(
 FT_EXPORT CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params* params) {
   const FakeLock lock(TheFakeMutex());
   CUpti_PmSampling_Object* const object = params->pPmSamplingObject;
-  const CUptiResult result =
-      First({Told("PmSamplingStart"), FT_CHECKED(CUpti_PmSampling_Start_Params),
-             Good(IsSampler(object)),
-             Good(!object->running && !object->metrics.empty(), CUPTI_ERROR_INVALID_OPERATION)});
+  const CUptiResult result = First(
+      {Told("PmSamplingStart"), FT_CHECKED(CUpti_PmSampling_Start_Params), Good(IsSampler(object)),
+       Good(!object->running && !object->metrics.empty(), CUPTI_ERROR_INVALID_OPERATION)});
   if (result != CUPTI_SUCCESS) return result;
   object->running = true;
   object->next_ns = NowOf(CLOCK_MONOTONIC);
@@ -202,7 +201,8 @@ FT_EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Para
   params->overflow = TheFake().overflow ? 1 : 0;
   params->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
   const std::uint64_t until_ns = object->running ? NowOf(CLOCK_MONOTONIC) : object->stopped_ns;
-  for (; object->next_ns + object->interval_ns <= until_ns; object->next_ns += object->interval_ns) {
+  for (; object->next_ns + object->interval_ns <= until_ns;
+       object->next_ns += object->interval_ns) {
     const ImageHead head = HeadOf(params->pCounterDataImage);
     if (head.samples == head.room) {
       params->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
@@ -215,10 +215,9 @@ FT_EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Para
 FT_EXPORT CUptiResult
 cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params* params) {
   const FakeLock lock(TheFakeMutex());
-  const CUptiResult result =
-      First({Told("PmSamplingGetCounterDataInfo"),
-             FT_CHECKED(CUpti_PmSampling_GetCounterDataInfo_Params),
-             Good(IsImage(params->pCounterDataImage, params->counterDataImageSize))});
+  const CUptiResult result = First(
+      {Told("PmSamplingGetCounterDataInfo"), FT_CHECKED(CUpti_PmSampling_GetCounterDataInfo_Params),
+       Good(IsImage(params->pCounterDataImage, params->counterDataImageSize))});
   if (result != CUPTI_SUCCESS) return result;
   const ImageHead head = HeadOf(params->pCounterDataImage);
   params->numTotalSamples = head.room;

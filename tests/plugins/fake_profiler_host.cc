@@ -21,10 +21,10 @@ bool IsHost(CUpti_Profiler_Host_Object* host) { return hosts.count(host) > 0; }
 
 // As libcupti 13.0 has them: GB202 has no NVLink.
 bool Has(const std::string& chip, const std::string& metric) {
-  for (const char* known : {"sm__cycles_active.avg", "sm__inst_executed_realtime.avg",
-                            "sm__pipe_tensor_cycles_active_realtime.avg",
-                            "dram__read_throughput.avg", "dram__write_throughput.avg",
-                            "pcie__read_bytes.sum", "pcie__write_bytes.sum"}) {
+  for (const char* known :
+       {"sm__cycles_active.avg", "sm__inst_executed_realtime.avg",
+        "sm__pipe_tensor_cycles_active_realtime.avg", "dram__read_throughput.avg",
+        "dram__write_throughput.avg", "pcie__read_bytes.sum", "pcie__write_bytes.sum"}) {
     if (metric.rfind(known, 0) == 0) return true;
   }
   return chip != "GB202" && metric.rfind("nvl", 0) == 0;
@@ -36,11 +36,12 @@ extern "C" {
 FT_EXPORT CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* params) {
   const FakeLock lock(TheFakeMutex());
   const std::uint8_t* const available = params->pCounterAvailabilityImage;
-  const CUptiResult result = First(
-      {Told("ProfilerHostInitialize"), FT_CHECKED(CUpti_Profiler_Host_Initialize_Params),
-       Good(params->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING && params->pChipName != nullptr),
-       Good(available == nullptr ||
-            std::memcmp(available, kAvailability, sizeof kAvailability) == 0)});
+  const CUptiResult result =
+      First({Told("ProfilerHostInitialize"), FT_CHECKED(CUpti_Profiler_Host_Initialize_Params),
+             Good(params->profilerType == CUPTI_PROFILER_TYPE_PM_SAMPLING &&
+                  params->pChipName != nullptr),
+             Good(available == nullptr ||
+                  std::memcmp(available, kAvailability, sizeof kAvailability) == 0)});
   if (result != CUPTI_SUCCESS) return result;
   auto host = std::make_unique<CUpti_Profiler_Host_Object>();
   host->chip = params->pChipName;
@@ -103,11 +104,11 @@ cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfPasses_Params* param
 FT_EXPORT CUptiResult
 cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* params) {
   const FakeLock lock(TheFakeMutex());
-  const CUptiResult result = First(
-      {Told("ProfilerHostEvaluateToGpuValues"),
-       FT_CHECKED(CUpti_Profiler_Host_EvaluateToGpuValues_Params),
-       Good(IsHost(params->pHostObject)),
-       Good(IsImage(params->pCounterDataImage, params->counterDataImageSize))});
+  const CUptiResult result =
+      First({Told("ProfilerHostEvaluateToGpuValues"),
+             FT_CHECKED(CUpti_Profiler_Host_EvaluateToGpuValues_Params),
+             Good(IsHost(params->pHostObject)),
+             Good(IsImage(params->pCounterDataImage, params->counterDataImageSize))});
   if (result != CUPTI_SUCCESS) return result;
   const ImageHead head = HeadOf(params->pCounterDataImage);
   const CUpti_Profiler_Host_Object& host = *params->pHostObject;

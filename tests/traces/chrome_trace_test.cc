@@ -92,7 +92,7 @@ TEST(ChromeTrace, WritesHowTheKernelsOfAnOpWereLaunched) {
   EXPECT_EQ(kernel.at("grid"), json({64, 2, 1}));
   EXPECT_EQ(kernel.at("block"), json({128, 1, 1}));
   EXPECT_EQ(kernel.at("registers"), 255);
-  EXPECT_EQ(kernel.at("occupancy"), 0.125);  // 8 of 64 warps
+  EXPECT_EQ(kernel.at("occupancy"), 0.125);                // 8 of 64 warps
   EXPECT_FALSE(events[1].at("args").contains("kernels"));  // a launch
 }
 

@@ -113,13 +113,12 @@ class Reader {
     for (const char* name : table.text) {
       if (text == "NULL") text = Or(columns, name);
     }
-    FT_ASSIGN(
-        Statement rows,
-        database_.Prepare("SELECT start, \"end\", " + Or(columns, table.process) + ", " +
-                          Or(columns, "correlationId") + ", " + Or(columns, "deviceId") + ", " +
-                          Or(columns, "streamId") + ", " + Or(columns, "bytes") + ", " +
-                          Or(columns, "copyKind") + ", " + text + LaunchColumns(columns) +
-                          " FROM " + table.name));
+    FT_ASSIGN(Statement rows,
+              database_.Prepare("SELECT start, \"end\", " + Or(columns, table.process) + ", " +
+                                Or(columns, "correlationId") + ", " + Or(columns, "deviceId") +
+                                ", " + Or(columns, "streamId") + ", " + Or(columns, "bytes") +
+                                ", " + Or(columns, "copyKind") + ", " + text +
+                                LaunchColumns(columns) + " FROM " + table.name));
     while (true) {
       FT_ASSIGN(const bool row, rows.Step());
       if (!row) return {};
@@ -235,10 +234,10 @@ class Reader {
     }
     FT_ASSIGN(columns, ColumnsOf("TARGET_INFO_GPU"));
     if (!columns.contains("id") || !columns.contains("name")) return {};
-    FT_ASSIGN(Statement rows, database_.Prepare("SELECT id, name, " + Or(columns, "totalMemory") +
-                                                ", " + Or(columns, "computeMajor") + ", " +
-                                                Or(columns, "computeMinor") +
-                                                " FROM TARGET_INFO_GPU"));
+    FT_ASSIGN(Statement rows,
+              database_.Prepare("SELECT id, name, " + Or(columns, "totalMemory") + ", " +
+                                Or(columns, "computeMajor") + ", " + Or(columns, "computeMinor") +
+                                " FROM TARGET_INFO_GPU"));
     while (true) {
       FT_ASSIGN(const bool row, rows.Step());
       if (!row) return {};

@@ -47,8 +47,8 @@ struct RawEvent {
   std::int64_t end_ns = 0;
   std::int64_t correlation = -1;  // joins a call to its device work; -1: unknown
   std::int64_t bytes = 0;
-  std::uint32_t name = 0;   // index in names
-  std::uint32_t track = 0;  // index in tracks: a stream or thread
+  std::uint32_t name = 0;    // index in names
+  std::uint32_t track = 0;   // index in tracks: a stream or thread
   std::uint32_t group = 0;   // 1 + index in names of a collective's process group; 0: unknown
   std::uint32_t launch = 0;  // 1 + index in launches of a kernel's launch; 0: unknown
   RawKind kind = RawKind::kKernel;
@@ -83,8 +83,8 @@ struct RankEvents {
   std::vector<RawTrack> tracks;
   std::vector<RawEvent> events;
   std::vector<KernelLaunch> launches;  // no two are equal
-  std::vector<RawPoint> forwards;    // starts of ops whose backward op is in the trace
-  std::vector<MemorySample> memory;  // rank 0 until import
+  std::vector<RawPoint> forwards;      // starts of ops whose backward op is in the trace
+  std::vector<MemorySample> memory;    // rank 0 until import
   std::vector<RawDevice> devices;
   std::optional<int> rank;  // stated by the trace
   std::optional<int> world;

@@ -74,8 +74,8 @@ std::optional<Occupancy> TheoreticalOccupancy(const KernelLaunch& launch, int ca
     blocks[2] = fits ? kRegisters / kPartitions / of_warp * kPartitions / warps : 0;
   }
   const bool is_ampere_or_later = capability >= 80;
-  const std::int64_t shared_bytes = RoundUp(
-      launch.SharedBytes() + (is_ampere_or_later ? kKiB : 0), is_ampere_or_later ? 128 : 256);
+  const std::int64_t shared_bytes = RoundUp(launch.SharedBytes() + (is_ampere_or_later ? kKiB : 0),
+                                            is_ampere_or_later ? 128 : 256);
   if (shared_bytes > 0) blocks[3] = device->shared_bytes / shared_bytes;
   const auto least = std::min_element(blocks.begin(), blocks.end());
   return Occupancy{

@@ -13,11 +13,11 @@ namespace foretrain {
 
 // All fields are 0 if the recorder did not say how a kernel was launched.
 struct KernelLaunch {
-  std::array<std::int32_t, 3> grid{};      // blocks in x, y, z
-  std::array<std::int32_t, 3> block{};     // threads in x, y, z
-  std::int32_t registers = 0;              // of a thread
-  std::int32_t static_shared_bytes = 0;    // of a block, as all below
-  std::int32_t dynamic_shared_bytes = 0;   // with the static ones if a trace has only their sum
+  std::array<std::int32_t, 3> grid{};     // blocks in x, y, z
+  std::array<std::int32_t, 3> block{};    // threads in x, y, z
+  std::int32_t registers = 0;             // of a thread
+  std::int32_t static_shared_bytes = 0;   // of a block, as all below
+  std::int32_t dynamic_shared_bytes = 0;  // with the static ones if a trace has only their sum
 
   bool IsKnown() const { return grid[0] > 0 && block[0] > 0; }
   std::int64_t SharedBytes() const {

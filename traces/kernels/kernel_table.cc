@@ -159,8 +159,8 @@ std::string KernelsToJson(const KernelTable& table) {
   JsonWriter json;
   json.BeginObject().Field("schema", 1);
   if (table.capability > 0) {
-    json.Field("compute_capability", std::to_string(table.capability / 10) + "." +
-                                         std::to_string(table.capability % 10));
+    json.Field("compute_capability",
+               std::to_string(table.capability / 10) + "." + std::to_string(table.capability % 10));
   }
   std::vector<std::uint32_t> place(table.rows.size());
   std::uint32_t next = 0;

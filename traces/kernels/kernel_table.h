@@ -30,13 +30,13 @@ struct KernelRow {
 };
 
 struct KernelTable {
-  int capability = 0;               // of the GPUs, as 10 * major + minor; 0: unknown
-  std::vector<KernelRow> rows{};    // no two have the same name and launch
+  int capability = 0;             // of the GPUs, as 10 * major + minor; 0: unknown
+  std::vector<KernelRow> rows{};  // no two have the same name and launch
   // Rows of an op's kernels, ascending, by NameKey of the op: micro-batches share an entry.
   std::map<OpId, std::vector<std::uint32_t>> ops{};
 
-  // Adds calls, times and ops of another table, e.g. of another process. Rows of `more` may repeat a
-  // name and launch.
+  // Adds calls, times and ops of another table, e.g. of another process. Rows of `more` may repeat
+  // a name and launch.
   void Add(const KernelTable& more);
 
   // The row is one of the op's. kNoOp is ignored. O(rows of the op).

@@ -178,8 +178,8 @@ class StoreReader::Connection {
               database_->Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
     FT_ASSIGN(const bool row, select.Bind(id, kKernelsAttachment).Step());
     if (!row) return KernelTable{};
-    return KernelsFromJson(select.Blob(0), database_->path() + ": run " + std::to_string(id) +
-                                               ", attachment kernels");
+    return KernelsFromJson(
+        select.Blob(0), database_->path() + ": run " + std::to_string(id) + ", attachment kernels");
   }
 
  private:

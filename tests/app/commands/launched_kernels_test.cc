@@ -17,8 +17,8 @@ using testing::Not;
 KernelTable Twelve() {
   KernelTable table{.capability = 90};
   for (std::int32_t i = 1; i <= 11; ++i) {
-    table.rows.push_back({"norm", {.grid = {i, 1, 1}, .block = {64, 1, 1}, .registers = 32}, 1,
-                          i * 1'000'000});
+    table.rows.push_back(
+        {"norm", {.grid = {i, 1, 1}, .block = {64, 1, 1}, .registers = 32}, 1, i * 1'000'000});
   }
   // 255 registers a thread: 8 of 64 warps.
   table.rows.push_back({"void ns::gemm<8>(float*)",

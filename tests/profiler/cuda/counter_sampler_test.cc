@@ -74,9 +74,9 @@ TEST_F(CounterSamplerTest, GivesEachCounterAValueForEachInterval) {
     EXPECT_GE(samples.size(), 19U);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       // The fake stamps by another clock of the host, which may move by some microseconds.
-      EXPECT_NEAR(static_cast<double>(samples[i].start_ns),
-                  static_cast<double>(samples[0].start_ns + static_cast<std::int64_t>(i) * kInterval),
-                  1e5);
+      EXPECT_NEAR(
+          static_cast<double>(samples[i].start_ns),
+          static_cast<double>(samples[0].start_ns + static_cast<std::int64_t>(i) * kInterval), 1e5);
       EXPECT_GT(samples[i].start_ns, before - 100'000);
       EXPECT_LT(samples[i].start_ns + kInterval, after + 100'000);
     }
@@ -228,8 +228,7 @@ TEST_F(CounterSamplerTest, NeedsARecordingOfKernels) {
   EXPECT_EQ(capture.OpenCounters(std::array<std::int32_t, 1>{0}, kInterval, why, sizeof why),
             FT_UNSUPPORTED);
   ASSERT_EQ(capture.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK) << why;
-  EXPECT_EQ(capture.OpenCounters(std::array<std::int32_t, 1>{0}, kInterval, why, sizeof why),
-            FT_OK)
+  EXPECT_EQ(capture.OpenCounters(std::array<std::int32_t, 1>{0}, kInterval, why, sizeof why), FT_OK)
       << why;
   EXPECT_EQ(capture.counters().Start(why, sizeof why), FT_OK) << why;
 }

@@ -18,8 +18,8 @@ struct Gpu {
   int threads;
   std::size_t shared_kib, block_shared_kib;
 };
-constexpr Gpu kGpus[] = {{70, 2048, 96, 96},    {75, 1024, 64, 64},   {80, 2048, 164, 163},
-                         {86, 1536, 100, 99},   {89, 1536, 100, 99},  {90, 2048, 228, 227},
+constexpr Gpu kGpus[] = {{70, 2048, 96, 96},    {75, 1024, 64, 64},  {80, 2048, 164, 163},
+                         {86, 1536, 100, 99},   {89, 1536, 100, 99}, {90, 2048, 228, 227},
                          {100, 2048, 228, 227}, {120, 1536, 100, 99}};
 
 cudaOccDeviceProp PropertiesOf(const Gpu& gpu) {

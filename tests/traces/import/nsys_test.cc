@@ -102,10 +102,8 @@ TEST(Nsys, KeepsHowKernelsWereLaunched) {
   const KernelTable& kernels = runs->front().kernels;
   EXPECT_EQ(kernels.capability, 90);
   ASSERT_EQ(kernels.rows.size(), 2U);
-  EXPECT_EQ(kernels.rows[0], (KernelRow{"sm90_xmma_gemm_bf16",
-                                        {{1, 2, 3}, {4, 5, 6}, 7, 8, 9},
-                                        1,
-                                        2'000}));
+  EXPECT_EQ(kernels.rows[0],
+            (KernelRow{"sm90_xmma_gemm_bf16", {{1, 2, 3}, {4, 5, 6}, 7, 8, 9}, 1, 2'000}));
 }
 
 TEST(Nsys, MakesEachProcessOfADeviceARank) {

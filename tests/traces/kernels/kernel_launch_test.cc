@@ -71,8 +71,9 @@ TEST(KernelLaunch, IsDescribedInOneLine) {
   EXPECT_EQ(Describe(launch), "grid 64 x 2, block 128, 168 registers, 48.0 KiB shared");
   EXPECT_EQ(Describe(Of(32, 8)), "grid 1000, block 32, 8 registers");
   EXPECT_EQ(Describe(KernelLaunch{}), "");
-  EXPECT_EQ(Describe(Occupancy{.blocks = 2, .share = 0.125, .limit = OccupancyLimit::kSharedMemory}),
-            "12.5 % (shared memory)");
+  EXPECT_EQ(
+      Describe(Occupancy{.blocks = 2, .share = 0.125, .limit = OccupancyLimit::kSharedMemory}),
+      "12.5 % (shared memory)");
 }
 
 }  // namespace

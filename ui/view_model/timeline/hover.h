@@ -56,8 +56,8 @@ std::string InstructionLabel(const RunView& run, OpId op);
 // wait before it. `lane_rank`: rank of the lane.
 HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
 
-// The same with all other stored data of the span: times, queue, bytes, id, launches of its kernels,
-// and its counterpart.
+// The same with all other stored data of the span: times, queue, bytes, id, launches of its
+// kernels, and its counterpart.
 HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
 
 // The wait that contains a moment without a span on the compute queue; `nullopt` if there is none.
