@@ -18,7 +18,6 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Key;
@@ -86,34 +85,6 @@ TEST_F(CudaCaptureTest, TellsKernelsAndTheOpsTheyWereLaunchedFor) {
   EXPECT_STREQ(records[1].name, "foretrain::Norm(float const*)");
   EXPECT_EQ(records[2].op_id, 42);
   EXPECT_EQ(records[2].step, 0);
-}
-
-TEST_F(CudaCaptureTest, TellsHowKernelsWereLaunched) {
-  OpenAndStart();
-  KernelRecord kernel{};
-  kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-  kernel.gridX = 64;
-  kernel.gridY = 2;
-  kernel.gridZ = 3;
-  kernel.blockX = 128;
-  kernel.blockY = 4;
-  kernel.blockZ = 5;
-  kernel.registersPerThread = 168;
-  kernel.staticSharedMemory = 16;
-  kernel.dynamicSharedMemory = 4096;
-  fake.Add(kernel);
-  CopyRecord copy{};
-  copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
-  fake.Add(copy);
-  const auto records = Drained();
-  ASSERT_EQ(records.size(), 2U);
-  const FtKernelLaunch& launch = records[0].launch;
-  EXPECT_THAT(launch.grid, ElementsAre(64, 2, 3));
-  EXPECT_THAT(launch.block, ElementsAre(128, 4, 5));
-  EXPECT_EQ(launch.registers, 168);
-  EXPECT_EQ(launch.static_shared_bytes, 16);
-  EXPECT_EQ(launch.dynamic_shared_bytes, 4096);
-  EXPECT_EQ(records[1].launch.grid[0], 0);
 }
 
 TEST_F(CudaCaptureTest, ReadsManyBuffersInAnySizeOfParts) {
