@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "traces/kernels/kernel_table.h"
 #include "traces/metrics/gpu/counters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/metrics/skew.h"
@@ -42,6 +43,7 @@ struct RunView {
   std::string program_hash{};                    // runs of equal programs pair op by op
   std::optional<std::int64_t> device_bytes{};    // memory of one device
   bool emulated = false;                         // times are not those of the named cluster
+  KernelTable kernels{};                         // of the device's recording
   std::int64_t dropped = 0;                      // records the profiler lost
   std::int64_t invalid = 0;                      // records it could not use
   std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks

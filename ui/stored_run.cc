@@ -110,6 +110,7 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   if (run.info.program_hash != 0) view.program_hash = fmt::format("{:016x}", run.info.program_hash);
   if (specs.device_bytes > 0) view.device_bytes = specs.device_bytes;
   view.emulated = IsEmulated(run.details_json);
+  view.kernels = std::move(run.kernels);
   view.dropped = run.info.totals.dropped;
   view.invalid = run.info.totals.invalid;
   if (run.info.totals.clock_error_ns > 0) view.clock_error_ns = run.info.totals.clock_error_ns;

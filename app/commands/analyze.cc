@@ -5,6 +5,7 @@
 
 #include "app/commands/commands.h"
 #include "app/report/gpu_report.h"
+#include "app/report/launched_kernels.h"
 #include "app/report/longest_ops.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
@@ -189,6 +190,8 @@ class Analyze final : public Command {
     const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
     std::fputs(LongestOpsText(ops, metrics.overall->time_s).c_str(), stdout);
     if (!ops.empty()) std::puts("");
+    const std::string kernels = LaunchedKernelsText(run.kernels);
+    if (!kernels.empty()) std::printf("%s\n", kernels.c_str());
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
@@ -240,6 +243,7 @@ class Analyze final : public Command {
     }
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
+    WriteLaunchedKernels(json, run.kernels);
     if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());
   }

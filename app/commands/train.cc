@@ -56,6 +56,10 @@ class TrainCommand final : public Command {
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
+    if (options_.counters_interval_ns > 0 && !device_.IsCuda()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sample-counters: the CPU has no counters; train with --device cuda");
+    }
     // A launcher knows the number of ranks, so --ranks may be left out.
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     // Ranks may share a GPU, so the plan's sizes alone say how many there are.
@@ -147,6 +151,10 @@ class TrainCommand final : public Command {
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
+    arguments.Parsed("--sample-counters", "TIME",
+                     "Sample the GPU's hardware counters that often, 100us to 1s, within the "
+                     "recorded steps; 0: not at all",
+                     IntoCountersInterval(options_.counters_interval_ns), "0");
     arguments.Option("--profile-ranks", ranks_, "RANKS", "Ranks to record, e.g. 0,8; default: all");
     DeclareJson(arguments);
   }
@@ -169,6 +177,19 @@ class TrainCommand final : public Command {
                     name + ": \"" + text + "\" is outside 1 ms to 1000000 s");
       }
       executor.timeout_ns = NsFromSeconds(timeout_s);
+      return {};
+    };
+  }
+
+  // The store bears nine values each 100 us for a GPU (docs/profiling.md).
+  static Arguments::ReadText IntoCountersInterval(std::int64_t& interval_ns) {
+    return [&interval_ns](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const double interval_s, ParseSeconds(name, text));
+      if (interval_s != 0 && (interval_s < 1e-4 || interval_s > 1)) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    name + ": \"" + text + "\" is outside 100us to 1s; try 1ms");
+      }
+      interval_ns = NsFromSeconds(interval_s);
       return {};
     };
   }
@@ -247,6 +268,10 @@ class TrainCommand final : public Command {
     if (job.executor.graphs && job.executor.take_turns) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
+    }
+    if (options_.counters_interval_ns > 0 && options_.capture == CaptureLevel::kOff) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sample-counters: --capture off records nothing; leave one of the two out");
     }
     if (job.executor.take_turns && options_.capture == CaptureLevel::kOff) {
       return Fail(ErrorCode::kInvalidArgument,

@@ -67,6 +67,7 @@ Result<const LongRun::Part*> LongRun::PartOf(const StoreReader& reader, const St
   FT_ASSIGN(StoredRun run,
             reader.LoadRun(id_, {.window_ns = std::pair(stretch.start_ns, stretch.end_ns),
                                  .counters = false,
+                                 .kernels = false,
                                  .sums = view_.sums.get()}));
   // The reader reserves memory for whole batches.
   run.timeline.spans.shrink_to_fit();

@@ -11,10 +11,21 @@
 #include "base/json/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
+#include "runtime/device/cuda_driver.h"
 #include "traces/metrics/statistics.h"
 
 namespace foretrain {
 namespace {
+
+// Compute capability of this process's first GPU, as in KernelTable; 0 on the CPU.
+int CapabilityOf(const TrainingOptions& options) {
+  if (options.device == nullptr || std::string_view(options.device->name) != "cuda") return 0;
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const auto number = static_cast<std::size_t>(local.empty() ? 0 : local.front().device);
+  const auto driver = AskCudaDriver();
+  if (!driver.has_value() || number >= driver->gpus.size()) return 0;
+  return 10 * driver->gpus[number].capability_major + driver->gpus[number].capability_minor;
+}
 
 constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
@@ -89,10 +100,10 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             std::string known_trouble)
+                             std::vector<std::string> known_troubles)
     : options_(options),
       recorder_(recorder),
-      known_trouble_(std::move(known_trouble)),
+      known_troubles_(std::move(known_troubles)),
       progress_(options) {}
 
 void RecordingSink::Keep(const Result<void>& result) {
@@ -152,12 +163,13 @@ int RecordingSink::FirstRankHere() const {
 
 void RecordingSink::End() {
   progress_.End();
-  Keep(StoreCapture(recorder_, reports_));
+  Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());
-  if (own != reports_.end() && own->second.problem != known_trouble_) {
-    std::fprintf(stderr, "foretrain: %s\n", own->second.problem.c_str());
-  }
+  if (own == reports_.end()) return;
+  std::vector<std::string> troubles{own->second.problem, own->second.counters_problem};
+  std::erase(troubles, "");
+  PrintTroubles(troubles, known_troubles_);
 }
 
 // The medians are given only with three steps of each kind: fewer tell nothing.
@@ -187,6 +199,7 @@ Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorde
     LoadOptions part;
     part.counters = false;
     part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
+    part.kernels = false;
     FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
     std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
       return window.step < first || window.step >= end;

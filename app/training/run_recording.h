@@ -49,8 +49,9 @@ struct CaptureCost {
 // from then on, and the run ends at the next step with the store's Error.
 class RecordingSink final : public RunSink {
  public:
-  // `known_trouble`: the problem of this process's recording that was reported before the run.
-  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::string known_trouble);
+  // `known_troubles`: problems of this process's recording that were reported before the run.
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+                std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
   void OnMemory(std::span<const MemorySample> samples) override;
@@ -75,7 +76,7 @@ class RecordingSink final : public RunSink {
 
   const TrainingOptions& options_;
   RunRecorder& recorder_;
-  const std::string known_trouble_;
+  const std::vector<std::string> known_troubles_;
   CaptureReports reports_;
   TrainingProgress progress_;
   std::vector<Span> spans_;  // swapped with the recorder, which returns an empty vector

@@ -66,7 +66,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
 // Compares build, program, data and settings with those of rank 0's process: processes that differ
 // would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
 // those of ProcessGroup::Agree. O(tokens).
-Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel capture,
+Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options,
                         const TokenData& data) {
   FT_TRY(
       group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
@@ -79,11 +79,12 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel c
       "command",
       fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}",
+                  "steps {} to {} of ranks {}, counters every {} ns",
                   job.steps, job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
                   job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
-                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(capture),
-                  window.first_step, window.end_step, fmt::join(window.ranks, " ")));
+                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
+                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
+                  options.counters_interval_ns));
 }
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
@@ -236,18 +237,17 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   Drift drift(profile, options, plan.World());
   FT_TRY(drift.MeasureBefore(clock));
   const CaptureWindow& window = job.executor.window;
+  // A store that fails ends the run through the sink, so errors of the readings are dropped.
+  const auto take = [&](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); };
   job.capture =
-      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window);
+      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window,
+                  CountersOf(options.ranks.local, window, options.counters_interval_ns, take));
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options, job.capture == nullptr ? "" : job.capture->Trouble());
-  // A store that fails ends the run through the sink, so errors of the readings are dropped.
-  const auto monitor = !records ? nullptr
-                                : StartMonitor(device, options.ranks.local, clock,
-                                               [&](std::vector<Counter> readings) {
-                                                 (void)recorder.AddCounters(readings);
-                                               });
+  RecordingSink sink(recorder, options,
+                     job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
+  const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -327,24 +327,26 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   FT_ASSIGN(TrainJob job, JobOf(context, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   const StopSignals signals;
   RealClock clock;
   RunSink nobody;  // the recording goes to rank 0
   const FtDeviceApi& device = DeviceOf(options);
   const std::vector<LocalRank>& local = options.ranks.local;
-  job.capture =
-      OpenCapture(device, *job.program, local, clock, options.capture, job.executor.window);
+  const auto take = [&job](std::vector<Counter> readings) {
+    job.processes->Sender().OnCounters(readings);
+  };
+  const CaptureWindow& window = job.executor.window;
+  job.capture = OpenCapture(device, *job.program, local, clock, options.capture, window,
+                            CountersOf(local, window, options.counters_interval_ns, take));
   const auto monitor =
-      options.capture == CaptureLevel::kOff
-          ? nullptr
-          : StartMonitor(device, local, clock, [&job](std::vector<Counter> readings) {
-              job.processes->Sender().OnCounters(readings);
-            });
-  const auto trouble = [&] { return job.capture == nullptr ? "" : job.capture->Trouble(); };
-  const std::string known = trouble();
+      options.capture == CaptureLevel::kOff ? nullptr : StartMonitor(device, local, clock, take);
+  const auto troubles = [&] {
+    return job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles();
+  };
+  const std::vector<std::string> known = troubles();
   const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
-  if (trouble() != known) std::fprintf(stderr, "foretrain: %s\n", trouble().c_str());
+  PrintTroubles(troubles(), known);
   if (!end.has_value()) return tl::unexpected<Error>(end.error());
   return {};
 }
@@ -360,7 +362,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));

@@ -101,9 +101,9 @@ bool Members(Bytes& bytes, Counter& of) {
   return bytes(of.name, of.rank, of.step, of.time_ns, of.value);
 }
 template <class Bytes>
-bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, each with its name
-  return bytes(of.records, of.problem, of.counts, of.dropped, of.late, of.outside,
-               of.clock_error_ns, of.clocks);
+bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, as JSON
+  return bytes(of.records, of.problem, of.counters_problem, of.counts, of.dropped, of.late,
+               of.outside, of.clock_error_ns, of.clocks);
 }
 template <class Bytes>
 bool Members(Bytes& bytes, RoutedCounts& of) {
@@ -130,13 +130,11 @@ void DeliverCapture(const std::string& text, RunSink& sink) {
   Reader reader(text);
   int rank = 0;
   CaptureReport report;
-  if (!reader(rank) || !Members(reader, report)) return;
-  while (!reader.AtEnd()) {
-    std::string name;
-    KernelTotal total;
-    if (!reader(name, total)) return;
-    report.kernels[name] = total;
-  }
+  std::string kernels;
+  if (!reader(rank) || !Members(reader, report) || !reader(kernels)) return;
+  auto table = KernelsFromJson(kernels, "kernels");
+  if (!table.has_value()) return;
+  report.kernels = *std::move(table);
   sink.OnCapture(rank, report);
 }
 
@@ -201,7 +199,7 @@ std::string PackCapture(int rank, CaptureReport report, const ClockFit& clock,
   Packer packer;
   packer(rank);
   Members(packer, report);
-  for (const auto& [name, total] : report.kernels) packer(name, total);
+  packer(KernelsToJson(report.kernels));
   return packer.Take();
 }
 

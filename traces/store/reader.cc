@@ -175,6 +175,16 @@ class StoreReader::Connection {
     });
   }
 
+  // Empty if nothing is attached.
+  Result<KernelTable> LoadKernels(RunId id) const {
+    FT_ASSIGN(Statement select,
+              database_->Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
+    FT_ASSIGN(const bool row, select.Bind(id, kKernelsAttachment).Step());
+    if (!row) return KernelTable{};
+    return KernelsFromJson(
+        select.Blob(0), database_->path() + ": run " + std::to_string(id) + ", attachment kernels");
+  }
+
  private:
   // True if a living process records into the store: only then are `running` runs really running.
   // For an owner on another machine the heartbeat decides.
@@ -275,6 +285,9 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
   run.timeline.world = run.info.world;
   if (options.timeline) {
     FT_ASSIGN(run.timeline, store_internal::LoadTimeline(database, run.info, options));
+  }
+  if (options.timeline && options.kernels) {
+    FT_ASSIGN(run.kernels, connection_->LoadKernels(id));
   }
   return run;
 }

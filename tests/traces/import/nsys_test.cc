@@ -89,6 +89,28 @@ TEST(Nsys, ReadsKernelsCopiesCallsAndRanges) {
   EXPECT_THAT(run.details_json, HasSubstr("NVIDIA H100"));
 }
 
+TEST(Nsys, KeepsHowKernelsWereLaunched) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("report.sqlite");
+  std::string columns =
+      "ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMajor INT DEFAULT 9;"
+      "ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMinor INT DEFAULT 0;";
+  int value = 0;
+  for (const char* name : {"gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+                           "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"}) {
+    columns += std::string("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN ") + name +
+               " INT DEFAULT " + std::to_string(++value) + ";";
+  }
+  MakeDatabase(path, kTables + columns + OneRank(100, 0));
+  const auto runs = ReadFile(path);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  const KernelTable& kernels = runs->front().kernels;
+  EXPECT_EQ(kernels.capability, 90);
+  ASSERT_EQ(kernels.rows.size(), 2U);
+  EXPECT_EQ(kernels.rows[0],
+            (KernelRow{"sm90_xmma_gemm_bf16", {{1, 2, 3}, {4, 5, 6}, 7, 8, 9}, 1, 2'000}));
+}
+
 TEST(Nsys, MakesEachProcessOfADeviceARank) {
   const TempFolder folder(/*in_memory=*/true);
   const std::string path = folder.File("report.sqlite");
