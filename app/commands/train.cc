@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "app/cli/device_choice.h"
+#include "app/cli/launch_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -39,11 +39,9 @@ class TrainCommand final : public Command {
         "  mpirun -n 2 foretrain train --data book.txt --dp 2   one process a rank, also by "
         "torchrun\n"
         "Ctrl-C ends the run at a step boundary and keeps all steps before. A second Ctrl-C ends "
-        "it "
-        "at once.\n"
+        "it at once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
-        "143 "
-        "stopped\nby Ctrl-C, SIGTERM or SIGHUP. `foretrain runs` shows how a run ended.");
+        "143 stopped\nby Ctrl-C, SIGTERM or SIGHUP. `foretrain runs` shows how a run ended.");
   }
 
   // From the cheapest check to the most expensive: options, launcher, device, model, plan, window,
@@ -51,8 +49,7 @@ class TrainCommand final : public Command {
   // would wait for this one otherwise.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
-    FT_ASSIGN(const LaunchedRank launched,
-              ReadLaunchedRank([](const char* name) -> const char* { return std::getenv(name); }));
+    FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -79,9 +76,10 @@ class TrainCommand final : public Command {
     options_.job.learning_rate.steps = options_.job.steps;
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
-    FT_ASSIGN(options_.ranks, launched.world > 1 ? PlaceLaunchedRank(plan, device, share, launched,
-                                                                     executor.timeout_ns)
-                                                 : PlaceRanks(plan, device, share));
+    FT_ASSIGN(options_.ranks, launched.world > 1
+                                  ? PlaceLaunchedRank(plan, device, share, launched,
+                                                      executor.timeout_ns, launch_.check())
+                                  : PlaceRanks(plan, device, share));
     auto end = options_.ranks.IsMember() ? RunMember(context, plan) : RunHere(context, plan);
     if (options_.ranks.processes != nullptr && !end.has_value()) {
       options_.ranks.processes->TellFailure(end.error());
@@ -133,6 +131,7 @@ class TrainCommand final : public Command {
     arguments.Flag("--pin", executor.pin,
                    "Pin each rank to cores of its own, in the order of --rank-order");
     DeclareOffloadLinks(arguments, executor.nvme, executor.copy_caps);
+    launch_.Declare(arguments);
   }
 
   void DeclareOutput(Arguments& arguments) {
@@ -426,6 +425,7 @@ class TrainCommand final : public Command {
   PlanFlags plan_;
   TrainingOptions options_;
   DeviceFlag device_;
+  LaunchFlags launch_;
   std::string store_ = kDefaultStore;
   std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };

@@ -71,7 +71,7 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
 // ranks. Every check comes before ProcessGroup::Join, which waits for the other processes.
 Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& device, bool share,
                                       const LaunchedRank& launched, std::int64_t timeout_ns,
-                                      const std::string& nccl) {
+                                      TransferCheck check, const std::string& nccl) {
   const std::string processes = std::to_string(launched.world) + " processes";
   if (plan.World() != launched.world) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -84,6 +84,10 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
                     processes + " were launched");
   }
   const bool on_gpu = device.api->asynchronous != 0;
+  if (on_gpu && check != TransferCheck::kNone) {
+    return Fail(ErrorCode::kUnsupported,
+                "--check-transfers: between GPUs NCCL moves the tensors; leave it out");
+  }
   // The launcher's local number is the GPU, unless the command names one.
   const int number = device.number.value_or(launched.local);
   if (on_gpu && number >= device.count) {
@@ -100,8 +104,8 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
   }
   FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
   placed.world = on_gpu
-                     ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes->store()))
-                     : SocketWorldMaker(placed.processes);
+                     ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes))
+                     : SocketWorldMaker(placed.processes, check);
   placed.text = processes + ", " +
                 (on_gpu ? "a GPU each, NCCL " + NcclVersionText(library) : std::string("TCP"));
   return placed;

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "runtime/processes/launched_rank.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/processes/socket_endpoint.h"
 #include "runtime/run/rank_world.h"
 #include "sim/config/plan/plan.h"
 
@@ -45,11 +46,13 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
 // and communicates by TCP. Returns once all processes have joined.
 //
 //   launched  one of several processes
+//   check     of tensors over TCP
 //
-// Errors: kInvalidArgument, the plan has another number of ranks; kUnsupported, as PlaceRanks, or
-// `share`; those of ProcessGroup::Join.
+// Errors: kInvalidArgument, the plan has another number of ranks; kUnsupported, as PlaceRanks,
+// `share`, or `check` with NCCL; those of ProcessGroup::Join.
 Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& device, bool share,
                                       const LaunchedRank& launched, std::int64_t timeout_ns,
+                                      TransferCheck check,
                                       const std::string& nccl = "libnccl.so.2");
 
 }  // namespace foretrain

@@ -87,15 +87,15 @@ void TrainingProgress::PrintLine(const StepReport& report) const {
 }
 
 std::string TrainingProgress::Left(std::int64_t done) const {
-  if (done < 2 || done == options_.job.steps) return "";
+  if (done < 2 || done >= options_.job.steps) return "";
   const double step_s = elapsed_s_ / static_cast<double>(done - 1);
   return "  " + FormatSeconds(step_s * static_cast<double>(options_.job.steps - done)) + " left";
 }
 
 std::string TrainingProgress::Bar(std::int64_t done) const {
   constexpr std::int64_t kWidth = 24;
-  const auto full =
-      static_cast<std::size_t>(kWidth * done / std::max<std::int64_t>(1, options_.job.steps));
+  const double share = static_cast<double>(done) / static_cast<double>(options_.job.steps);
+  const auto full = static_cast<std::size_t>(kWidth * std::clamp(share, 0.0, 1.0));
   return "[" + std::string(full, '#') + std::string(kWidth - full, ' ') + "]";
 }
 

@@ -119,7 +119,10 @@ Result<void> NcclSet::Await(const NcclEndpoint& endpoint, const std::string& wha
 
 // Member 0 creates the id and publishes it under the communicator's name; the others fetch it. All
 // members then join with it.
-Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int member) {
+Result<NcclComm*> NcclSet::Connect(const ChannelKey& key) {
+  const std::string name = key.Text("nccl");
+  const int members = static_cast<int>(key.members.size());
+  const int member = key.MemberOf(rank_);
   // NCCL uses the calling thread's current device. Creating an event on the device makes it
   // current.
   if (api_.asynchronous != 0) {
@@ -130,9 +133,10 @@ Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int mem
     if (const int result = nccl_.ncclGetUniqueId(&id); result != kNcclSuccess) {
       return Fail(ErrorCode::kIo, name + ": " + TextOf(result, nullptr));
     }
-    FT_TRY(store_.Put(name, std::string(id.bytes, sizeof id.bytes)));
+    FT_TRY(store_.Put(rank_, name, std::string(id.bytes, sizeof id.bytes)));
   } else {
-    FT_ASSIGN(const std::string bytes, store_.Get(name, [this] { return control_.Aborted(); }));
+    FT_ASSIGN(const std::string bytes,
+              store_.Get(key.members.front(), name, [this] { return control_.Aborted(); }));
     if (bytes.size() != sizeof id.bytes) {
       return Fail(ErrorCode::kIo, name + ": its id has " + std::to_string(bytes.size()) +
                                       " bytes, not " + std::to_string(sizeof id.bytes));
@@ -167,7 +171,7 @@ Result<Communicator*> NcclSet::Open(const ChannelKey& key) {
   // Only one thread opens a rank's communicators, so the lock need not be held while connecting.
   const int member = key.MemberOf(rank_);
   const int count = static_cast<int>(key.members.size());
-  FT_ASSIGN(NcclComm* const comm, Connect(key.Text("nccl"), count, member));
+  FT_ASSIGN(NcclComm* const comm, Connect(key));
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& endpoint = endpoints_[key];
   endpoint = std::make_unique<NcclEndpoint>(*this, comm, count, member);

@@ -51,7 +51,7 @@ class NcclSet : public CommunicatorSet {
 
  private:
   friend class NcclEndpoint;
-  Result<NcclComm*> Connect(const std::string& name, int members, int member);
+  Result<NcclComm*> Connect(const ChannelKey& key);
   int StateOf(NcclComm* comm) const;
   // Polls `state` until it is no longer in progress; kAborted if the run ends. Errors as in Open.
   template <class State>

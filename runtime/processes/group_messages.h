@@ -1,18 +1,13 @@
-// Message types and numbers between the processes of a run. Records have their own types:
-// runtime/processes/records.h.
+// Message types between the processes of a run, and the longest text of each. Records have their
+// own types: runtime/processes/records.h.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
-#include "runtime/processes/socket.h"
+#include "runtime/processes/records.h"
 
 namespace foretrain {
 
-constexpr int kMessagePatienceMs = 10'000;  // wait for the rest of a message
-
-// Message types. A message is its type, the length of its text in 8 bytes, and the text.
 enum GroupMessage : char {
   kFailure = 'F',  // rank and code in 4 bytes each, then text
   kStop = 'S',     // a process asks to stop
@@ -23,13 +18,27 @@ enum GroupMessage : char {
   kSummary = 'D',  // RunSummary
   kOver = 'O',
   kGoodbye = 'B',
+  kPut = 'P',    // name, then value: stores it for its sender
+  kGet = 'Q',    // owner, name: asks for a value
+  kValue = 'Y',  // owner, name, then value: the answer, once there is one
 };
 
-inline std::string PackNumber(std::int64_t value) {
-  return BytesOfNumber(static_cast<std::uint64_t>(value), 8);
+constexpr std::int64_t kMaxTextOfMessage = 1 << 16;
+constexpr std::int64_t kMaxTextOfRecord = 1 << 26;
+constexpr std::int64_t kMaxStep = std::int64_t{1} << 40;  // numbers of steps are below
+
+// Longest message from a rank to rank 0 and from rank 0 to a rank, in bytes; -1 for types that do
+// not go that way.
+constexpr std::int64_t MaxBytesToFirst(char type) {
+  if (IsRecord(type)) return kMaxTextOfRecord;
+  if (type == kStop || type == kTime || type == kGoodbye) return 0;
+  const bool goes = type == kFailure || type == kSummary || type == kPut || type == kGet;
+  return goes ? kMaxTextOfMessage : -1;
 }
-inline std::int64_t UnpackNumber(std::string_view text) {
-  return static_cast<std::int64_t>(NumberOfBytes(text.substr(0, 8)));
+constexpr std::int64_t MaxBytesFromFirst(char type) {
+  if (type == kOver || type == kGoodbye) return 0;
+  if (type == kGrant || type == kEnd || type == kTimeIs) return 8;
+  return type == kFailure || type == kValue ? kMaxTextOfMessage : -1;
 }
 
 }  // namespace foretrain

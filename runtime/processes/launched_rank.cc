@@ -15,10 +15,10 @@ struct Launcher {
   const char* rank;
   const char* world;
   const char* local;
-  const char* machine;  // ranks on this machine (srun: machines of the step); null: not reported
+  const char* machine;  // ranks on this machine (srun: machines of the step)
 };
 constexpr std::array kLaunchers = {
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
              "OMPI_COMM_WORLD_LOCAL_SIZE"},
     Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -50,7 +50,7 @@ bool IsSet(Get get, const Launcher& launcher) {
 
 // False if the launcher does not say: MASTER_ADDR is then required.
 bool OneMachine(Get get, const Launcher& launcher, int world) {
-  if (launcher.machine == nullptr || get(launcher.machine) == nullptr) return false;
+  if (get(launcher.machine) == nullptr) return false;
   const bool slurm = std::strcmp(launcher.machine, "SLURM_STEP_NUM_NODES") == 0;
   return get(launcher.machine) == std::to_string(slurm ? 1 : world);
 }
@@ -60,10 +60,10 @@ bool OneMachine(Get get, const Launcher& launcher, int world) {
 Result<void> FindMeeting(Get get, const Launcher& launcher, LaunchedRank& at) {
   const bool one_machine = OneMachine(get, launcher, at.world);
   const char* const address = get("MASTER_ADDR");
-  if (address != nullptr && *address != '\0') {
-    at.address = address;
-  } else if (one_machine) {
+  if (one_machine) {
     at.address = "127.0.0.1";
+  } else if (address != nullptr && *address != '\0') {
+    at.address = address;
   } else {
     return Fail(ErrorCode::kInvalidArgument, std::string("MASTER_ADDR is not set, but ") +
                                                  launcher.rank +
@@ -91,6 +91,8 @@ Result<LaunchedRank> ReadLaunchedRank(Get get) {
       FT_ASSIGN(at.local, NumberOf(get, launcher.local, launcher.rank, 0, at.world - 1));
     }
     if (at.world > 1) FT_TRY(FindMeeting(get, launcher, at));
+    const char* const token = get("FORETRAIN_JOB_TOKEN");
+    if (token != nullptr) at.token = token;
     return at;
   }
   return at;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <random>
 #include <utility>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/records.h"
+#include "runtime/processes/packing.h"
 
 namespace foretrain {
 namespace {
@@ -17,10 +17,10 @@ using Clock = std::chrono::steady_clock;
 
 // Waits wake at least this often to look at the deadline and for an abort of the own run, which do
 // not notify.
-constexpr int kLookMs = 20;
-constexpr auto kLook = std::chrono::milliseconds(kLookMs);
-constexpr std::int64_t kAhead =
-    2;  // steps that others may begin beyond those that rank 0 has ended
+constexpr auto kLook = std::chrono::milliseconds(20);
+// Steps that others may begin beyond those that rank 0 has ended.
+constexpr std::int64_t kAhead = 2;
+constexpr std::int64_t kSendNs = 10'000'000'000;  // time for a peer to take a short message
 
 }  // namespace
 
@@ -30,13 +30,11 @@ class ProcessGroup::SenderSink final : public RunSink {
   explicit SenderSink(ProcessGroup& group) : group_(group) {}
   void OnSpans(std::span<const Span> spans) override {
     const ClockFit clock = group_.Fit();
-    for (; !spans.empty(); spans = spans.subspan(std::min(spans.size(), kSpansOfAMessage))) {
-      group_.Send(First(), kSpans,
-                  PackSpans(spans.first(std::min(spans.size(), kSpansOfAMessage)), clock));
-    }
+    InParts(spans, [&](auto part) { group_.Send(First(), kSpans, PackSpans(part, clock)); });
   }
   void OnMemory(std::span<const MemorySample> samples) override {
-    group_.Send(First(), kMemory, PackMemory(samples, group_.Fit()));
+    const ClockFit clock = group_.Fit();
+    InParts(samples, [&](auto part) { group_.Send(First(), kMemory, PackMemory(part, clock)); });
   }
   void OnStepWindow(const StepWindow& window) override {
     group_.Send(First(), kWindow, PackWindow(window, group_.Fit()));
@@ -53,7 +51,10 @@ class ProcessGroup::SenderSink final : public RunSink {
     const std::lock_guard<std::mutex> lock(held_mutex_);
     held_.insert(held_.end(), counters.begin(), counters.end());
     if (!group_.KnowsTime()) return;
-    group_.Send(First(), kCounters, PackCounters(held_, group_.Fit()));
+    const ClockFit clock = group_.Fit();
+    InParts(std::span<const Counter>(held_), [&](auto part) {
+      group_.Send(First(), kCounters, PackCounters(part, clock));
+    });
     held_.clear();
   }
   // Held counters are sent first: no later call would send them.
@@ -68,8 +69,13 @@ class ProcessGroup::SenderSink final : public RunSink {
   }
 
  private:
-  static constexpr std::size_t kSpansOfAMessage = 100'000;  // 5 MB
-
+  // Calls `send` with parts of a message's size each; not at all if there are no records.
+  template <class T, class Send>
+  static void InParts(std::span<const T> all, Send send) {
+    for (; !all.empty(); all = all.subspan(std::min(all.size(), kRecordsOfAMessage))) {
+      send(all.first(std::min(all.size(), kRecordsOfAMessage)));
+    }
+  }
   Peer& First() { return *group_.peers_.at(0); }
   ProcessGroup& group_;
   std::mutex held_mutex_;
@@ -80,70 +86,10 @@ class ProcessGroup::SenderSink final : public RunSink {
 RunSink& ProcessGroup::Sender() { return *sender_; }
 
 ProcessGroup::ProcessGroup(LaunchedRank at, std::int64_t timeout_ns)
-    : at_(std::move(at)), timeout_ns_(timeout_ns), sender_(std::make_unique<SenderSink>(*this)) {}
-
-// The listening thread starts last: from then on only it receives, and peers_ does not change any
-// more.
-Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
-                                                         std::int64_t timeout_ns) {
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(at, timeout_ns));
-  FT_ASSIGN(group->store_, MakeTcpIdStore(at, timeout_ns));
-  FT_TRY(group->Connect());
-  group->thread_ = std::thread([at_group = group.get()] { at_group->Listen(); });
-  return group;
-}
-
-Result<void> ProcessGroup::Connect() { return at_.rank == 0 ? AcceptAll() : JoinFirst(); }
-
-// Connections of other runs (another id) are dropped; a rank that comes twice is an error of the
-// launch.
-Result<void> ProcessGroup::AcceptAll() {
-  FT_ASSIGN(const Socket listener, ListenAt(0));
-  std::random_device entropy;
-  for (int i = 0; i < 4; ++i) run_id_ += BytesOfNumber(entropy(), 4);
-  address_ = at_.address;
-  FT_TRY(store_->Put("run", run_id_));
-  FT_TRY(store_->Put("group", std::to_string(PortOf(listener))));
-  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns_);
-  while (static_cast<int>(peers_.size()) < at_.world - 1) {
-    if (Clock::now() > deadline) {
-      return Fail(ErrorCode::kTimeout, "rank 0 waited " +
-                                           FormatSeconds(SecondsFromNs(timeout_ns_)) +
-                                           " for the processes of " + MissingText());
-    }
-    Socket socket = AcceptWithin(listener, kLookMs);
-    std::string id, rank;
-    if (!socket.is_open() || !ReceiveText(socket, id, 64, kMessagePatienceMs) || id != run_id_ ||
-        !ReceiveText(socket, rank, 16, kMessagePatienceMs)) {
-      continue;  // not from this run
-    }
-    const auto number = static_cast<int>(NumberOfBytes(rank));
-    if (number < 1 || number >= at_.world || peers_.count(number) != 0) {
-      return Fail(ErrorCode::kInvalidArgument, "two processes say that they are rank " +
-                                                   std::to_string(number) +
-                                                   "; each needs a RANK of its own");
-    }
-    peers_[number] = std::make_unique<Peer>();
-    peers_[number]->socket = std::move(socket);
-  }
-  return {};
-}
-
-// Rank 0 listens at a free port, which it publishes in the store. Its own end of the connection
-// gives this process's address as other machines reach it.
-Result<void> ProcessGroup::JoinFirst() {
-  FT_ASSIGN(run_id_, store_->Get("run", nullptr));
-  FT_ASSIGN(const std::string port, store_->Get("group", nullptr));
-  auto first = std::make_unique<Peer>();
-  FT_ASSIGN(first->socket, ConnectTo(at_.address, std::atoi(port.c_str())));
-  const std::string rank = BytesOfNumber(static_cast<std::uint64_t>(at_.rank), 4);
-  if (!foretrain::SendAll(first->socket, Framed(run_id_) + Framed(rank), kMessagePatienceMs)) {
-    return Fail(ErrorCode::kIo, "rank " + std::to_string(at_.rank) + ": rank 0 does not answer");
-  }
-  address_ = OwnAddress(first->socket);
-  peers_[0] = std::move(first);
-  return {};
-}
+    : at_(std::move(at)),
+      timeout_ns_(timeout_ns),
+      values_(timeout_ns),
+      sender_(std::make_unique<SenderSink>(*this)) {}
 
 // Goodbye is sent before the thread ends, else the others would report a death.
 ProcessGroup::~ProcessGroup() {
@@ -173,14 +119,12 @@ std::string ProcessGroup::MissingText() const {
 // Checked at the start, so that processes with different commands fail at once and not in a
 // collective.
 Result<void> ProcessGroup::Agree(const std::string& what, const std::string& value) {
-  if (at_.rank == 0) return store_->Put("agree " + what, value);
-  FT_ASSIGN(const std::string first, store_->Get("agree " + what, [this] {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return failure_.has_value();
-  }));
+  if (at_.rank == 0) return Put(0, "agree " + what, value);
+  FT_ASSIGN(const std::string first, Get(0, "agree " + what, nullptr));
   if (first == value) return {};
   return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(at_.rank) + " has another " +
-                                               what + " than rank 0: " + value + ", not " + first +
+                                               what + " than rank 0: " + value + ", not " +
+                                               Printable(first, 1000) +
                                                "; start all processes with the same command");
 }
 
@@ -216,7 +160,7 @@ Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
       for (; peer->unanswered > 0; --peer->unanswered) asked.push_back(peer.get());
     }
   }
-  for (Peer* peer : asked) Send(*peer, kTimeIs, PackNumber(clock.Now()));
+  for (Peer* peer : asked) Send(*peer, kTimeIs, Pack(clock.Now()));
   return at_.rank == 0 ? Result<void>() : AlignClock();
 }
 
@@ -250,7 +194,7 @@ void ProcessGroup::TellFailure(const Error& error) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (failure_) return;
   }
-  SpreadFailure(at_.rank, error, -1);
+  SpreadFailure(at_.rank, error);
 }
 
 // Rank 0 grants steps ahead of its own. After a request to stop it fixes the last step as the
@@ -265,9 +209,17 @@ bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
       Send(*peers_.at(0), kStop, "");
       lock.lock();
     }
+    const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns_);
     while (!failure_ && granted_ <= step && !(end_ && step >= *end_)) {
       changed_.wait_for(lock, kLook);
       if (control_ != nullptr && control_->Aborted()) return false;
+      if (Clock::now() < deadline) continue;
+      lock.unlock();
+      SpreadFailure(at_.rank, {ErrorCode::kTimeout,
+                               "rank " + std::to_string(at_.rank) + ": waited " +
+                                   FormatSeconds(SecondsFromNs(timeout_ns_)) +
+                                   " for rank 0 to begin step " + std::to_string(step)});
+      return false;
     }
     return !failure_ && step < end_.value_or(std::numeric_limits<std::int64_t>::max());
   }
@@ -275,20 +227,21 @@ bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
     end_ = std::max(granted_, step);
     const std::int64_t end = *end_;
     lock.unlock();
-    SendAll(kEnd, PackNumber(end));
+    SendAll(kEnd, Pack(end));
     return step < end;
   }
   if (end_) return step < *end_;
   granted_ = std::max(granted_, step + kAhead);
   const std::int64_t granted = granted_;
   lock.unlock();
-  SendAll(kGrant, PackNumber(granted));
+  SendAll(kGrant, Pack(granted));
   return true;
 }
 
-void ProcessGroup::Collect(RunSink* sink) {
+void ProcessGroup::Collect(RunSink* sink, std::int64_t first_step, std::int64_t end_step) {
   const std::lock_guard<std::mutex> lock(collecting_);
   collected_ = sink;
+  limits_ = {.world = at_.world, .first_step = first_step, .end_step = end_step};
 }
 
 // Rank 0 collects all summaries before it says that the run is over; others wait for that.
@@ -313,24 +266,23 @@ Result<RunSummary> ProcessGroup::Finish(RunSummary mine) {
   return mine;
 }
 
-// A message is its type, its length in 8 bytes and its text. `sending` keeps messages of several
-// threads whole; mutex_ must not be held, since the send may block.
-void ProcessGroup::Send(Peer& peer, char what, std::string_view text) {
+// `sending` keeps messages of several threads whole; mutex_ must not be held, since the send may
+// block. Records wait while rank 0 stores earlier ones. Short messages must not: a peer that does
+// not read would hold up the failure of another.
+void ProcessGroup::Send(Peer& peer, char type, std::string_view text) {
   const std::lock_guard<std::mutex> lock(peer.sending);
-  std::string message(1, what);
-  message += BytesOfNumber(text.size(), 8);
-  message += text;
   // If the other end has gone, the listening thread reports it.
-  static_cast<void>(foretrain::SendAll(peer.socket, message, kMessagePatienceMs));
+  static_cast<void>(peer.connection.Send(
+      type, text, DeadlineIn(IsRecord(type) ? timeout_ns_ : std::min(timeout_ns_, kSendNs))));
 }
 
-void ProcessGroup::SendAll(char what, std::string_view text, int but) {
+void ProcessGroup::SendAll(char type, std::string_view text, int but) {
   for (auto& [rank, peer] : peers_) {
-    if (rank != but) Send(*peer, what, text);
+    if (rank != but) Send(*peer, type, text);
   }
 }
 
-// Only the first failure is spread. `but` is the process that sent it.
+// Only the first failure is spread. `but` is the process that sent it, if another did.
 void ProcessGroup::SpreadFailure(int rank, const Error& error, int but) {
   RunControl* control = nullptr;
   {
@@ -343,8 +295,7 @@ void ProcessGroup::SpreadFailure(int rank, const Error& error, int but) {
   }
   changed_.notify_all();
   SendAll(kFailure,
-          BytesOfNumber(static_cast<std::uint64_t>(rank), 4) +
-              BytesOfNumber(static_cast<std::uint64_t>(error.code), 4) + error.message,
+          Pack(std::int32_t{rank}, error.code, Printable(error.message, kMaxTextOfMessage / 2)),
           but);
 }
 
@@ -356,7 +307,7 @@ void ProcessGroup::LookAtOwnRun() {
     if (failure_ || control_ == nullptr || !control_->Aborted()) return;
     error = control_->FirstError();
   }
-  if (error) SpreadFailure(at_.rank, *error, -1);
+  if (error) SpreadFailure(at_.rank, *error);
 }
 
 }  // namespace foretrain

@@ -1,23 +1,25 @@
-// Handles messages from the other processes of the run.
+// Handles messages from the other processes of the run. Every value in them is checked: a process
+// that sends anything else ends the run with a sentence that names it.
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "runtime/processes/group_messages.h"
+#include "runtime/processes/packing.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/records.h"
 
 namespace foretrain {
 namespace {
 
 // How long poll sleeps at most: the delay until closing_ or an error of the own run is noticed.
 constexpr int kLookMs = 20;
-// The longest message that is accepted.
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 32;
+constexpr std::int64_t kMaxNs = std::int64_t{1} << 56;  // two years
 
 }  // namespace
 
-// The listening thread: polls all connections, and in between checks its own run and the clock. A
-// connection that closes without a goodbye is a process that died.
+// The listening thread: polls all connections, and in between checks its own run and the clock. It
+// waits for no message to be whole, so a slow peer holds up no other. A connection that closes
+// without a goodbye is a process that died.
 void ProcessGroup::Listen() {
   std::vector<pollfd> waited;
   std::vector<int> ranks;
@@ -29,15 +31,16 @@ void ProcessGroup::Listen() {
       if (closing_) return;
       for (const auto& [rank, peer] : peers_) {
         if (peer->gone) continue;
-        waited.push_back({peer->socket.get(), POLLIN, 0});
+        waited.push_back({peer->connection.socket().get(), POLLIN, 0});
         ranks.push_back(rank);
       }
     }
     static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
     for (std::size_t i = 0; i < waited.size(); ++i) {
-      if (waited[i].revents == 0) continue;
       Peer& peer = *peers_.at(ranks[i]);
-      if (Hear(ranks[i], peer)) continue;
+      if (waited[i].revents == 0 && !peer.connection.IsLate()) continue;
+      const auto heard = Hear(ranks[i], peer);
+      if (heard.has_value()) continue;
       bool died = false;
       {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -45,10 +48,8 @@ void ProcessGroup::Listen() {
         peer.gone = true;
       }
       if (!died) continue;
-      SpreadFailure(ranks[i],
-                    {ErrorCode::kIo, "rank " + std::to_string(ranks[i]) +
-                                         ": its process has ended without saying why"},
-                    ranks[i]);
+      SpreadFailure(ranks[i], {heard.error().code, "rank " + std::to_string(ranks[i]) + ": " +
+                                                       heard.error().message});
     }
     LookAtOwnRun();
     AskTime();
@@ -77,54 +78,104 @@ void ProcessGroup::HearTime(std::int64_t answer_ns) {
   Send(*peers_.at(0), kTime, "");
 }
 
-// Reads one whole message, with a bounded length, so that a broken peer cannot exhaust memory.
-bool ProcessGroup::Hear(int rank, Peer& peer) {
-  std::array<char, 9> head{};
-  if (!ReceiveAll(peer.socket, head.data(), head.size(), kMessagePatienceMs)) return false;
-  const std::uint64_t bytes = NumberOfBytes({head.data() + 1, 8});
-  if (bytes > kMaxBytes) return false;
-  std::string text(bytes, '\0');
-  if (!ReceiveAll(peer.socket, text.data(), text.size(), kMessagePatienceMs)) return false;
-  Obey(rank, peer, head[0], text);
+Result<void> ProcessGroup::Hear(int rank, Peer& peer) {
+  FT_ASSIGN(const std::optional<Frame> frame,
+            peer.connection.Receive(at_.rank == 0 ? &MaxBytesToFirst : &MaxBytesFromFirst));
+  if (!frame || Obey(rank, peer, *frame)) return {};
+  return Fail(ErrorCode::kIo, "it sent a message of type " + Printable({&frame->type, 1}) +
+                                  " with a value that cannot be; run one build on all machines");
+}
+
+// mutex_ is released before a message is sent or a sink is called, because both may block. The
+// types are those of MaxBytesToFirst and MaxBytesFromFirst; kStop, kOver and kGoodbye have no text.
+bool ProcessGroup::Obey(int rank, Peer& peer, const Frame& frame) {
+  switch (frame.type) {
+    case kFailure:
+      return ObeyFailure(rank, frame.text);
+    case kPut:
+    case kGet:
+    case kValue:
+      return ObeyValue(rank, peer, frame);
+    case kSummary:
+      return ObeySummary(peer, frame.text);
+    case kGrant:
+    case kEnd:
+    case kTimeIs:
+      return ObeyNumber(frame.type, frame.text);
+    case kTime:
+      AnswerTime(peer);
+      return true;
+    case kStop:
+    case kOver:
+    case kGoodbye: {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (frame.type == kStop) stop_asked_ = true;
+      if (frame.type == kOver) over_ = true;
+      if (frame.type == kGoodbye) peer.gone = true;
+      changed_.notify_all();
+      return true;
+    }
+    default:
+      return ObeyRecord(rank, frame);
+  }
+}
+
+// A rank reports its own failure; rank 0 that of any.
+bool ProcessGroup::ObeyFailure(int rank, const std::string& text) {
+  std::int32_t failed = 0;
+  Error error;
+  if (!Unpack(text, failed, error.code, error.message) || failed < 0 || failed >= at_.world ||
+      (at_.rank == 0 && failed != rank)) {
+    return false;
+  }
+  SpreadFailure(failed, error, rank);
   return true;
 }
 
-// mutex_ is released before a message is sent or a sink is called, because both may block. Unknown
-// messages are ignored.
-void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text) {
-  if (what == kFailure && text.size() >= 8) {
-    const std::string_view all = text;
-    const auto failed = static_cast<int>(NumberOfBytes(all.substr(0, 4)));
-    const auto code = static_cast<ErrorCode>(NumberOfBytes(all.substr(4, 4)));
-    return SpreadFailure(failed, {code, text.substr(8)}, rank);
-  }
-  if (IsRecord(what)) return ObeyRecord(what, text);
-  if (what == kTimeIs) return HearTime(UnpackNumber(text));
-  if (what == kTime) {
-    const RunClock* clock = nullptr;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      clock = clock_;
-      if (clock == nullptr) ++peer.unanswered;
-    }
-    if (clock != nullptr) Send(peer, kTimeIs, PackNumber(clock->Now()));
-    return;
+// The final number of steps is told once.
+bool ProcessGroup::ObeyNumber(char type, const std::string& text) {
+  std::int64_t number = 0;
+  if (!Unpack(text, number)) return false;
+  if (type == kTimeIs) {
+    if (number < -kMaxNs || number > kMaxNs) return false;
+    HearTime(number);
+    return true;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (what == kStop) stop_asked_ = true;
-  if (what == kGrant) granted_ = std::max(granted_, UnpackNumber(text));
-  if (what == kEnd) end_ = UnpackNumber(text);
-  if (what == kSummary) peer.summary = UnpackSummary(text);
-  if (what == kOver) over_ = true;
-  if (what == kGoodbye) peer.gone = true;
+  if (number < 0 || number > kMaxStep || (type == kEnd && end_)) return false;
+  if (type == kGrant) granted_ = std::max(granted_, number);
+  if (type == kEnd) end_ = number;
   changed_.notify_all();
+  return true;
+}
+
+void ProcessGroup::AnswerTime(Peer& peer) {
+  const RunClock* clock = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    clock = clock_;
+    if (clock == nullptr) ++peer.unanswered;
+  }
+  if (clock != nullptr) Send(peer, kTimeIs, Pack(clock->Now()));
+}
+
+bool ProcessGroup::ObeySummary(Peer& peer, const std::string& text) {
+  auto summary = UnpackSummary(text);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!summary || peer.summary) return false;
+  peer.summary = *std::move(summary);
+  changed_.notify_all();
+  return true;
 }
 
 // collecting_ is not mutex_: while the sink stores records, the run's own threads can still use the
 // group.
-void ProcessGroup::ObeyRecord(char what, const std::string& text) {
+bool ProcessGroup::ObeyRecord(int rank, const Frame& frame) {
   const std::lock_guard<std::mutex> lock(collecting_);
-  if (collected_ != nullptr) Deliver(what, text, *collected_);
+  if (collected_ == nullptr) return true;
+  RecordLimits limits = limits_;
+  limits.rank = rank;
+  return Deliver(frame.type, frame.text, limits, *collected_);
 }
 
 }  // namespace foretrain

@@ -1,104 +1,44 @@
 #include "runtime/processes/records.h"
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
+#include <cmath>
 #include <utility>
 #include <vector>
 
-#include "runtime/processes/socket.h"
+#include "runtime/processes/packing.h"
 
 namespace foretrain {
-namespace {
-
-template <class T>
-std::string PackAll(std::span<const T> values) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
-}
-
-// Bytes after the last whole value are dropped. The copy gives the values their alignment, which
-// the bytes of a message do not have.
-template <class T>
-std::vector<T> UnpackAll(std::string_view text) {
-  std::vector<T> values(text.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), text.data(), values.size() * sizeof(T));
-  return values;
-}
-
-// Appends values one after the other: texts and lists with their length, plain structs as they are.
-class Packer {
- public:
-  template <class... T>
-  bool operator()(const T&... values) {
-    (Put(values), ...);
-    return true;
-  }
-  std::string Take() { return std::move(packed_); }
-
- private:
-  void Put(std::string_view text) {
-    packed_ += BytesOfNumber(text.size(), 8);
-    packed_ += text;
-  }
-  void Put(const std::string& text) { Put(std::string_view(text)); }
-  template <class T>
-  void Put(const std::vector<T>& values) {
-    Put(std::string_view(PackAll<T>(values)));
-  }
-  template <class T>
-  void Put(const T& value) {
-    packed_ += PackAll<T>(std::span(&value, 1));
-  }
-  std::string packed_;
-};
-
-// Takes back what a Packer appended; false if too little is left, and from then on.
-class Reader {
- public:
-  explicit Reader(std::string_view rest) : rest_(rest) {}
-  bool AtEnd() const { return rest_.empty(); }
-  template <class... T>
-  bool operator()(T&... values) {
-    return (... && Get(values));
-  }
-
- private:
-  bool Next(std::uint64_t bytes, std::string_view& text) {
-    const bool enough = rest_.size() >= bytes;
-    text = rest_.substr(0, bytes);
-    rest_ = enough ? rest_.substr(bytes) : std::string_view();
-    return enough;
-  }
-  bool Next(std::string_view& text) { return Next(8, text) && Next(NumberOfBytes(text), text); }
-  bool Get(std::string& value) {
-    std::string_view text;
-    if (!Next(text)) return false;
-    value = text;
-    return true;
-  }
-  template <class T>
-  bool Get(std::vector<T>& values) {
-    std::string_view text;
-    if (!Next(text)) return false;
-    values = UnpackAll<T>(text);
-    return true;
-  }
-  template <class T>
-  bool Get(T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    std::string_view text;
-    if (!Next(sizeof value, text)) return false;
-    std::memcpy(&value, text.data(), sizeof value);
-    return true;
-  }
-  std::string_view rest_;
-};
 
 // The members of each record, in the order in which a Packer writes and a Reader reads them.
 template <class Bytes>
+bool Members(Bytes& bytes, Span& of) {
+  return bytes(of.start_ns, of.end_ns, of.op, of.bytes, of.ready_ns, of.step, of.rank, of.queue,
+               of.op_class);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, MemorySample& of) {
+  return bytes(of.time_ns, of.bytes, of.rank, of.category, of.space);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, StepWindow& of) {
+  return bytes(of.start_ns, of.end_ns, of.step, of.rank);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, StepScalars& of) {
+  return bytes(of.step, of.time_ns, of.rank, of.loss, of.squared_norm, of.loss_scale);
+}
+template <class Bytes>
 bool Members(Bytes& bytes, Counter& of) {
   return bytes(of.name, of.rank, of.step, of.time_ns, of.value);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, ActivityCounts& of) {
+  return bytes(of.records, of.invalid, of.unknown, of.device_ns, of.owned_ns, of.launches,
+               of.launch_ns, of.waits, of.wait_ns, of.overhead_ns);
+}
+template <class Bytes>
+bool Members(Bytes& bytes, ClockSample& of) {
+  return bytes(of.host_ns, of.device_ns, of.width_ns);
 }
 template <class Bytes>
 bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, as JSON
@@ -110,6 +50,10 @@ bool Members(Bytes& bytes, RoutedCounts& of) {
   return bytes(of.step, of.rank, of.block, of.micro_batch, of.router, of.counts);
 }
 template <class Bytes>
+bool Members(Bytes& bytes, RecordingCost& of) {
+  return bytes(of.recording_ns, of.thread_ns, of.spans);
+}
+template <class Bytes>
 bool Members(Bytes& bytes, RunSummary& of) {
   GraphUse& graphs = of.graphs;
   return bytes(of.steps, of.stopped, of.seconds, of.recording, of.resident_growth_bytes,
@@ -117,25 +61,73 @@ bool Members(Bytes& bytes, RunSummary& of) {
                of.peak_by_space);
 }
 
-// A message that ends within a counter delivers none of its counters.
-void DeliverCounters(const std::string& text, RunSink& sink) {
-  std::vector<Counter> counters;
-  for (Reader reader(text); !reader.AtEnd();) {
-    if (!Members(reader, counters.emplace_back())) return;
-  }
-  sink.OnCounters(counters);
+namespace {
+
+// Two years in nanoseconds, and more bytes than a machine has. Sums of the numbers of all ranks do
+// not overflow.
+constexpr std::int64_t kMax = std::int64_t{1} << 56;
+// A device's clock may count from 1970.
+constexpr std::int64_t kMaxDeviceNs = std::int64_t{1} << 62;
+
+bool IsTime(std::int64_t ns) { return ns >= -kMax && ns <= kMax; }
+template <class... T>
+bool AreCounts(T... numbers) {
+  return (... && (numbers >= 0 && numbers <= kMax));
+}
+bool IsStep(std::int64_t step, const RecordLimits& in) {
+  return step >= in.first_step && step < in.end_step;
 }
 
-void DeliverCapture(const std::string& text, RunSink& sink) {
-  Reader reader(text);
-  int rank = 0;
-  CaptureReport report;
-  std::string kernels;
-  if (!reader(rank) || !Members(reader, report) || !reader(kernels)) return;
-  auto table = KernelsFromJson(kernels, "kernels");
-  if (!table.has_value()) return;
-  report.kernels = *std::move(table);
-  sink.OnCapture(rank, report);
+bool IsValid(const ClockSample& of) {
+  return IsTime(of.host_ns) && of.device_ns >= -kMax && of.device_ns <= kMaxDeviceNs &&
+         AreCounts(of.width_ns);
+}
+
+// A device's work without a known op has no step either.
+bool IsValid(const Span& of, const RecordLimits& in) {
+  const bool known = IsValidId(of.op) && of.rank == in.rank && IsStep(of.step, in);
+  const bool unknown = of.op == kNoOp && of.rank >= 0 && of.rank < in.world && of.step == -1;
+  return (known || unknown) && IsTime(of.start_ns) && IsTime(of.end_ns) && IsTime(of.ready_ns) &&
+         of.start_ns <= of.end_ns && AreCounts(of.bytes);
+}
+bool IsValid(const MemorySample& of, const RecordLimits& in) {
+  return of.rank == in.rank && IsTime(of.time_ns) && AreCounts(of.bytes);
+}
+bool IsValid(const StepWindow& of, const RecordLimits& in) {
+  return of.rank == in.rank && IsStep(of.step, in) && IsTime(of.start_ns) && IsTime(of.end_ns) &&
+         of.start_ns <= of.end_ns;
+}
+bool IsValid(const StepScalars& of, const RecordLimits& in) {
+  return of.rank == in.rank && IsStep(of.step, in) && IsTime(of.time_ns);
+}
+bool IsValid(const Counter& of, const RecordLimits& in) {
+  return of.rank == in.rank && (of.step == -1 || IsStep(of.step, in)) && IsTime(of.time_ns);
+}
+bool IsValid(const RoutedCounts& of, const RecordLimits& in) {
+  return of.rank == in.rank && IsStep(of.step, in) && AreCounts(of.block, of.micro_batch) &&
+         std::all_of(of.counts.begin(), of.counts.end(), [](int n) { return n >= 0; });
+}
+bool IsValid(const CaptureReport& of) {
+  const ActivityCounts& counts = of.counts;
+  return AreCounts(counts.records, counts.invalid, counts.unknown, counts.device_ns,
+                   counts.owned_ns, counts.launches, counts.launch_ns, counts.waits, counts.wait_ns,
+                   counts.overhead_ns, of.dropped, of.late, of.outside, of.clock_error_ns) &&
+         std::all_of(of.clocks.begin(), of.clocks.end(),
+                     [](const ClockSample& sample) { return IsValid(sample); }) &&
+         std::all_of(of.kernels.begin(), of.kernels.end(), [](const auto& kernel) {
+           return AreCounts(kernel.second.calls, kernel.second.total_ns);
+         });
+}
+
+// The records of a message; `nullopt` if one is damaged or outside the limits.
+template <class T>
+std::optional<std::vector<T>> UnpackAll(const std::string& text, const RecordLimits& in) {
+  std::vector<T> values;
+  if (!Unpack(text, values)) return std::nullopt;
+  for (const T& value : values) {
+    if (!IsValid(value, in)) return std::nullopt;
+  }
+  return values;
 }
 
 }  // namespace
@@ -149,41 +141,34 @@ std::string PackSpans(std::span<const Span> spans, const ClockFit& clock) {
     span.end_ns = clock.ToHost(span.end_ns);
     span.ready_ns = clock.ToHost(span.ready_ns);
   }
-  return PackAll<Span>(moved);
+  return Pack(moved);
 }
 
 std::string PackMemory(std::span<const MemorySample> samples, const ClockFit& clock) {
   std::vector<MemorySample> moved(samples.begin(), samples.end());
   for (MemorySample& sample : moved) sample.time_ns = clock.ToHost(sample.time_ns);
-  return PackAll<MemorySample>(moved);
+  return Pack(moved);
 }
 
 std::string PackWindow(const StepWindow& window, const ClockFit& clock) {
   StepWindow moved = window;
   moved.start_ns = clock.ToHost(moved.start_ns);
   moved.end_ns = clock.ToHost(moved.end_ns);
-  return PackAll<StepWindow>(std::span(&moved, 1));
+  return Pack(moved);
 }
 
 std::string PackScalars(const StepScalars& scalars, const ClockFit& clock) {
   StepScalars moved = scalars;
   moved.time_ns = clock.ToHost(moved.time_ns);
-  return PackAll<StepScalars>(std::span(&moved, 1));
+  return Pack(moved);
 }
 
-std::string PackRouting(RoutedCounts counts) {
-  Packer packer;
-  Members(packer, counts);
-  return packer.Take();
-}
+std::string PackRouting(const RoutedCounts& counts) { return Pack(counts); }
 
 std::string PackCounters(std::span<const Counter> counters, const ClockFit& clock) {
-  Packer packer;
-  for (Counter counter : counters) {
-    counter.time_ns = clock.ToHost(counter.time_ns);
-    Members(packer, counter);
-  }
-  return packer.Take();
+  std::vector<Counter> moved(counters.begin(), counters.end());
+  for (Counter& counter : moved) counter.time_ns = clock.ToHost(counter.time_ns);
+  return Pack(moved);
 }
 
 // The clock readings are moved to rank 0's clock; the error of that conversion is added to their
@@ -196,47 +181,64 @@ std::string PackCapture(int rank, CaptureReport report, const ClockFit& clock,
   }
   if (report.clocks.empty()) report.clocks.assign(exchanges.begin(), exchanges.end());
   report.clock_error_ns += clock.error_ns;
-  Packer packer;
-  packer(rank);
-  Members(packer, report);
-  packer(KernelsToJson(report.kernels));
-  return packer.Take();
+  return Pack(rank, report, KernelsToJson(report.kernels));
 }
 
-// One letter for each RecordMessage.
-bool IsRecord(char what) {
-  constexpr std::string_view kAll("XMWCRNV");
-  return kAll.find(what) != std::string_view::npos;
-}
-
-void Deliver(char what, const std::string& text, RunSink& sink) {
-  if (what == kSpans) sink.OnSpans(UnpackAll<Span>(text));
-  if (what == kMemory) sink.OnMemory(UnpackAll<MemorySample>(text));
-  if (what == kWindow) {
-    for (const StepWindow& window : UnpackAll<StepWindow>(text)) sink.OnStepWindow(window);
+bool Deliver(char type, const std::string& text, const RecordLimits& limits, RunSink& sink) {
+  if (type == kSpans) {
+    const auto spans = UnpackAll<Span>(text, limits);
+    if (spans) sink.OnSpans(*spans);
+    return spans.has_value();
   }
-  if (what == kScalars) {
-    for (const StepScalars& scalars : UnpackAll<StepScalars>(text)) sink.OnScalars(scalars);
+  if (type == kMemory) {
+    const auto samples = UnpackAll<MemorySample>(text, limits);
+    if (samples) sink.OnMemory(*samples);
+    return samples.has_value();
   }
-  if (what == kCounters) DeliverCounters(text, sink);
-  if (what == kCapture) DeliverCapture(text, sink);
-  if (what == kRouting) {
-    RoutedCounts counts;
-    if (Reader reader(text); Members(reader, counts)) sink.OnRouting(counts);
+  if (type == kCounters) {
+    const auto counters = UnpackAll<Counter>(text, limits);
+    if (counters) sink.OnCounters(*counters);
+    return counters.has_value();
   }
+  // The others come one at a time.
+  const auto deliver = [&](auto record, auto method) {
+    const bool valid = Unpack(text, record) && IsValid(record, limits);
+    if (valid) (sink.*method)(record);
+    return valid;
+  };
+  if (type == kWindow) return deliver(StepWindow(), &RunSink::OnStepWindow);
+  if (type == kScalars) return deliver(StepScalars(), &RunSink::OnScalars);
+  if (type == kRouting) return deliver(RoutedCounts(), &RunSink::OnRouting);
+  int rank = 0;
+  CaptureReport report;
+  std::string kernels;
+  if (type != kCapture || !Unpack(text, rank, report, kernels) || rank != limits.rank ||
+      !IsValid(report)) {
+    return false;
+  }
+  auto table = KernelsFromJson(kernels, "kernels");
+  if (!table.has_value()) return false;
+  report.kernels = *std::move(table);
+  sink.OnCapture(rank, report);
+  return true;
 }
 
-std::string PackSummary(RunSummary summary) {
-  Packer packer;
-  Members(packer, summary);
-  return packer.Take();
-}
+std::string PackSummary(const RunSummary& summary) { return Pack(summary); }
 
-// A text that is too short gives an empty summary.
-RunSummary UnpackSummary(const std::string& text) {
+std::optional<RunSummary> UnpackSummary(const std::string& text) {
   RunSummary summary;
-  if (Reader reader(text); !Members(reader, summary)) return {};
+  const GraphUse& graphs = summary.graphs;
+  const RecordingCost& recording = summary.recording;
+  if (!Unpack(text, summary) || !std::isfinite(summary.seconds) || summary.seconds < 0 ||
+      !IsTime(summary.resident_growth_bytes) ||
+      !AreCounts(summary.steps, recording.recording_ns, recording.thread_ns, recording.spans,
+                 graphs.made, graphs.launches, graphs.ops, graphs.refused)) {
+    return std::nullopt;
+  }
   for (const auto& peaks : summary.peak_by_space) {
+    if (!std::all_of(peaks.begin(), peaks.end(), [](std::int64_t n) { return AreCounts(n); })) {
+      return std::nullopt;
+    }
     summary.peak_bytes.push_back(peaks[static_cast<std::size_t>(Space::kDevice)]);
   }
   return summary;

@@ -1,18 +1,24 @@
-// TCP between the processes of a run: IPv4 and unencrypted, like the launchers' own stores. For
-// trusted networks only.
+// TCP sockets over IPv4. Every wait has a deadline. runtime/processes/connection.h adds
+// authentication.
 #pragma once
 
 #include <poll.h>
 
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/result.h"
 
 namespace foretrain {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// The moment `ns` from now.
+Deadline DeadlineIn(std::int64_t ns);
+// Milliseconds left, rounded up, at most 1000 so that callers look around; 0 if it has passed.
+int MsUntil(Deadline by);
 
 // Owns a socket descriptor and closes it.
 class Socket {
@@ -31,28 +37,22 @@ class Socket {
   int descriptor_;
 };
 
-// Listens at `port`; 0 means any free port. Errors: kIo, the system's own text.
-Result<Socket> ListenAt(int port);
+// The IPv4 address of a host name, "10.0.0.1". Errors: kIo, the system's own text.
+Result<std::string> AddressOf(const std::string& host);
+// True for 127.0.0.0/8, which other machines cannot reach.
+bool IsLoopback(const std::string& address);
+
+// Listens at `port` of this machine's `address` alone; 0 means any free port. Errors: kIo, the
+// system's own text.
+Result<Socket> ListenAt(const std::string& address, int port);
 int PortOf(const Socket& socket);
-// Tries once. Errors: kIo, the system's own text.
-Result<Socket> ConnectTo(const std::string& address, int port);
-// A closed socket if no one connects within the time.
-Socket AcceptWithin(const Socket& listener, int ms);
+// Tries once. Errors: kIo, the system's own text; kTimeout.
+Result<Socket> ConnectTo(const std::string& address, int port, Deadline by);
+// Takes a waiting connection; a closed socket if there is none.
+Socket Accept(const Socket& listener);
 // This end's address, "10.0.0.1", as the other machine reaches it.
 std::string OwnAddress(const Socket& socket);
 
 bool IsReady(const Socket& socket, short events, int ms);
-
-// Moves all bytes; false if the other end has gone or made no progress for `ms`.
-bool SendAll(const Socket& socket, std::string_view bytes, int ms);
-bool ReceiveAll(const Socket& socket, char* to, std::size_t bytes, int ms);
-
-// A number's bytes in little-endian order, and back.
-std::string BytesOfNumber(std::uint64_t value, int bytes);
-std::uint64_t NumberOfBytes(std::string_view bytes);
-
-// A text preceded by its length in 4 bytes; ReceiveText accepts at most `max` bytes.
-std::string Framed(std::string_view text);
-bool ReceiveText(const Socket& socket, std::string& out, std::uint32_t max, int ms);
 
 }  // namespace foretrain

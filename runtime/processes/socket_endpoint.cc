@@ -10,11 +10,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/io/crc32c.h"
 #include "base/units.h"
 #include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
 #include "runtime/inproc/part_of.h"
+#include "runtime/processes/packing.h"
 
 namespace foretrain {
 namespace {
@@ -38,10 +40,17 @@ struct SocketEndpoint::Signature {
   std::int32_t dtype = 0;
   std::int32_t accumulate = 0;
   std::int32_t maximum = 0;
+
+  // "all_reduce of 3 elements". Another process has sent it, so `kind` may be any number.
+  std::string Text() const {
+    return kind >= 0 && kind < kOpKindCount ? TextOf(static_cast<OpKind>(kind), elements)
+                                            : "no kind of call";
+  }
 };
 
 SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
-                               std::vector<Socket> sockets)
+                               std::vector<std::optional<Connection>> peers,
+                               TransferCheck check)
     : api_(context.api),
       clock_(context.clock),
       control_(context.control),
@@ -50,7 +59,8 @@ SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& ke
       key_(key),
       rank_(rank),
       member_(key.MemberOf(rank)),
-      sockets_(std::move(sockets)) {}
+      peers_(std::move(peers)),
+      check_(check) {}
 
 std::string SocketEndpoint::TextOf(OpKind kind, std::int64_t elements) {
   return std::string(Name(kind)) + " of " + std::to_string(elements) + " elements";
@@ -96,7 +106,7 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
     pieces.push_back({other, true, reinterpret_cast<char*>(&mine), sizeof mine});
     pieces.push_back({other, false, at, sizeof mine});
   }
-  FT_TRY(Exchange(std::move(pieces), call));
+  FT_TRY(Exchange(pieces, call));
   for (int other = 0; other < Count(); ++other) {
     if (other == member_) continue;
     const Signature& their = theirs[static_cast<std::size_t>(other)];
@@ -109,9 +119,10 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
                                     key_.Text("tcp") + ": rank " + std::to_string(rank_) +
                                     " calls " + TextOf(call.kind, call.elements) + ", rank " +
                                     std::to_string(RankOf(other)) + " " +
-                                    TextOf(static_cast<OpKind>(their.kind), their.elements) + " (" +
-                                    op_text_(RankOf(other), their.op) + ", step " +
-                                    std::to_string(their.step) + ")");
+                                    their.Text() + " (" +
+                                    (IsValidId(their.op) ? op_text_(RankOf(other), their.op)
+                                                         : Describe(their.op)) +
+                                    ", step " + std::to_string(their.step) + ")");
   }
   return {};
 }
@@ -173,7 +184,7 @@ Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
     pieces.push_back({other, false, to, mine.size * size});
     sources.push_back(to);
   }
-  FT_TRY(Exchange(std::move(pieces), call));
+  FT_TRY(Exchange(pieces, call));
   if (mine.size == 0) return {};
   const FtSumRanks sum{sources.data(), out,
                        mine.size,      static_cast<std::int32_t>(sources.size()),
@@ -193,7 +204,7 @@ Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
     pieces.push_back({other, true, At(call.out, mine.begin * size), mine.size * size});
     pieces.push_back({other, false, At(call.out, theirs.begin * size), theirs.size * size});
   }
-  return Exchange(std::move(pieces), call);
+  return Exchange(pieces, call);
 }
 
 // `in` may already be the member's place in `out`; memmove also allows that they overlap.
@@ -207,7 +218,7 @@ Result<void> SocketEndpoint::Gather(const CommCall& call) {
     pieces.push_back({other, true, own, bytes});
     pieces.push_back({other, false, At(call.out, bytes * other), bytes});
   }
-  return Exchange(std::move(pieces), call);
+  return Exchange(pieces, call);
 }
 
 // Parts lie one after the other in both tensors, in member order. `sent` and `came` are their
@@ -231,7 +242,7 @@ Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
     from += sent[at];
     to += came[at];
   }
-  return Exchange(std::move(pieces), call);
+  return Exchange(pieces, call);
 }
 
 // With two members, next and before are the same rank, and one socket carries both directions.
@@ -251,9 +262,39 @@ Result<void> SocketEndpoint::Pass(const CommCall& call) {
   return Exchange({{1 - member_, sends, at, call.elements * BytesOf(call.dtype)}}, call);
 }
 
+// The codes follow in a second exchange, once all bytes have moved: neither end then changes them.
+Result<void> SocketEndpoint::Exchange(const std::vector<Piece>& pieces, const CommCall& call) {
+  FT_TRY(MoveAll(pieces, call));
+  if (check_ == TransferCheck::kNone) return {};
+  std::vector<std::string> own, came;
+  for (const Piece& piece : pieces) own.push_back(CodeOf(piece));
+  came = own;
+  std::vector<Piece> codes;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    codes.push_back({pieces[i].member, pieces[i].sends, came[i].data(),
+                     static_cast<std::int64_t>(came[i].size())});
+  }
+  FT_TRY(MoveAll(std::move(codes), call));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (EqualInConstantTime(own[i], came[i])) continue;
+    return Fail(ErrorCode::kIo, TextOf(call.kind, call.elements) + ": bytes from rank " +
+                                    std::to_string(RankOf(pieces[i].member)) +
+                                    " arrived changed; check the network between the machines");
+  }
+  return {};
+}
+
+// Both ends take the codes of a connection in the order of its calls.
+std::string SocketEndpoint::CodeOf(const Piece& piece) {
+  const std::string_view bytes(piece.at, static_cast<std::size_t>(piece.bytes));
+  if (check_ == TransferCheck::kCrc32c) return Pack(Crc32c(bytes));
+  Connection& peer = *peers_[static_cast<std::size_t>(piece.member)];
+  return piece.sends ? peer.CodeOfSent(bytes) : peer.CodeOfReceived(bytes);
+}
+
 // Moves all pieces at once without blocking on any: members that send to each other at the same
 // time would otherwise deadlock with full buffers. The deadline restarts with each progress.
-Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall& call) {
+Result<void> SocketEndpoint::MoveAll(std::vector<Piece> pieces, const CommCall& call) {
   std::int64_t deadline_ns = clock_.Now() + timeout_ns_;
   for (;;) {
     bool moved = false;
@@ -273,7 +314,7 @@ Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall&
     }
     std::vector<pollfd> waited;
     for (const Piece& piece : pieces) {
-      waited.push_back({sockets_[static_cast<std::size_t>(piece.member)].get(),
+      waited.push_back({SocketOf(piece.member),
                         static_cast<short>(piece.sends ? POLLOUT : POLLIN), 0});
     }
     static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
@@ -283,7 +324,7 @@ Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall&
 // MSG_NOSIGNAL: a closed connection is an error of the call and not a SIGPIPE, which would end the
 // process.
 Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& call) {
-  const int socket = sockets_[static_cast<std::size_t>(piece.member)].get();
+  const int socket = SocketOf(piece.member);
   while (piece.bytes > 0) {
     const auto bytes = static_cast<std::size_t>(piece.bytes);
     const ssize_t done = piece.sends ? send(socket, piece.at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)

@@ -6,21 +6,26 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/processes/socket.h"
+#include "runtime/processes/connection.h"
 #include "runtime/run/rank_world.h"
 
 namespace foretrain {
 
+// Code that follows each tensor's bytes on a connection. kCrc32c finds damage, kHmac also changes by
+// someone in between.
+enum class TransferCheck { kNone, kCrc32c, kHmac };
+
 class SocketEndpoint : public Communicator {
  public:
-  // Objects referred to by `context` outlive this. `sockets`: by member of the key; none to itself.
+  // Objects referred to by `context` outlive this. `peers`: by member of the key; none to itself.
   SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
-                 std::vector<Socket> sockets);
+                 std::vector<std::optional<Connection>> peers, TransferCheck check);
 
-  // Errors: as in Communicator; kIo, a member's process has gone.
+  // Errors: as in Communicator; kIo, a member's process has gone, or bytes arrived changed.
   Result<CommTimes> Call(const CommCall& call, FtQueue* queue) override;
 
  private:
@@ -46,10 +51,15 @@ class SocketEndpoint : public Communicator {
                              const std::vector<std::int64_t>& came);
   Result<void> Rotate(const CommCall& call);
   Result<void> Pass(const CommCall& call);
-  // Moves all pieces at once; pieces without bytes are skipped.
-  Result<void> Exchange(std::vector<Piece> pieces, const CommCall& call);
+  // Moves all pieces at once and checks them; pieces without bytes are skipped.
+  Result<void> Exchange(const std::vector<Piece>& pieces, const CommCall& call);
+  Result<void> MoveAll(std::vector<Piece> pieces, const CommCall& call);
+  std::string CodeOf(const Piece& piece);
   // Sends or receives as much of a piece as possible without waiting. Errors: the member has gone.
   Result<void> Advance(Piece& piece, bool& moved, const CommCall& call);
+  int SocketOf(int member) const {
+    return peers_[static_cast<std::size_t>(member)]->socket().get();
+  }
   Error Lost(int member, const CommCall& call) const;
   static std::string TextOf(OpKind kind, std::int64_t elements);
 
@@ -61,7 +71,8 @@ class SocketEndpoint : public Communicator {
   const ChannelKey key_;
   const int rank_;
   const int member_;
-  std::vector<Socket> sockets_;
+  std::vector<std::optional<Connection>> peers_;
+  const TransferCheck check_;
   std::int64_t sequence_ = 0;
   std::vector<char> room_;  // other members' parts of a sum
 };

@@ -2,39 +2,32 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/packing.h"
 
 namespace foretrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPatienceMs = 10'000;
-// A text of a greeting is at most this long; a key names all its ranks.
-constexpr std::uint32_t kMaxBytes = 1 << 20;
-
-// Connects to an address and port such as "10.0.0.1 1234".
-Result<Socket> ConnectToMesh(const std::string& where) {
-  const auto blank = where.find(' ');
-  FT_CHECK(blank != std::string::npos);
-  return ConnectTo(where.substr(0, blank), std::atoi(where.c_str() + blank));
-}
+constexpr int kLookMs = 50;
 
 }  // namespace
 
 class SocketWorld::Set : public CommunicatorSet {
  public:
-  Set(const WorldContext& context, int rank, Sockets sockets) : rank_(rank) {
-    for (auto& [key, peers] : sockets) {
-      endpoints_[key] = std::make_unique<SocketEndpoint>(context, key, rank, std::move(peers));
+  Set(const WorldContext& context, int rank, PeersOf all, TransferCheck check) : rank_(rank) {
+    for (auto& [key, peers] : all) {
+      endpoints_[key] =
+          std::make_unique<SocketEndpoint>(context, key, rank, std::move(peers), check);
     }
   }
   int rank() const { return rank_; }
 
-  // All sockets were connected in Make; this only finds the endpoint.
+  // All peers were connected in Make; this only finds the endpoint.
   Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
                              OpKind kind) override {
     FT_ASSIGN(const ChannelKey key, KeyOf(rank_, members, group, queue, kind));
@@ -58,7 +51,7 @@ CommunicatorSet& SocketWorld::Rank(int rank) {
 
 // A device with its own memory is refused: sockets read and write host memory.
 Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context,
-                                                     ProcessGroup& group) {
+                                                     ProcessGroup& group, TransferCheck check) {
   if (context.api.asynchronous != 0) {
     return Fail(ErrorCode::kUnsupported, std::string(context.api.name) +
                                              ": ranks that are processes and have no NCCL "
@@ -70,79 +63,82 @@ Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context
   for (const RankProgram& program : context.program.ranks) {
     if (program.rank == rank) keys = KeysOf(context.program, program);
   }
-  FT_ASSIGN(Sockets sockets, ConnectAll(context, group, keys));
+  FT_TRY(group.Agree("--check-transfers", std::to_string(static_cast<int>(check))));
+  FT_ASSIGN(PeersOf peers, ConnectAll(context, group, keys));
   std::unique_ptr<SocketWorld> world(new SocketWorld);
-  world->set_ = std::make_unique<Set>(context, rank, std::move(sockets));
+  world->set_ = std::make_unique<Set>(context, rank, std::move(peers), check);
   return std::unique_ptr<RankWorld>(std::move(world));
 }
 
-// Opens the sockets of every key to the ranks above this one and names the key to each.
-Result<void> SocketWorld::ConnectToLater(const WorldContext& context, ProcessGroup& group,
-                                         const std::vector<ChannelKey>& keys, Sockets& sockets) {
+// Dials the ranks above this one, once for each key, and names the key to each. Their addresses come
+// from rank 0 and are checked, since ranks are other processes.
+Result<void> SocketWorld::DialLater(const WorldContext& context, ProcessGroup& group,
+                                    PeersOf& peers) {
   const int rank = group.rank();
-  const auto over = [&] { return context.control.Aborted(); };
-  std::map<int, std::string> addresses;
-  for (const ChannelKey& key : keys) {
-    auto& peers = sockets[key];
-    peers.resize(key.members.size());
+  const Deadline by = DeadlineIn(context.timeout_ns);
+  std::map<int, std::pair<std::string, std::int32_t>> places;  // address and port, by rank
+  for (auto& [key, of_key] : peers) {
     for (std::size_t i = 0; i < key.members.size(); ++i) {
       const int other = key.members[i];
       if (other <= rank) continue;
-      if (addresses.count(other) == 0) {
-        FT_ASSIGN(addresses[other], group.store()->Get("mesh " + std::to_string(other), over));
+      if (places.count(other) == 0) {
+        FT_ASSIGN(const std::string text,
+                  group.Get(other, "mesh", [&] { return context.control.Aborted(); }));
+        auto& [address, port] = places[other];
+        if (!Unpack(text, address, port) || port < 1 || port > 65535) {
+          return Fail(ErrorCode::kIo, "rank " + std::to_string(other) +
+                                          " listens nowhere; run one build on all machines");
+        }
       }
-      FT_ASSIGN(peers[i], ConnectToMesh(addresses[other]));
-      const std::string hello = Framed(group.run_id()) +
-                                Framed(BytesOfNumber(static_cast<std::uint64_t>(rank), 4)) +
-                                Framed(key.Text("tcp"));
-      if (!SendAll(peers[i], hello, kPatienceMs)) {
-        return Fail(ErrorCode::kIo, key.Text("tcp") + ": rank " + std::to_string(other) +
-                                        " does not take the connection of rank " +
-                                        std::to_string(rank));
+      const auto& [address, port] = places.at(other);
+      const std::string hello = Pack(std::int32_t{rank}, key.Text("tcp"));
+      auto dialed = Dial(address, port, group.run_key(), hello, context.timeout_ns, by);
+      // Strangers may crowd the other's listener for a while.
+      while (!dialed.has_value() && dialed.error().code != ErrorCode::kInvalidArgument &&
+             !context.control.Aborted() && Clock::now() < by) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
+        dialed = Dial(address, port, group.run_key(), hello, context.timeout_ns, by);
       }
+      if (!dialed.has_value()) {
+        return Fail(dialed.error().code, "rank " + std::to_string(rank) + " connects to rank " +
+                                             std::to_string(other) + " at " + address + ":" +
+                                             std::to_string(port) + ": " +
+                                             dialed.error().message);
+      }
+      of_key[i] = std::move(dialed->connection);
     }
   }
   return {};
 }
 
-// Accepts one connection and files it under the key and rank that it names. False if none came or
-// if it belongs to another run. Texts are bounded by kMaxBytes and kPatienceMs, since any program
-// may connect.
-Result<bool> SocketWorld::AcceptOne(const Socket& listener, const ProcessGroup& group,
-                                    Sockets& sockets) {
-  Socket socket = AcceptWithin(listener, /*ms=*/50);
-  std::string id, from, name;
-  if (!socket.is_open() || !ReceiveText(socket, id, kMaxBytes, kPatienceMs) ||
-      id != group.run_id() || !ReceiveText(socket, from, kMaxBytes, kPatienceMs) ||
-      !ReceiveText(socket, name, kMaxBytes, kPatienceMs)) {
-    return false;
+// Files a connection under the key and rank that it names.
+Result<void> SocketWorld::Admit(Joined joined, int rank, PeersOf& peers) {
+  std::int32_t other = -1;
+  std::string name;
+  if (!Unpack(joined.text, other, name)) {
+    return Fail(ErrorCode::kIo, "a process of another build connects");
   }
-  const auto found = std::find_if(sockets.begin(), sockets.end(), [&](const auto& entry) {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const auto& entry) {
     return entry.first.Text("tcp") == name;
   });
-  const int other = static_cast<int>(NumberOfBytes(from));
-  const int member = found == sockets.end() ? -1 : found->first.MemberOf(other);
-  if (member < 0) {
+  const int member = found == peers.end() ? -1 : found->first.MemberOf(other);
+  if (member < 0 || other >= rank || found->second[static_cast<std::size_t>(member)]) {
     return Fail(ErrorCode::kIo, "rank " + std::to_string(other) + " opens " + name +
-                                    ", which rank " + std::to_string(group.rank()) + " has not");
+                                    ", which rank " + std::to_string(rank) +
+                                    " has not or has already");
   }
-  found->second[static_cast<std::size_t>(member)] = std::move(socket);
-  return true;
+  // If it does not take the welcome, the first call finds that it has gone.
+  static_cast<void>(Welcome(joined.connection, ""));
+  found->second[static_cast<std::size_t>(member)] = std::move(joined.connection);
+  return {};
 }
 
-// Each rank connects to the ranks above it, then accepts those below it. A listening socket queues
-// connections before they are accepted, so no order of the ranks can deadlock.
-Result<SocketWorld::Sockets> SocketWorld::ConnectAll(const WorldContext& context,
-                                                     ProcessGroup& group,
-                                                     const std::vector<ChannelKey>& keys) {
+Result<void> SocketWorld::AcceptEarlier(const WorldContext& context, const ProcessGroup& group,
+                                        const Socket& listener, PeersOf& peers) {
   const int rank = group.rank();
-  FT_ASSIGN(const Socket listener, ListenAt(0));
-  FT_TRY(group.store()->Put("mesh " + std::to_string(rank),
-                            group.address() + " " + std::to_string(PortOf(listener))));
-  Sockets sockets;
-  FT_TRY(ConnectToLater(context, group, keys, sockets));
+  Reception reception(listener, group.run_key(), context.timeout_ns);
   std::int64_t expected = 0;
-  for (const ChannelKey& key : keys) {
+  for (const auto& [key, of_key] : peers) {
     expected += std::count_if(key.members.begin(), key.members.end(),
                               [&](int member) { return member < rank; });
   }
@@ -153,17 +149,47 @@ Result<SocketWorld::Sockets> SocketWorld::ConnectAll(const WorldContext& context
       return Fail(ErrorCode::kTimeout, "rank " + std::to_string(rank) + ": waited " +
                                            FormatSeconds(SecondsFromNs(context.timeout_ns)) +
                                            " for " + std::to_string(expected) +
-                                           " connections of ranks below it");
+                                           " connections of ranks below it" +
+                                           reception.RefusedText());
     }
-    FT_ASSIGN(const bool accepted, AcceptOne(listener, group, sockets));
-    if (accepted) --expected;
+    auto joined = reception.Next(kLookMs);
+    if (!joined) continue;
+    FT_TRY(Admit(*std::move(joined), rank, peers));
+    --expected;
   }
-  return sockets;
+  return {};
 }
 
-WorldMaker SocketWorldMaker(const std::shared_ptr<ProcessGroup>& group) {
-  return InGroup(
-      group, [group](const WorldContext& context) { return SocketWorld::Make(context, *group); });
+// A thread accepts the ranks below this one while this one dials those above it: each dial waits
+// for an answer, which no order of the ranks may delay. The listener closes with this function.
+Result<SocketWorld::PeersOf> SocketWorld::ConnectAll(const WorldContext& context,
+                                                     ProcessGroup& group,
+                                                     const std::vector<ChannelKey>& keys) {
+  PeersOf peers;
+  for (const ChannelKey& key : keys) peers[key].resize(key.members.size());
+  const auto listener = ListenAt(group.address(), 0);
+  if (!listener.has_value()) {
+    return Fail(ErrorCode::kIo, "rank " + std::to_string(group.rank()) + " listens at " +
+                                    group.address() + ": " + listener.error().message);
+  }
+  FT_TRY(group.Put(group.rank(), "mesh", Pack(group.address(), std::int32_t{PortOf(*listener)})));
+  Result<void> accepted;
+  std::thread accepts([&] {
+    accepted = AcceptEarlier(context, group, *listener, peers);
+    if (!accepted.has_value()) context.control.Fail(group.rank(), accepted.error());
+  });
+  const auto dialed = DialLater(context, group, peers);
+  if (!dialed.has_value()) context.control.Fail(group.rank(), dialed.error());
+  accepts.join();
+  // The error that came first is the cause of the other.
+  if (auto error = context.control.FirstError()) return tl::unexpected<Error>(*std::move(error));
+  return peers;
+}
+
+WorldMaker SocketWorldMaker(const std::shared_ptr<ProcessGroup>& group, TransferCheck check) {
+  return InGroup(group, [group, check](const WorldContext& context) {
+    return SocketWorld::Make(context, *group, check);
+  });
 }
 
 }  // namespace foretrain

@@ -96,8 +96,9 @@ class SharedSink final : public RunSink {
 // Directs other processes' records to the sink during its lifetime.
 class Collecting {
  public:
-  Collecting(ProcessGroup* group, RunSink& sink) : group_(group) {
-    if (group_ != nullptr) group_->Collect(&sink);
+  Collecting(ProcessGroup* group, RunSink& sink, std::int64_t first_step, std::int64_t end_step)
+      : group_(group) {
+    if (group_ != nullptr) group_->Collect(&sink, first_step, end_step);
   }
   ~Collecting() {
     if (group_ != nullptr) group_->Collect(nullptr);
@@ -142,7 +143,8 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
-  const Collecting collecting(sends ? nullptr : group, shared);
+  const std::int64_t first = job.executor.first_step;
+  const Collecting collecting(sends ? nullptr : group, shared, first, first + job.steps);
   const std::vector<LocalRank>& local = job.executor.local;
   CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
                         sends ? group->Sender() : shared);

@@ -191,7 +191,7 @@ TEST(ProcessRecords, OfACaptureComeAsTheyWere) {
   report.kernels.ops = {{8, {0, 1}}};
   const std::string packed = PackCapture(5, report, {.host_ns = 1'000, .error_ns = 25}, {});
   RecordingSink sink;
-  Deliver(kCapture, packed, sink);
+  EXPECT_TRUE(Deliver(kCapture, packed, {.rank = 5, .world = 6}, sink));
   const CaptureReport& came = sink.captures.at(5);
   EXPECT_TRUE(came.records);
   EXPECT_EQ(came.problem, report.problem);
@@ -205,10 +205,10 @@ TEST(ProcessRecords, OfACaptureComeAsTheyWere) {
   EXPECT_EQ(came.clocks[0].width_ns, 54);
   EXPECT_EQ(came.clock_error_ns, 65);
   EXPECT_EQ(came.kernels, report.kernels);
-  // A truncated message is ignored.
+  // A truncated message is refused.
   for (std::size_t bytes = 0; bytes < packed.size(); ++bytes) {
     RecordingSink nothing;
-    Deliver(kCapture, packed.substr(0, bytes), nothing);
+    EXPECT_FALSE(Deliver(kCapture, packed.substr(0, bytes), {.rank = 5, .world = 6}, nothing));
     EXPECT_TRUE(nothing.captures.empty()) << bytes;
   }
 }
@@ -216,7 +216,8 @@ TEST(ProcessRecords, OfACaptureComeAsTheyWere) {
 TEST(ProcessRecords, WithoutADevicesClockAreThoseOfTheProcess) {
   const std::vector<ClockSample> exchanges = {{.host_ns = 1, .device_ns = 2, .width_ns = 3}};
   RecordingSink sink;
-  Deliver(kCapture, PackCapture(1, {}, {.error_ns = 9}, exchanges), sink);
+  EXPECT_TRUE(Deliver(kCapture, PackCapture(1, {}, {.error_ns = 9}, exchanges),
+                      {.rank = 1, .world = 2}, sink));
   ASSERT_EQ(sink.captures.at(1).clocks.size(), 1U);
   EXPECT_EQ(sink.captures.at(1).clocks[0].device_ns, 2);
   EXPECT_EQ(sink.captures.at(1).clock_error_ns, 9);
@@ -227,11 +228,12 @@ TEST(ProcessRecords, ReadingsComeAsTheyWere) {
                                          {"gpu_sm_clock_hz", 3, -1, 51, 1.41e9}};
   const std::string packed = PackCounters(counters, ClockFit{.host_ns = 1'000});
   RecordingSink sink;
-  Deliver(kCounters, packed, sink);
+  const RecordLimits limits{.rank = 3, .world = 4};
+  EXPECT_TRUE(Deliver(kCounters, packed, limits, sink));
   ASSERT_EQ(sink.counters.size(), 2U);
   EXPECT_EQ(sink.counters[0], (Counter{"gpu_power_w", 3, -1, 1'050, 699.5}));
   EXPECT_EQ(sink.counters[1], (Counter{"gpu_sm_clock_hz", 3, -1, 1'051, 1.41e9}));
-  Deliver(kCounters, packed.substr(0, packed.size() - 1), sink);
+  EXPECT_FALSE(Deliver(kCounters, packed.substr(0, packed.size() - 1), limits, sink));
   EXPECT_EQ(sink.counters.size(), 2U);
 }
 

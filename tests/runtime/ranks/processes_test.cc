@@ -8,14 +8,10 @@
 #include <algorithm>
 #include <thread>
 
-#include "kernels/cpu/cpu_device.h"
-#include "runtime/data/token_data.h"
 #include "runtime/processes/records.h"
-#include "runtime/processes/socket_world.h"
-#include "runtime/run/trainer.h"
 #include "tests/runtime/equality/equality_cases.h"
+#include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
-#include "tests/runtime/training.h"
 
 namespace foretrain {
 namespace {
@@ -25,79 +21,16 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 3;
 
-// Stores a run's result and records.
-struct Ended {
-  std::optional<Error> error;
-  RunSummary summary;
-  RecordingSink sink;
-};
-
-struct Job {
-  ModelSpec model = TinyGpt();
-  Plan plan = TinyPlan();
-  std::int64_t timeout_ns = 30 * std::int64_t{1'000'000'000};
-  std::int64_t steps = kSteps;
-  FaultInjector* faults = nullptr;
-  std::function<bool(int rank)> stop = {};
-};
-
-Ended RunProcess(const Job& job, int rank, int port) {
-  Ended ended;
-  const auto run = [&]() -> Result<void> {
-    FT_ASSIGN(auto program, Compile(job.model, job.plan));
-    FT_ASSIGN(
-        std::shared_ptr<ProcessGroup> group,
-        ProcessGroup::Join({rank, job.plan.World(), rank, "127.0.0.1", port}, job.timeout_ns));
-    FT_ASSIGN(auto data, TokenData::FromText(TrainingText(), "text", job.model.vocab, job.plan));
-    TrainJob train;
-    train.program = std::make_shared<const Program>(std::move(program));
-    train.steps = job.steps;
-    train.learning_rate.peak = 1e-2;
-    train.seed = 5;
-    train.executor.local = {{rank, 0}};
-    train.executor.world = SocketWorldMaker(group);
-    train.executor.timeout_ns = job.timeout_ns;
-    train.executor.faults = job.faults;
-    train.processes = group.get();
-    RealClock clock;
-    FT_ASSIGN(ended.summary, Train(train, CpuDeviceApi(), clock, *data, ended.sink,
-                                   [&] { return job.stop && job.stop(rank); }));
-    return {};
-  };
-  if (const auto end = run(); !end.has_value()) ended.error = end.error();
-  return ended;
-}
-
-std::vector<Ended> RunProcesses(const Job& job) {
-  const int port = FreePort();
-  std::vector<Ended> ends(static_cast<std::size_t>(job.plan.World()));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < job.plan.World(); ++rank) {
-    threads.emplace_back(
-        [&, rank] { ends[static_cast<std::size_t>(rank)] = RunProcess(job, rank, port); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return ends;
-}
-
-std::vector<float> LossesOf(const RecordingSink& sink) {
-  std::vector<float> losses(kSteps);
-  for (const StepScalars& scalars : sink.scalars) {
-    if (scalars.loss) losses[static_cast<std::size_t>(scalars.step)] = *scalars.loss;
-  }
-  return losses;
-}
-
 void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name) {
   TrainingOptions options;
   options.steps = kSteps;
   const Trained expected = TrainTiny(model, plan, options);
-  Job job;
+  ProcessJob job;
   job.model = model;
   job.plan = plan;
-  const std::vector<Ended> ends = RunProcesses(job);
-  for (const Ended& end : ends) ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
-  EXPECT_EQ(LossesOf(ends.front().sink), expected.losses) << name;
+  const std::vector<EndedProcess> ends = RunProcesses(job);
+  for (const EndedProcess& end : ends) ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
+  EXPECT_EQ(LossesOf(ends.front().sink, kSteps), expected.losses) << name;
   // Rank 0 has the records of all ranks, the others none.
   EXPECT_EQ(ends.front().summary.peak_bytes.size(), expected.summary.peak_bytes.size()) << name;
   EXPECT_EQ(ends.front().sink.timeline.spans.size(), expected.timeline.spans.size()) << name;
@@ -130,9 +63,9 @@ TEST(Processes, TrainAsThreadsToTheBit) {
 // The clocks start at different moments; still, a collective ends on neither before it started on
 // the other.
 TEST(Processes, RecordOnOneClock) {
-  Job job;
+  ProcessJob job;
   job.plan.dp = 2;
-  const std::vector<Ended> ends = RunProcesses(job);
+  const std::vector<EndedProcess> ends = RunProcesses(job);
   ASSERT_FALSE(ends.front().error.has_value()) << ends.front().error->message;
   std::map<std::pair<std::int32_t, OpId>, std::vector<Span>> calls;
   for (const Span& span : ends.front().sink.timeline.spans) {
@@ -156,11 +89,11 @@ class FailsOnce : public FaultInjector {
 
 TEST(Processes, AnErrorOfOneIsThatOfAll) {
   FailsOnce faults;
-  Job job;
+  ProcessJob job;
   job.plan.dp = 2;
   job.faults = &faults;
-  const std::vector<Ended> ends = RunProcesses(job);
-  for (const Ended& end : ends) {
+  const std::vector<EndedProcess> ends = RunProcesses(job);
+  for (const EndedProcess& end : ends) {
     ASSERT_TRUE(end.error.has_value());
     EXPECT_THAT(end.error->message, AllOf(HasSubstr("rank 1, step 1"), HasSubstr("injected")));
   }
@@ -168,13 +101,13 @@ TEST(Processes, AnErrorOfOneIsThatOfAll) {
 
 TEST(Processes, AStopOfOneEndsAllAtOneStep) {
   for (const int asks : {0, 1}) {
-    Job job;
+    ProcessJob job;
     job.plan.dp = 2;
     job.steps = 1000;
     std::atomic<int> asked{0};
     job.stop = [&](int rank) { return rank == asks && ++asked > 2; };
-    const std::vector<Ended> ends = RunProcesses(job);
-    for (const Ended& end : ends) ASSERT_FALSE(end.error.has_value()) << end.error->message;
+    const std::vector<EndedProcess> ends = RunProcesses(job);
+    for (const EndedProcess& end : ends) ASSERT_FALSE(end.error.has_value()) << end.error->message;
     EXPECT_EQ(ends[0].summary.steps, ends[1].summary.steps);
     EXPECT_GE(ends[0].summary.steps, 2);
     EXPECT_LT(ends[0].summary.steps, 20);
@@ -245,18 +178,20 @@ TEST(Processes, RecordsComeAsTheyWere) {
   span.ready_ns = 5;
   span.rank = 3;
   span.op = 77;
-  Deliver(kSpans, PackSpans(std::span(&span, 1), ClockFit{.host_ns = 100}), sink);
+  EXPECT_TRUE(Deliver(kSpans, PackSpans(std::span(&span, 1), ClockFit{.host_ns = 100}),
+                      {.rank = 3, .world = 4}, sink));
   ASSERT_EQ(sink.timeline.spans.size(), 1U);
   EXPECT_EQ(sink.timeline.spans[0].start_ns, 110);
   EXPECT_EQ(sink.timeline.spans[0].end_ns, 120);
   EXPECT_EQ(sink.timeline.spans[0].ready_ns, 105);
   EXPECT_EQ(sink.timeline.spans[0].op, 77);
-  Deliver(kRouting, PackRouting({4, 1, 2, 3, "ahead.", {9, 8}}), sink);
+  EXPECT_TRUE(
+      Deliver(kRouting, PackRouting({4, 1, 2, 3, "ahead.", {9, 8}}), {.rank = 1, .world = 4}, sink));
   ASSERT_EQ(sink.routing.size(), 1U);
   EXPECT_EQ(sink.routing[0].block, 2);
   EXPECT_EQ(sink.routing[0].router, "ahead.");
   EXPECT_THAT(sink.routing[0].counts, testing::ElementsAre(9, 8));
-  Deliver(kRouting, "short", sink);  // ignored
+  EXPECT_FALSE(Deliver(kRouting, "short", {.rank = 1, .world = 4}, sink));
   EXPECT_EQ(sink.routing.size(), 1U);
 }
 
@@ -267,7 +202,9 @@ TEST(Processes, SummariesComeAsTheyWereAndAddUp) {
   summary.graphs = {1, 20, 300, 4, "a graph of another stream"};
   summary.peak_by_space.resize(2);
   summary.peak_by_space[1][static_cast<std::size_t>(Space::kDevice)] = 4096;
-  const RunSummary came = UnpackSummary(PackSummary(summary));
+  const auto unpacked = UnpackSummary(PackSummary(summary));
+  ASSERT_TRUE(unpacked.has_value());
+  const RunSummary& came = *unpacked;
   EXPECT_EQ(came.steps, 7);
   EXPECT_EQ(came.seconds, 1.5);
   EXPECT_EQ(came.graphs.launches, 20);

@@ -1,20 +1,15 @@
-#include "runtime/processes/id_store.h"
+#include "runtime/processes/launched_rank.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <thread>
-
-#include "tests/runtime/ranks/free_port.h"
 
 namespace foretrain {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 std::map<std::string, std::string> variables;
 const char* Get(const char* name) {
@@ -92,6 +87,30 @@ TEST(LaunchedRank, MeetsBesideTorchrunsStore) {
   EXPECT_EQ(at->port, 29501);
 }
 
+// Then no other machine can reach the ranks.
+TEST(LaunchedRank, MeetsAtLoopbackIfAllRanksAreOnOneMachine) {
+  variables = {{"RANK", "0"},
+               {"WORLD_SIZE", "2"},
+               {"LOCAL_WORLD_SIZE", "2"},
+               {"MASTER_ADDR", "host7"},
+               {"MASTER_PORT", "29500"}};
+  auto at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->address, "127.0.0.1");
+  variables["WORLD_SIZE"] = "4";
+  at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->address, "host7");
+}
+
+TEST(LaunchedRank, TakesTheTokenFromTheEnvironment) {
+  variables = {
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "host7"}, {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(ReadLaunchedRank(&Get)->token, "");
+  variables["FORETRAIN_JOB_TOKEN"] = "a secret of the job";
+  EXPECT_EQ(ReadLaunchedRank(&Get)->token, "a secret of the job");
+}
+
 TEST(LaunchedRank, RefusesWhatItCannotMean) {
   const std::map<std::string, std::string> good = {
       {"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "host7"}, {"MASTER_PORT", "29500"}};
@@ -110,54 +129,6 @@ TEST(LaunchedRank, RefusesWhatItCannotMean) {
     ASSERT_FALSE(at.has_value());
     EXPECT_THAT(at.error().message, HasSubstr(std::string(name) + " is not set"));
   }
-}
-
-TEST(TcpIdStore, HandsValuesFromOneRankToTheOthers) {
-  const int port = FreePort();
-  // Arbitrary bytes, as an id has.
-  const std::string value("\0\1\377 id", 6);
-  std::vector<std::string> got(3);
-  std::vector<std::thread> threads;
-  // The others start first and retry until rank 0 listens.
-  for (const int rank : {1, 2}) {
-    threads.emplace_back([&, rank] {
-      auto store = MakeTcpIdStore({rank, 3, 0, "127.0.0.1", port}, 10 * kSecond);
-      ASSERT_TRUE(store.has_value()) << store.error().message;
-      auto value_of = (*store)->Get("nccl tp of ranks 0 1", nullptr);
-      ASSERT_TRUE(value_of.has_value()) << value_of.error().message;
-      got[static_cast<std::size_t>(rank)] = *value_of;
-      ASSERT_TRUE((*store)->Put("came " + std::to_string(rank), "").has_value());
-    });
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  auto store = MakeTcpIdStore({0, 3, 0, "127.0.0.1", port}, 10 * kSecond);
-  ASSERT_TRUE(store.has_value()) << store.error().message;
-  ASSERT_TRUE((*store)->Put("nccl tp of ranks 0 1", value).has_value());
-  for (const char* name : {"came 1", "came 2"}) {
-    ASSERT_TRUE((*store)->Get(name, nullptr).has_value()) << name;
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(got[1], value);
-  EXPECT_EQ(got[2], value);
-}
-
-TEST(TcpIdStore, GivesUpInTimeAndSaysWhereItAsked) {
-  const int port = FreePort();
-  auto nobody = MakeTcpIdStore({1, 2, 0, "127.0.0.1", port}, kSecond / 5);
-  ASSERT_TRUE(nobody.has_value());
-  auto value = (*nobody)->Get("an id", nullptr);
-  ASSERT_FALSE(value.has_value());
-  EXPECT_EQ(value.error().code, ErrorCode::kTimeout);
-  EXPECT_THAT(value.error().message,
-              AllOf(HasSubstr("rank 1 waited"), HasSubstr("127.0.0.1:" + std::to_string(port)),
-                    HasSubstr("refused")));
-  auto first = MakeTcpIdStore({0, 2, 0, "127.0.0.1", port}, kSecond / 5);
-  ASSERT_TRUE(first.has_value()) << first.error().message;
-  value = (*nobody)->Get("an id", nullptr);
-  ASSERT_FALSE(value.has_value());
-  EXPECT_THAT(value.error().message, HasSubstr("nobody has told of it"));
-  // Two servers cannot listen at one port.
-  EXPECT_FALSE(MakeTcpIdStore({0, 2, 0, "127.0.0.1", port}, kSecond / 5).has_value());
 }
 
 }  // namespace
