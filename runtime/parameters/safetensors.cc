@@ -124,8 +124,8 @@ Result<void> CheckContiguous(const std::map<std::string, SafetensorEntry>& entri
   }
   if (end == file_bytes) return {};
   return Fail(ErrorCode::kCorruptInput, std::string(file) + ": has " +
-                                            std::to_string(file_bytes - end) +
-                                            " bytes behind " + before + " that no tensor has");
+                                            std::to_string(file_bytes - end) + " bytes behind " +
+                                            before + " that no tensor has");
 }
 
 }  // namespace

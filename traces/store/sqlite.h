@@ -138,8 +138,8 @@ class Database {
 
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
-  int log_pages_ = 0;           // size after the last commit
-  mutable int work_ = 0;        // units of work since the last row; OpenForeign's alone
+  int log_pages_ = 0;     // size after the last commit
+  mutable int work_ = 0;  // units of work since the last row; OpenForeign's alone
   friend class Statement;
 };
 

@@ -26,7 +26,9 @@ TEST(FewThreads, PlansTheSameWithOneThread) {
   const ProgramEnd many = RunForetrain(folder.path(), plan);
   const ProgramEnd one = RunWithThreads(folder, 0, plan);
   ASSERT_EQ(one.code, 0) << one.errors;
-  const auto plans = [](const ProgramEnd& end) { return end.output.substr(end.output.find("\"plans\"")); };
+  const auto plans = [](const ProgramEnd& end) {
+    return end.output.substr(end.output.find("\"plans\""));
+  };
   EXPECT_EQ(plans(one), plans(many));
 }
 
@@ -35,8 +37,7 @@ TEST(FewThreads, EndATrainingWithASentence) {
   int ended = 0;
   for (int threads = 0;; ++threads) {
     const TemporaryFolder folder;
-    const ProgramEnd end =
-        RunWithThreads(folder, threads, SmallTraining(folder) + "--steps 2");
+    const ProgramEnd end = RunWithThreads(folder, threads, SmallTraining(folder) + "--steps 2");
     if (end.code == 0) break;
     ASSERT_LT(threads, 100);
     ++ended;

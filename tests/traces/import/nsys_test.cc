@@ -162,10 +162,10 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
        "CREATE VIEW " + kernel +
            " AS WITH RECURSIVE r(start, \"end\") AS (SELECT 1, 2 UNION ALL SELECT start + 1, "
            "\"end\" + 1 FROM r) SELECT * FROM r;"},
-      {"a generated column of a gigabyte",
-       "CREATE TABLE " + kernel + "(start INT, \"end\" INT, shortName TEXT AS "
-                                  "(hex(zeroblob(500000000))));INSERT INTO " +
-           kernel + "(start, \"end\") VALUES(1, 2);"},
+      {"a generated column of a gigabyte", "CREATE TABLE " + kernel +
+                                               "(start INT, \"end\" INT, shortName TEXT AS "
+                                               "(hex(zeroblob(500000000))));INSERT INTO " +
+                                               kernel + "(start, \"end\") VALUES(1, 2);"},
       {"a virtual table",
        "CREATE VIRTUAL TABLE " + kernel + " USING fts4(start, \"end\", shortName);"},
       {"many tables",
@@ -181,8 +181,10 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
       {"small pages", "PRAGMA page_size = 512;CREATE TABLE a(b);"},
       {"a long schema", "CREATE TABLE " + kernel + "(start INT, \"end\" INT DEFAULT('" +
                             std::string(900'000, 'x') + "'));"},
-      {"a trigger", "CREATE TABLE " + kernel + "(start INT, \"end\" INT);CREATE TRIGGER t AFTER "
-                    "INSERT ON " + kernel + " BEGIN SELECT load_extension('x'); END;"},
+      {"a trigger", "CREATE TABLE " + kernel +
+                        "(start INT, \"end\" INT);CREATE TRIGGER t AFTER "
+                        "INSERT ON " +
+                        kernel + " BEGIN SELECT load_extension('x'); END;"},
   };
   for (const auto& [name, sql] : traps) {
     SCOPED_TRACE(name);
