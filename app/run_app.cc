@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "app/build_info.h"
 #include "app/cli/command.h"
@@ -159,6 +160,14 @@ int Run(int argc, char** argv) {
 int RunApp(int argc, char** argv) {
   try {
     return Run(argc, argv);
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "foretrain: %s\n",
+                 no_thread
+                     ? "no more threads can be started: raise the limit (ulimit -u, or pids of "
+                       "the container)"
+                     : error.what());
+    return static_cast<int>(Exit::kFault);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "foretrain: a fault inside: %s\n", error.what());
     return static_cast<int>(Exit::kFault);

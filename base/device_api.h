@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 17 };
+enum { FT_DEVICE_API_VERSION = 18 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -986,9 +986,10 @@ typedef struct FtSquaredNorm {
 // AdamW with decoupled weight decay (Loshchilov and Hutter 2019) on `elements` elements; only the
 // first `decayed` of them decay. squared_norm is the global squared norm of `grad`; NULL: no
 // clipping. With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6))
-// / loss_scale. not_finite is found_inf: if it is not 0, nothing is written. skipped is the number
-// of earlier skipped steps, which bias correction does not count. Both may be NULL. loss_scale is
-// multiplied by 2^loss_scale_state[0], as FtScaleLoss leaves it; NULL: by 1.
+// / loss_scale. not_finite is found_inf: if it is not 0, or if squared_norm is infinite or NaN,
+// nothing is written. skipped is the number of earlier skipped steps, which bias correction does
+// not count. Both may be NULL. loss_scale is multiplied by 2^loss_scale_state[0], as FtScaleLoss
+// leaves it; NULL: by 1.
 //
 // moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8, block-wise 8-bit (Dettmers et al.
 // 2022, s. 2). FT_I8 stores moment1 in the signed and sqrt(moment2) in the unsigned dynamic code of
@@ -1169,6 +1170,13 @@ typedef enum FtActivityKind {
   FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for this op and rank
 } FtActivityKind;
 
+// How a kernel was launched. All fields are 0 for other activities.
+typedef struct FtKernelLaunch {
+  int32_t grid[3], block[3];                          // blocks and threads in x, y, z
+  int32_t registers;                                  // of a thread
+  int32_t static_shared_bytes, dynamic_shared_bytes;  // of a block
+} FtKernelLaunch;
+
 typedef struct FtActivity {
   int64_t start_ns, end_ns;  // on the clock of capture_clock; 0 if no time was taken
   int64_t op_id;             // tags and nodes only
@@ -1179,7 +1187,16 @@ typedef struct FtActivity {
   int32_t kind;              // FtActivityKind
   int32_t step, rank;        // tags: both; nodes: the rank only
   int32_t device, stream;
+  FtKernelLaunch launch;
 } FtActivity;
+
+// A hardware counter's value over one interval of its sampling.
+typedef struct FtCounterSample {
+  int64_t start_ns;  // of the interval, on the clock of capture_clock
+  double value;      // in the unit that the name ends in
+  const char* name;  // lives as long as the device
+  int32_t device;
+} FtCounterSample;
 
 // Names the op that a thread is about to launch work for.
 typedef struct FtOpTag {
@@ -1295,6 +1312,19 @@ typedef struct FtDeviceApi {
   // complete.
   FtStatus (*capture_drain)(int32_t idle, FtActivity* out, int64_t capacity, int64_t* count,
                             int64_t* dropped, char* why, size_t n);
+
+  // counters: hardware counters that devices sample by themselves; all NULL if they cannot. Called
+  // only after capture_open returned FT_OK, by one thread at a time.
+  //
+  // Prepares sampling of `count` devices every interval_ns. Once in a process. FT_UNSUPPORTED:
+  // there will be no samples, for the reason in `why`, and no other entry may be called.
+  FtStatus (*counters_open)(const int32_t* devices, int32_t count, int64_t interval_ns, char* why,
+                            size_t n);
+  FtStatus (*counters_start)(char* why, size_t n);
+  FtStatus (*counters_stop)(char* why, size_t n);  // samples taken before it can be drained
+  // Moves at most `capacity` values out, those of a device in order of time.
+  FtStatus (*counters_drain)(FtCounterSample* out, int64_t capacity, int64_t* count, char* why,
+                             size_t n);
 
   // graphs: work of one queue that is launched repeatedly; all NULL if the device has none.
   //

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,9 +16,20 @@ inline int HardwareThreads() {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+// Starts a thread, unless the system's or a container's limit of threads is reached; then false.
+template <class Work>
+bool TryThread(std::vector<std::jthread>& threads, const Work& work) {
+  try {
+    threads.emplace_back(work);
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 // Calls work(i) once for each i in [0, count), on up to `threads` threads including the caller's.
-// If `work` throws, no new iteration starts. The first exception is rethrown here after all threads
-// have ended.
+// If no more threads can be started, fewer share the work. If `work` throws, no new iteration
+// starts. The first exception is rethrown here after all threads have ended.
 template <class Work>
 void ForEachInParallel(std::size_t count, int threads, const Work& work) {
   const auto helpers =
@@ -40,7 +52,8 @@ void ForEachInParallel(std::size_t count, int threads, const Work& work) {
   // complete when it is read.
   {
     std::vector<std::jthread> others;
-    for (std::size_t i = 0; i < helpers; ++i) others.emplace_back(take);
+    for (std::size_t i = 0; i < helpers && TryThread(others, take); ++i) {
+    }
     take();
   }
   if (error) std::rethrow_exception(error);

@@ -51,7 +51,7 @@ if(FORETRAIN_CUPTI_INCLUDE)
   set(FORETRAIN_HAVE_CUPTI 1)
 else()
   set(FORETRAIN_CUPTI_INCLUDE "")
-  list(FILTER cuda_sources EXCLUDE REGEX "/profiler/cuda/(activity_records|cuda_capture|cupti_table|drain)\\.cc$")
+  list(FILTER cuda_sources EXCLUDE REGEX "/profiler/cuda/(activity_records|counter_config|counter_sampler|cuda_capture|cupti_table|drain|sampling_table)\\.cc$")
   ft_leave_out(FORETRAIN_NONE "CUPTI" "cupti.h was not found")
 endif()
 

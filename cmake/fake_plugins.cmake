@@ -26,6 +26,12 @@ foreach(library "nvml pair FAKE_LINKS=1" "nvml switches FAKE_LINKS=2" "nvml stop
   add_dependencies(foretrain_test_paths ${target})
 endforeach()
 
+# A limit of threads for programs that tests start.
+add_library(fake_few_threads MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/few_threads.cc)
+target_link_libraries(fake_few_threads PRIVATE foretrain_options ${CMAKE_DL_LIBS})
+set_target_properties(fake_few_threads PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
+add_dependencies(foretrain_test_paths fake_few_threads)
+
 # A fake libnccl.so.2 for tests of its callers.
 add_library(fake_nccl MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_nccl.cc)
 target_link_libraries(fake_nccl PRIVATE foretrain_options)
@@ -41,7 +47,8 @@ add_dependencies(foretrain_test_paths fake_cudnn)
 
 # A fake libcupti for tests of its callers.
 if(FORETRAIN_HAVE_CUPTI)
-  add_library(fake_cupti MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_cupti.cc)
+  add_library(fake_cupti MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_cupti.cc
+    ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_pm_sampling.cc ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_profiler_host.cc)
   target_link_libraries(fake_cupti PRIVATE foretrain_options foretrain_base)
   target_include_directories(fake_cupti SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${FORETRAIN_CUPTI_INCLUDE})
   set_target_properties(fake_cupti PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)

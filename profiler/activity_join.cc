@@ -1,6 +1,7 @@
 #include "profiler/activity_join.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace foretrain {
@@ -9,6 +10,16 @@ namespace {
 // CUPTI gives 0 for times that it could not measure.
 bool HasTime(const FtActivity& activity) {
   return activity.start_ns > 0 && activity.end_ns >= activity.start_ns;
+}
+
+KernelLaunch LaunchOf(const FtActivity& activity) {
+  const FtKernelLaunch& from = activity.launch;
+  KernelLaunch launch{.registers = from.registers,
+                      .static_shared_bytes = from.static_shared_bytes,
+                      .dynamic_shared_bytes = from.dynamic_shared_bytes};
+  std::copy(std::begin(from.grid), std::end(from.grid), launch.grid.begin());
+  std::copy(std::begin(from.block), std::end(from.block), launch.block.begin());
+  return launch;
 }
 
 }  // namespace
@@ -52,7 +63,7 @@ void ActivityJoin::AddLaunch(const FtActivity& activity) {
   }
   counts_.launch_ns += std::max<std::int64_t>(0, took_ns - known_ns);
   if (tag != tags_.end()) tag->second.launch_ns = std::max(took_ns, known_ns);
-  if (HasTime(activity)) waiting_.push_back({activity, 0});
+  if (HasTime(activity)) waiting_.push_back({activity});
 }
 
 // Tags, launches and work arrive in any order, so nothing is joined here: records wait for Settle.
@@ -83,12 +94,20 @@ void ActivityJoin::Add(const FtActivity& activity) {
     ++counts_.invalid;
     return;
   }
-  if (activity.name != nullptr) {
-    KernelTotal& total = kernels_[activity.name];
-    ++total.calls;
-    total.total_ns += took_ns;
-  }
-  waiting_.push_back({activity, 0});
+  waiting_.push_back({activity});
+  if (activity.name != nullptr) waiting_.back().kernel = CountKernel(activity);
+}
+
+// Rows are found by the address of the name: comparing long names for each record would cost more
+// than all else.
+std::uint32_t ActivityJoin::CountKernel(const FtActivity& activity) {
+  const KernelLaunch launch = LaunchOf(activity);
+  const auto [at, is_new] = kernel_rows_.try_emplace(
+      {activity.name, launch}, static_cast<std::uint32_t>(kernels_.rows.size()));
+  if (is_new) kernels_.rows.push_back({.name = activity.name, .launch = launch});
+  ++kernels_.rows[at->second].calls;
+  kernels_.rows[at->second].total_ns += activity.end_ns - activity.start_ns;
+  return at->second;
 }
 
 // The tag of the launching call gives op, step and rank; for graphs the node overrides the op.
@@ -118,20 +137,17 @@ void ActivityJoin::Settle(std::vector<OwnedActivity>& out, bool last) {
     } else if (!owner) {
       continue;  // launch for no op, e.g. memory or initialization
     }
+    if (owner && waiting.kernel) kernels_.Own(owner->op, *waiting.kernel);
     out.push_back({waiting.activity, owner});
   }
   waiting_ = std::move(still);
 }
 
-// Two modules may hold a kernel of the same name at different addresses: totals are merged by text.
-std::map<std::string, KernelTotal> ActivityJoin::Kernels() const {
-  std::map<std::string, KernelTotal> kernels;
-  for (const auto& [name, of_name] : kernels_) {
-    KernelTotal& total = kernels[name];
-    total.calls += of_name.calls;
-    total.total_ns += of_name.total_ns;
-  }
-  return kernels;
+// Two modules may hold a kernel of the same name at different addresses: rows are merged by text.
+KernelTable ActivityJoin::Kernels() const {
+  KernelTable merged;
+  merged.Add(kernels_);
+  return merged;
 }
 
 }  // namespace foretrain

@@ -11,11 +11,12 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/device_api.h"
+#include "traces/kernels/kernel_table.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -52,11 +53,6 @@ struct ActivityCounts {
   }
 };
 
-struct KernelTotal {
-  std::int64_t calls = 0;
-  std::int64_t total_ns = 0;
-};
-
 class ActivityJoin {
  public:
   // A record without a tag waits for `rounds` settlements. Only the newest `max_tags` tags are
@@ -73,12 +69,13 @@ class ActivityJoin {
   void Settle(std::vector<OwnedActivity>& out, bool last = false);
 
   const ActivityCounts& counts() const { return counts_; }
-  // By kernel name.
-  std::map<std::string, KernelTotal> Kernels() const;
+  // Kernels with a usable time, and the ops of those that were settled.
+  KernelTable Kernels() const;
 
  private:
   struct Waiting {
     FtActivity activity;
+    std::optional<std::uint32_t> kernel{};  // its row of kernels_
     int rounds = 0;
   };
 
@@ -89,6 +86,7 @@ class ActivityJoin {
 
   void AddTag(const FtActivity& activity);
   void AddLaunch(const FtActivity& activity);
+  std::uint32_t CountKernel(const FtActivity& activity);
   std::optional<ActivityOwner> OwnerOf(const FtActivity& activity) const;
 
   const int rounds_;
@@ -97,7 +95,9 @@ class ActivityJoin {
   std::deque<std::uint64_t> tag_order_;                     // oldest first
   std::unordered_map<std::uint64_t, ActivityOwner> nodes_;  // of graphs; the step is unused
   std::vector<Waiting> waiting_;
-  std::unordered_map<const char*, KernelTotal> kernels_;  // names live as long as the device
+  // By name, which lives as long as the device, and launch.
+  std::map<std::pair<const char*, KernelLaunch>, std::uint32_t> kernel_rows_;
+  KernelTable kernels_;
   ActivityCounts counts_;
 };
 

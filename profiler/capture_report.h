@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,9 @@ namespace foretrain {
 struct CaptureReport {
   bool records = false;  // the device delivers records
   std::string problem;   // reason for missing records, a sentence without full stop; empty if none
+  // Reason for missing samples of hardware counters, as `problem`; empty also if none were asked
+  // for.
+  std::string counters_problem;
   ActivityCounts counts;
   std::int64_t dropped = 0;  // lost by the device's library
   std::int64_t late = 0;     // arrived after their op was released
@@ -22,7 +24,7 @@ struct CaptureReport {
   // rank 0's process, if that is another one.
   std::vector<ClockSample> clocks;
   std::int64_t clock_error_ns = 0;  // bound on the error of times against other ranks
-  std::map<std::string, KernelTotal> kernels;
+  KernelTable kernels;
 };
 
 }  // namespace foretrain

@@ -40,6 +40,7 @@ CaptureSession::CaptureSession(const FtDeviceApi& api, CaptureOptions options)
     // window stays closed.
     if (status != FT_UNSUPPORTED) std::call_once(started_, [] {});
   }
+  counters_ = std::make_unique<CounterSampling>(api_, options_.counters, records_);
 }
 
 CaptureSession::~CaptureSession() {
@@ -72,6 +73,7 @@ void CaptureSession::BeginStep(int rank, std::int64_t step) {
   if (!options_.window.CoversStep(step) || !options_.window.CoversRank(rank)) return;
   std::call_once(started_, [this] {
     if (!Call("opening the window", api_.capture_start)) return;
+    counters_->Start();
     tagging_ = true;
     running_ = true;
     thread_ = std::thread([this] { Run(); });
@@ -141,6 +143,7 @@ void CaptureSession::Run() {
     Round(false, false);
   }
   tagging_ = false;
+  counters_->Stop();
   std::array<char, 512> why{};
   if (api_.capture_stop(why.data(), why.size()) != FT_OK && drains_) {
     Problem("closing the window", why.data());
@@ -165,6 +168,7 @@ void CaptureSession::Round(bool idle, bool last) {
   if (drains_) ReadClocks();
   while (drains_ && Drain(idle)) {
   }
+  counters_->Drain(fit_);
   SettleRecords(last);
 }
 
@@ -229,15 +233,22 @@ void CaptureSession::Finish(std::vector<Span>& out) {
   Take(out);
 }
 
-std::string CaptureSession::Trouble() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return problem_;
+std::vector<std::string> CaptureSession::Troubles() const {
+  std::vector<std::string> troubles;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!problem_.empty()) troubles.push_back(problem_);
+  }
+  std::string problem = counters_->Problem();
+  if (!problem.empty()) troubles.push_back(std::move(problem));
+  return troubles;
 }
 
 CaptureReport CaptureSession::Report() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return {.records = records_,
           .problem = problem_,
+          .counters_problem = counters_->Problem(),
           .counts = join_.counts(),
           .dropped = dropped_,
           .late = spans_.late(),

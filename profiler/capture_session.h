@@ -25,6 +25,7 @@
 #include "profiler/capture.h"
 #include "profiler/capture_report.h"
 #include "profiler/clock_fit.h"
+#include "profiler/counter_sampling.h"
 #include "profiler/device_spans.h"
 #include "traces/timeline.h"
 
@@ -37,6 +38,7 @@ struct CaptureOptions {
   std::function<std::int64_t()> now;              // clock of host spans
   std::function<std::string(int, OpId)> name_of;  // name of a rank's op for external tools
   std::int64_t interval_ns = 100'000'000;         // time between drains
+  CounterOptions counters;                        // hardware counters, sampled in the window
   // For DeviceSpans. The device delivers a buffer when it is full or all its records have ended.
   std::int64_t settle_ns = 10'000'000'000;
   std::int64_t tail_ns = 1'000'000'000;  // a closed window is drained for this long
@@ -65,9 +67,9 @@ class CaptureSession final : public OpCapture {
 
   // Valid after Finish.
   CaptureReport Report() const;
-  // Reason why the device records nothing, or no more; empty while it records. Safe from any
-  // thread.
-  std::string Trouble() const;
+  // Sentences why the device records or samples nothing, or no more; empty while all is well. Safe
+  // from any thread.
+  std::vector<std::string> Troubles() const;
 
  private:
   CaptureSession(const FtDeviceApi& api, CaptureOptions options);
@@ -100,6 +102,9 @@ class CaptureSession final : public OpCapture {
   std::vector<Span> host_;  // not yet passed to spans_
   std::vector<Span> ready_;
   std::map<std::pair<int, OpId>, std::string> names_;
+
+  // Opened and started before the thread, used by it from then on.
+  std::unique_ptr<CounterSampling> counters_;
 
   // Used by the thread, and by Finish after it has ended:
   ActivityJoin join_;

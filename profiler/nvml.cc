@@ -136,8 +136,8 @@ Error Nvml::Failed(const std::string& what, int status) const {
   return {ErrorCode::kUnsupported, "NVML, " + what + ": " + functions_->error_string(status)};
 }
 
-// For functions that only some callers need. Null if the library has none of that name.
-void* Nvml::Find(const char* name) const { return dlsym(library_, name); }
+// For functions that only some callers need.
+void* Nvml::Symbol(const char* name) const { return dlsym(library_, name); }
 
 Result<std::string> Nvml::DriverVersion() const {
   std::array<char, 96> version{};

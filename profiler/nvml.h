@@ -57,14 +57,19 @@ class Nvml {
   Result<std::vector<std::vector<GpuLink>>> Links() const;
   // Handle of a GPU, for functions found by Find.
   Result<NvmlDevice*> Device(int gpu) const;
-  // A function of the library; null if it has none of that name.
-  void* Find(const char* name) const;
+  // Sets `function` to the library's function of that name. False, and null, if it has none.
+  template <class Function>
+  bool Find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(Symbol(name));
+    return function != nullptr;
+  }
   // "what: the library's own text".
   Error Failed(const std::string& what, int status) const;
 
  private:
   struct Functions;
   Nvml(void* library, std::unique_ptr<Functions> functions);
+  void* Symbol(const char* name) const;
 
   void* library_;
   std::unique_ptr<Functions> functions_;

@@ -5,12 +5,12 @@
 //   FORETRAIN_STOP_AT=name    the point at which to stop; `name#3` at its third passing, `name@2`
 //                             only in rank 2, `name@2#3` both
 //   FORETRAIN_STOP_HOW=kill   SIGKILL (default); `exit` calls _exit(1); `abort` calls abort();
-//                             `pause` stops the process as SIGSTOP does; `interrupt` and
-//                             `terminate` send it SIGINT and SIGTERM
+//                             `pause` stops the process as SIGSTOP does; `interrupt`,
+//                             `terminate` and `hangup` send it SIGINT, SIGTERM and SIGHUP
 //   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test can find
 //                             the points instead of listing them
 //   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and its fault:
-//                             `throw`, `fail`, `stall` or `other-call`
+//                             `throw`, `fail`, `stall`, `other-call` or `nan`
 #include "base/stop_point.h"
 
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -69,6 +70,7 @@ void Stop(const std::string& how) {
   raise(how == "pause"       ? SIGSTOP
         : how == "interrupt" ? SIGINT
         : how == "terminate" ? SIGTERM
+        : how == "hangup"    ? SIGHUP
                              : SIGKILL);
 }
 
@@ -84,6 +86,7 @@ class AskedFault final : public FaultInjector {
     if (kind == "fail") fault_.kind = Fault::Kind::kFail;
     if (kind == "stall") fault_.kind = Fault::Kind::kStall;
     if (kind == "other-call") fault_.kind = Fault::Kind::kOtherCall;
+    if (kind == "nan") fault_ = {.kind = Fault::Kind::kValue, .value = NAN};
     if (!fields || fault_.kind == Fault::Kind::kNone) std::abort();  // an error of the test
   }
   Fault At(int rank, std::int64_t step, std::int32_t op) override {

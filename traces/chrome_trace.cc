@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/text.h"
 #include "traces/kinds.h"
 
@@ -75,6 +76,7 @@ class ChromeTraceWriter::Writer {
     run_ = &run;
     timeline_ = &timeline;
     processes_.clear();
+    kernels_.clear();
     for (const Span& span : timeline.spans) FT_TRY(AddSpan(span));
     for (const StepWindow& window : timeline.steps) FT_TRY(AddStep(window));
     return AddMemory();
@@ -181,8 +183,35 @@ class ChromeTraceWriter::Writer {
       Key("wait_us");
       AppendMicroseconds(text_, span.start_ns - span.ready_ns);
     }
+    AddKernels(span);
     text_ += "}}";
     return FlushIfFull();
+  }
+
+  // An op's text is made once for all its spans.
+  void AddKernels(const Span& span) {
+    if (run_->kernels == nullptr || span.queue == Queue::kHost || span.op == kNoOp) return;
+    const auto [text, is_new] = kernels_.try_emplace(NameKey(span.op));
+    if (is_new) text->second = KernelsText(span.op);
+    if (text->second.empty()) return;
+    Key("kernels");
+    text_ += text->second;
+  }
+
+  // Occupancy is a fraction, as everywhere.
+  std::string KernelsText(OpId op) const {
+    const std::vector<const KernelRow*> rows = run_->kernels->Of(op);
+    if (rows.empty()) return {};
+    JsonWriter json;
+    json.BeginArray();
+    for (const KernelRow* row : rows) {
+      json.BeginObject().Field("name", row->name);
+      WriteLaunch(json, row->launch);
+      const auto occupancy = TheoreticalOccupancy(row->launch, run_->kernels->capability);
+      if (occupancy) json.Field("occupancy", occupancy->share);
+      json.EndObject();
+    }
+    return json.EndArray().Take();
   }
 
   // Step windows have a thread of their own below the queues.
@@ -259,6 +288,7 @@ class ChromeTraceWriter::Writer {
   bool first_ = true;
   int last_process_ = 0;
   std::map<std::int16_t, Process> processes_;  // of the current run
+  std::map<OpId, std::string> kernels_;        // by NameKey, as JSON; empty: none
   const ChromeRun* run_ = nullptr;             // set while AddRun runs, as is timeline_
   const Timeline* timeline_ = nullptr;
 };
@@ -290,7 +320,7 @@ Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
   FT_TRY(writer.Begin());
   for (const RunId id : runs) {
     FT_ASSIGN(const StoredRun run, reader.LoadRun(id));
-    FT_TRY(writer.AddRun(run.timeline, {.title = TitleOf(run.info)}));
+    FT_TRY(writer.AddRun(run.timeline, {.title = TitleOf(run.info), .kernels = &run.kernels}));
   }
   return writer.End();
 }
@@ -300,18 +330,12 @@ Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
 Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
                                FileSystem& files, const std::string& path) {
   for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // checked before a file is replaced
-  // Written to a temporary file in the same folder first: a failed export leaves the old file
-  // alone.
-  const std::string temporary = path + ".tmp";
-  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(temporary));
-  ChromeTraceWriter writer([&file](std::string_view text) {
-    return file->Append(std::as_bytes(std::span(text.data(), text.size())));
+  return ReplaceFile(files, path, [&](WritableFile& file) {
+    ChromeTraceWriter writer([&file](std::string_view text) {
+      return file.Append(std::as_bytes(std::span(text.data(), text.size())));
+    });
+    return WriteRuns(reader, runs, writer);
   });
-  Result<void> result = WriteRuns(reader, runs, writer);
-  if (result.has_value()) result = file->Close();
-  if (result.has_value()) result = files.Rename(temporary, path);
-  if (!result.has_value()) static_cast<void>(files.Remove(temporary).has_value());
-  return result;
 }
 
 }  // namespace foretrain

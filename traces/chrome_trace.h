@@ -11,6 +11,7 @@
 
 #include "base/io/file_system.h"
 #include "base/result.h"
+#include "traces/kernels/kernel_table.h"
 #include "traces/store.h"
 #include "traces/timeline.h"
 
@@ -24,6 +25,7 @@ struct ChromeRun {
   std::string title{};  // "predicted 3 (8b-dp4)"
   // decoder layers; if known, blocks are named embedding, layers and head
   std::optional<int> layers{};
+  const KernelTable* kernels = nullptr;  // borrowed; null: none
 };
 
 // Writes one JSON object: Begin, then any number of AddRun, then End. It needs 64 KiB of text
@@ -32,7 +34,8 @@ struct ChromeRun {
 //   process   one for each run and rank, "TITLE rank R", in the order of AddRun
 //   thread    one for each queue, in the order of Queue, and one for the step windows
 //   X events  spans, named after their op; category = op class; args: id (as text: it exceeds the
-//             exact range of JavaScript numbers), description, step, bytes, wait_us
+//             exact range of JavaScript numbers), description, step, bytes, wait_us; on device
+//             queues kernels: an array with the name and launch of each of the op's kernels
 //   C events  "device memory" and so on: bytes by category, one event for each moment of change
 class ChromeTraceWriter {
  public:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "traces/kernels/kernel_table.h"
 #include "traces/metrics/metrics.h"
 #include "traces/timeline.h"
 
@@ -118,6 +119,7 @@ struct StoredRun {
   std::vector<Counter> counters{};     // by name, rank, step, time
   std::vector<ClockReading> clocks{};  // by rank, host time
   std::vector<Note> notes{};           // as added
+  KernelTable kernels{};               // empty if the device's work was not recorded
 };
 
 }  // namespace foretrain

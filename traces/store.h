@@ -144,6 +144,10 @@ struct LoadOptions {
   bool timeline = true;
   // If false: only windows and names of the timeline, no spans and memory samples.
   bool spans = true;
+  // If false: no counters, of which a long run on GPUs has millions.
+  bool counters = true;
+  // If false: no kernels. They are read whole, which takes milliseconds.
+  bool kernels = true;
   // The run's sums, for use with window_ns. Memory before the part then comes from their levels.
   // Samples are checked by ranges instead of checksums, which cover whole batches. Borrowed; null:
   // all samples up to the part are read.

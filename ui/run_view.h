@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/kernels/kernel_table.h"
+#include "traces/metrics/gpu/counters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/metrics/skew.h"
 #include "traces/span_sums.h"
@@ -41,10 +43,15 @@ struct RunView {
   std::string program_hash{};                    // runs of equal programs pair op by op
   std::optional<std::int64_t> device_bytes{};    // memory of one device
   bool emulated = false;                         // times are not those of the named cluster
+  KernelTable kernels{};                         // of the device's recording
   std::int64_t dropped = 0;                      // records the profiler lost
   std::int64_t invalid = 0;                      // records it could not use
   std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks
   std::optional<double> overhead{};              // of recording, as a share of the step
+
+  // Readings of the ranks' GPUs, of the whole run, by rank. Null: none were recorded. Shared by the
+  // views of a run as more of it is read.
+  std::shared_ptr<const std::vector<GpuCounter>> gpu_counters{};
 
   // Set for a long run, which is not read whole: `sums` covers all its spans. `timeline` then has
   // all step windows, but spans and memory samples only within `loaded`; `stored_metrics` are the

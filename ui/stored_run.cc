@@ -110,9 +110,14 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   if (run.info.program_hash != 0) view.program_hash = fmt::format("{:016x}", run.info.program_hash);
   if (specs.device_bytes > 0) view.device_bytes = specs.device_bytes;
   view.emulated = IsEmulated(run.details_json);
+  view.kernels = std::move(run.kernels);
   view.dropped = run.info.totals.dropped;
   view.invalid = run.info.totals.invalid;
   if (run.info.totals.clock_error_ns > 0) view.clock_error_ns = run.info.totals.clock_error_ns;
+  std::vector<GpuCounter> counters = GpuCountersOf(run.counters);
+  if (!counters.empty()) {
+    view.gpu_counters = std::make_shared<const std::vector<GpuCounter>>(std::move(counters));
+  }
   view.overhead = OverheadOf(run.info.totals, view.timeline);
   return view;
 }

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -33,17 +35,26 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
 
 void Arguments::Option(const std::string& names, std::int64_t& value, const std::string& value_name,
                        const std::string& help) {
-  auto* option = app_.add_option(names, value, help)->type_name(value_name)->group(section_);
   // A zero stands for "not given"; where it means something, the help says what.
-  if (value != 0) option->capture_default_str();
+  Parsed(
+      names, value_name, help,
+      [&value](const std::string& name, const std::string& text) -> Result<void> {
+        FT_ASSIGN(value, ParseInt(name, text, INT64_MIN, INT64_MAX));
+        return {};
+      },
+      value != 0 ? std::to_string(value) : "");
 }
 
 void Arguments::Option(const std::string& names, double& value, const std::string& value_name,
                        const std::string& help) {
-  app_.add_option(names, value, help)
-      ->type_name(value_name)
-      ->group(section_)
-      ->capture_default_str();
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  Parsed(
+      names, value_name, help,
+      [&value](const std::string& name, const std::string& text) -> Result<void> {
+        FT_ASSIGN(value, ParseNumber(name, text, -kLargest, kLargest));
+        return {};
+      },
+      NumberText(value));
 }
 
 // Keeps the text until Read(). `names` may list several spellings; messages use the first.

@@ -17,12 +17,13 @@ Exit ExitOf(ErrorCode code) {
     case ErrorCode::kResourceExhausted:
     case ErrorCode::kAborted:
     case ErrorCode::kTimeout:
+    case ErrorCode::kNotFinite:
       return Exit::kFault;
   }
   return Exit::kFault;
 }
 
-Exit ExitOfSignal(int signal) { return signal == SIGTERM ? Exit::kTerminated : Exit::kInterrupted; }
+Exit ExitOfSignal(int signal) { return signal == SIGINT ? Exit::kInterrupted : Exit::kTerminated; }
 
 void Command::DeclareJson(Arguments& arguments) {
   arguments.Flag("--json", json_, "Print JSON instead of text");

@@ -1,6 +1,7 @@
 #include "app/cli/stop_signal.h"
 
 #include <csignal>
+#include <cstddef>
 
 namespace foretrain {
 namespace {
@@ -20,18 +21,24 @@ extern "C" void OnSignal(int signal) {
 
 }  // namespace
 
-// Keeps the previous handlers; the destructor restores them.
+// Keeps the previous handlers; the destructor restores them. A hang-up that `nohup` ignores stays
+// ignored.
 StopSignals::StopSignals() {
   stop_signal = 0;
-  interrupt_ = std::signal(SIGINT, OnSignal);
-  terminate_ = std::signal(SIGTERM, OnSignal);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    before_[i] = std::signal(kSignals[i], OnSignal);
+    if (kSignals[i] == SIGHUP && before_[i] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  }
 }
 
 StopSignals::~StopSignals() {
-  std::signal(SIGINT, interrupt_);
-  std::signal(SIGTERM, terminate_);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
 }
 
 int StopSignal() { return stop_signal; }
+
+const char* NameOfStopSignal() {
+  return stop_signal == SIGTERM ? "SIGTERM" : stop_signal == SIGHUP ? "SIGHUP" : "Ctrl-C";
+}
 
 }  // namespace foretrain

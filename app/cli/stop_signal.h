@@ -1,5 +1,8 @@
-// SIGINT and SIGTERM as a flag that long work polls.
+// SIGINT, SIGTERM and SIGHUP as a flag that long work polls.
 #pragma once
+
+#include <array>
+#include <csignal>
 
 namespace foretrain {
 
@@ -13,11 +16,13 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
  private:
-  void (*interrupt_)(int);
-  void (*terminate_)(int);
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<void (*)(int), kSignals.size()> before_{};
 };
 
 // The signal that asked the process to stop since the newest StopSignals was made, or 0.
 int StopSignal();
+// "Ctrl-C", "SIGTERM" or "SIGHUP".
+const char* NameOfStopSignal();
 
 }  // namespace foretrain

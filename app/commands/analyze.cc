@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "app/commands/commands.h"
+#include "app/report/gpu_report.h"
+#include "app/report/launched_kernels.h"
 #include "app/report/longest_ops.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
@@ -73,8 +75,8 @@ void Write(JsonWriter& json, const Waits& waits) {
   json.EndObject();
 }
 
-// Shows one run in three parts: its step, its waits and suggestions. The first two come from the
-// stored spans alone. Suggestions need the plan, so an imported trace has none. All options are
+// Shows one run in four parts: its step, its waits, its GPUs and suggestions. The first three come
+// from the store alone. Suggestions need the plan, so an imported trace has none. All options are
 // checked before anything is printed.
 class Analyze final : public Command {
  public:
@@ -126,7 +128,8 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.back().step));
     }
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
-    if (!json_) Print(run, title, metrics, TextOf(waits));
+    const std::vector<GpuMean> gpus = GpuMeansOf(GpuCountersOf(run.counters), windows, waits.step);
+    if (!json_) Print(run, title, metrics, TextOf(waits), GpuMeansText(gpus));
     std::fflush(stdout);  // the suggestions may take seconds
     // Absent for a trace; an error if nothing could be forecast.
     std::optional<Result<TriedChanges>> tried;
@@ -135,7 +138,7 @@ class Analyze final : public Command {
                                HardwareThreads());
     }
     if (json_) {
-      PrintJson(run, metrics, waits, tried && tried->has_value() ? &**tried : nullptr);
+      PrintJson(run, metrics, waits, gpus, tried && tried->has_value() ? &**tried : nullptr);
     } else if (tried) {
       PrintTried(run, metrics, *tried);
     }
@@ -148,9 +151,9 @@ class Analyze final : public Command {
     return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
   }
 
-  // `waits`: as text.
+  // `waits` and `gpus`: as text.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
-             const std::string& waits) const {
+             const std::string& waits, const std::string& gpus) const {
     std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
@@ -170,6 +173,9 @@ class Analyze final : public Command {
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.min).c_str(),
                 FormatSeconds(metrics.step_time_s.max).c_str());
+    if (!gpus.empty()) {
+      std::printf("  GPUs in step %d, means:\n%s\n", StepOf(metrics), gpus.c_str());
+    }
     if (!spans) {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
@@ -184,6 +190,8 @@ class Analyze final : public Command {
     const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
     std::fputs(LongestOpsText(ops, metrics.overall->time_s).c_str(), stdout);
     if (!ops.empty()) std::puts("");
+    const std::string kernels = LaunchedKernelsText(run.kernels);
+    if (!kernels.empty()) std::printf("%s\n", kernels.c_str());
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
@@ -219,11 +227,12 @@ class Analyze final : public Command {
 
   // `tried` is null for a trace, and if nothing could be forecast.
   void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
-                 const TriedChanges* tried) const {
+                 const std::vector<GpuMean>& gpus, const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteMetrics(json, *metrics.overall, PeaksOf(metrics));
     Write(json, waits);
+    WriteGpus(json, gpus, GpuFaultsOf(run.counters));
     json.Name("metrics").BeginArray();
     for (const MetricValue& value : Flatten(metrics)) {
       json.BeginObject()
@@ -234,6 +243,7 @@ class Analyze final : public Command {
     }
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
+    WriteLaunchedKernels(json, run.kernels);
     if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());
   }

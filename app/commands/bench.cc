@@ -72,6 +72,12 @@ class Bench final : public Command {
   // options are checked.
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--record", record_));
+    if (!simulate_ && !plan_.GivenFields().empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: only --simulate takes a plan; the rows of the table have their "
+                              "own; leave it out",
+                              FirstOption(*plan_.GivenFields().front())));
+    }
     if (search_) return BenchSearch();
     if (simulate_) return BenchSimulate();
     if (steps_ < 0 || steps_ > 100'000) {

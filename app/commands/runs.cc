@@ -75,7 +75,17 @@ class Runs final : public Command {
     return text;
   }
 
-  // "-" if no step time is known. The last column has the pin and why a run failed.
+  // "12 records dropped, 3 invalid; "; empty if none were.
+  static std::string LostText(const RunInfo& run) {
+    std::string text;
+    if (run.totals.dropped > 0) text = std::to_string(run.totals.dropped) + " records dropped";
+    if (run.totals.invalid > 0) {
+      text += (text.empty() ? "" : ", ") + std::to_string(run.totals.invalid) + " invalid";
+    }
+    return text.empty() || run.message.empty() ? text : text + "; ";
+  }
+
+  // "-" if no step time is known. The last column has the pin, lost records and why a run failed.
   static void PrintTable(const std::vector<RunInfo>& runs) {
     Table table(
         {">run", "kind", "status", "label", "created", ">step time", ">spans", ">forecast", ""});
@@ -87,7 +97,7 @@ class Runs final : public Command {
                     std::string(foretrain::Name(run.status)), run.label, Time(run.created_unix_ns),
                     step > 0 ? FormatSeconds(step) : "-", std::to_string(run.spans),
                     run.forecast ? std::to_string(*run.forecast) : "",
-                    (run.pinned ? "pinned " : "") + run.message});
+                    (run.pinned ? "pinned " : "") + LostText(run) + run.message});
     }
     std::fputs(table.Text().c_str(), stdout);
   }
@@ -104,7 +114,9 @@ class Runs final : public Command {
           .Field("world", run.world);
       json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
       run.forecast ? json.Integer(*run.forecast) : json.Null();
-      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("metrics").BeginObject();
+      json.Field("spans", run.spans).Field("dropped", run.totals.dropped);
+      json.Field("invalid", run.totals.invalid).Field("pinned", run.pinned);
+      json.Name("metrics").BeginObject();
       for (const MetricValue& metric : run.metrics) json.Field(metric.name, metric.value);
       json.EndObject().EndObject();
     }

@@ -41,7 +41,7 @@ class TrainCommand final : public Command {
         "Ctrl-C ends the run at a step boundary and keeps all steps before. A second Ctrl-C ends "
         "it at once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
-        "143 stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
+        "143 stopped\nby Ctrl-C, SIGTERM or SIGHUP. `foretrain runs` shows how a run ended.");
   }
 
   // From the cheapest check to the most expensive: options, launcher, device, model, plan, window,
@@ -53,6 +53,10 @@ class TrainCommand final : public Command {
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
+    if (options_.counters_interval_ns > 0 && !device_.IsCuda()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sample-counters: the CPU has no counters; train with --device cuda");
+    }
     // A launcher knows the number of ranks, so --ranks may be left out.
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     // Ranks may share a GPU, so the plan's sizes alone say how many there are.
@@ -139,9 +143,17 @@ class TrainCommand final : public Command {
                       {"full", CaptureLevel::kFull}},
                      "What to record: step times (off); also ops as the host sees them (launches); "
                      "also memory and the GPU's own records (full)");
+    arguments.Choice(
+        "--recording", options_.recording_required, {{"optional", false}, {"required", true}},
+        "If the store cannot be written any more, e.g. on a full disk: train on without "
+        "a record (optional), or stop (required)");
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
+    arguments.Parsed("--sample-counters", "TIME",
+                     "Sample the GPU's hardware counters that often, 100us to 1s, within the "
+                     "recorded steps; 0: not at all",
+                     IntoCountersInterval(options_.counters_interval_ns), "0");
     arguments.Option("--profile-ranks", ranks_, "RANKS", "Ranks to record, e.g. 0,8; default: all");
     DeclareJson(arguments);
   }
@@ -164,6 +176,19 @@ class TrainCommand final : public Command {
                     name + ": \"" + text + "\" is outside 1 ms to 1000000 s");
       }
       executor.timeout_ns = NsFromSeconds(timeout_s);
+      return {};
+    };
+  }
+
+  // The store bears nine values each 100 us for a GPU (docs/profiling.md).
+  static Arguments::ReadText IntoCountersInterval(std::int64_t& interval_ns) {
+    return [&interval_ns](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const double interval_s, ParseSeconds(name, text));
+      if (interval_s != 0 && (interval_s < 1e-4 || interval_s > 1)) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    name + ": \"" + text + "\" is outside 100us to 1s; try 1ms");
+      }
+      interval_ns = NsFromSeconds(interval_s);
       return {};
     };
   }
@@ -194,7 +219,10 @@ class TrainCommand final : public Command {
     }
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
-    FT_TRY(store->Close());
+    const auto closed = store->Close();
+    if (!closed.has_value() && result.unrecorded.empty()) {
+      return tl::unexpected<Error>(closed.error());
+    }
     const ParameterCounts counts = CountParameters(context.model, plan);
     json_ ? PrintJson(plan, result, counts) : Print(result, counts);
     if (!result.summary.stopped) return Exit::kDone;
@@ -239,6 +267,10 @@ class TrainCommand final : public Command {
     if (job.executor.graphs && job.executor.take_turns) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
+    }
+    if (options_.counters_interval_ns > 0 && options_.capture == CaptureLevel::kOff) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sample-counters: --capture off records nothing; leave one of the two out");
     }
     if (job.executor.take_turns && options_.capture == CaptureLevel::kOff) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -320,6 +352,9 @@ class TrainCommand final : public Command {
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
+    if (!result.unrecorded.empty()) {
+      std::fputs(MetricLine("not recorded", result.unrecorded).c_str(), stdout);
+    }
     if (result.emulated.run != 0) {
       std::fputs(MetricLine("emulated step time", FormatSeconds(result.emulated.step_s) +
                                                       " with a device a rank: compute as measured "
@@ -367,6 +402,7 @@ class TrainCommand final : public Command {
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (options_.job.executor.graphs) WriteGraphs(json, result.summary.graphs);
+    if (!result.unrecorded.empty()) json.Field("unrecorded", result.unrecorded);
     if (result.emulated.run != 0) {
       json.Name("emulated").BeginObject().Field("run", result.emulated.run);
       json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "app/desktop/trace_cache.h"
 #include "app/desktop/views.h"
 #include "app/runs/stored_runs.h"
 #include "base/io/file_system.h"
@@ -65,6 +66,8 @@ Result<const LongRun::Part*> LongRun::PartOf(const StoreReader& reader, const St
   }
   FT_ASSIGN(StoredRun run,
             reader.LoadRun(id_, {.window_ns = std::pair(stretch.start_ns, stretch.end_ns),
+                                 .counters = false,
+                                 .kernels = false,
                                  .sums = view_.sums.get()}));
   // The reader reserves memory for whole batches.
   run.timeline.spans.shrink_to_fit();
@@ -116,27 +119,19 @@ Result<FileMark> MarkOf(const std::string& path) {
 }
 
 // Adds the model names of those measured runs that `names` lacks. Skips a run without a model, or
-// with one that cannot be read. O(metrics and counters of a run) for each that is added.
+// with one that cannot be read. O(metrics of a run) for each that is added.
 Result<void> AddModelNames(const StoreReader& reader, const std::vector<RunInfo>& runs,
                            std::map<RunId, std::string>& names) {
   for (const RunInfo& run : runs) {
     if (run.kind != RunKind::kMeasured || names.contains(run.id)) continue;
     LoadOptions options;
     options.timeline = false;
+    options.counters = false;
     FT_ASSIGN(const StoredRun stored, reader.LoadRun(run.id, options));
     const auto model = ModelFromJson(stored.specs.model_json, "run " + std::to_string(run.id));
     if (model.has_value()) names.emplace(run.id, model->name);
   }
   return {};
-}
-
-// False if either time cannot be read: the trace is then imported again.
-bool IsUpToDate(const std::string& store, const std::string& trace) {
-  std::error_code error;
-  const auto stored = fs::last_write_time(store, error);
-  if (error) return false;
-  const auto written = fs::last_write_time(trace, error);
-  return !error && stored >= written;
 }
 
 Result<void> Write(const std::string& path, std::vector<TraceRun> runs,
@@ -146,30 +141,12 @@ Result<void> Write(const std::string& path, std::vector<TraceRun> runs,
   return store->Close();
 }
 
-// Tries it: permission bits do not tell about read-only file systems.
-bool CanWriteIn(const fs::path& folder) {
-  PosixFileSystem files;
-  const std::string probe = (folder / ".foretrain-probe").string();
-  if (!files.Create(probe).has_value()) return false;
-  static_cast<void>(files.Remove(probe).has_value());
-  return true;
-}
-
-// Imports the trace at `path` into a store next to it, or in the folder for temporary files if that
-// one cannot be written. A store at least as new as the trace is used as it is.
 Result<std::string> StoreOfTrace(const std::string& path, const ImportOptions& options) {
-  const fs::path sibling = path + ".db";
-  std::error_code error;
-  const fs::path elsewhere = fs::temp_directory_path(error) / sibling.filename();
-  for (const fs::path& store : {sibling, elsewhere}) {
-    if (IsUpToDate(store.string(), path)) return store.string();
-  }
-  PosixFileSystem files;
-  FT_ASSIGN(std::vector<TraceRun> runs, ReadTraces(files, std::span(&path, 1), options));
-  const fs::path folder = ParentFolder(path);
-  const std::string store = (CanWriteIn(folder) ? sibling : elsewhere).string();
-  FT_TRY(Write(store, std::move(runs), options));
-  return store;
+  return CachedStore(path, [&](const std::string& store) -> Result<void> {
+    PosixFileSystem files;
+    FT_ASSIGN(std::vector<TraceRun> runs, ReadTraces(files, std::span(&path, 1), options));
+    return Write(store, std::move(runs), options);
+  });
 }
 
 }  // namespace

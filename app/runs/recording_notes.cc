@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "traces/metrics/throttling.h"
+#include "traces/metrics/gpu/faults.h"
+#include "traces/metrics/gpu/throttling.h"
 
 namespace foretrain {
 namespace {
@@ -26,10 +27,12 @@ std::string NoteOf(const Throttling& held) {
 
 }  // namespace
 
-// Order: lost spans first, then unmatched device time, then throttling, then notes of the run.
-// Throttling counts within the recorded steps only; below kMinShare of them it is left out.
+// Order: the GPUs' errors first, then lost spans, then unmatched device time, then throttling, then
+// notes of the run. Throttling counts within the recorded steps only; below kMinShare of them it is
+// left out.
 std::vector<std::string> RecordingNotes(const StoredRun& run, double coverage) {
   std::vector<std::string> notes;
+  for (const GpuFault& fault : GpuFaultsOf(run.counters)) notes.push_back(Describe(fault));
   const RecordingTotals& totals = run.info.totals;
   if (totals.dropped > 0) notes.push_back(std::to_string(totals.dropped) + " spans were dropped");
   if (totals.invalid > 0) {

@@ -1,5 +1,5 @@
-// Notes on the quality of a run's recording, shown with its metrics, and whether its
-// GPUs were held back.
+// Notes on the quality of a run's recording, shown with its metrics, and on its GPUs: errors, and
+// whether they were held back.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace foretrain {
 
-// One sentence a problem: dropped spans, spans without a time, device time without an op, GPUs that
-// were throttled for 1 % of the recorded window or more. The run's own notes follow.
+// One sentence a problem: errors of GPUs, dropped spans, spans without a time, device time without
+// an op, GPUs that were throttled for 1 % of the recorded window or more. The run's own notes
+// follow.
 //
 //   coverage  Metrics::coverage of the run, in [0, 1]
 std::vector<std::string> RecordingNotes(const StoredRun& run, double coverage);

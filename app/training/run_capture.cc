@@ -1,5 +1,7 @@
 #include "app/training/run_capture.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -8,8 +10,8 @@
 #include <vector>
 
 #include "app/runs/stored_runs.h"
-#include "base/json/json.h"
 #include "base/units.h"
+#include "traces/metrics/gpu/faults.h"
 
 namespace foretrain {
 namespace {
@@ -19,7 +21,9 @@ namespace {
 Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
   std::map<std::string, std::vector<int>> who;
   for (const auto& [rank, report] : reports) {
-    if (!report.problem.empty()) who[report.problem].push_back(rank);
+    for (const std::string& problem : {report.problem, report.counters_problem}) {
+      if (!problem.empty()) who[problem].push_back(rank);
+    }
   }
   for (const auto& [problem, ranks] : who) {
     std::string note;
@@ -32,6 +36,16 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
   return {};
 }
 
+// Corrected errors need no action, so they are told only with the stored run. On a terminal a line
+// of progress may be open.
+void TellFaults(const std::vector<GpuFault>& faults, const GpuMonitor& monitor) {
+  for (const GpuFault& fault : faults) {
+    if (fault.kind == GpuFaultKind::kCorrectedEcc) continue;
+    std::fprintf(stderr, "%sforetrain: %s\n", isatty(STDERR_FILENO) != 0 ? "\n" : "",
+                 Describe(fault, monitor.BusIdOf(fault.rank)).c_str());
+  }
+}
+
 }  // namespace
 
 // Without `local`, all ranks are in this process. Trouble is printed and not an error: the run is
@@ -39,7 +53,7 @@ Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
 std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
                                             const std::vector<LocalRank>& local,
                                             const RunClock& clock, CaptureLevel level,
-                                            const CaptureWindow& window) {
+                                            const CaptureWindow& window, CounterOptions counters) {
   CaptureOptions options;
   options.level = level;
   options.window = window;
@@ -49,6 +63,7 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
     options.ranks.push_back(rank);
   }
   options.now = [&clock] { return clock.Now(); };
+  options.counters = std::move(counters);
   options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
     const auto name = names.find(NameKey(op));
     const std::string instruction =
@@ -56,10 +71,32 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
     return name == names.end() ? instruction : instruction + ", " + name->second;
   };
   auto session = CaptureSession::Open(device, std::move(options));
-  if (session != nullptr && !session->Trouble().empty()) {
-    std::fprintf(stderr, "foretrain: %s\n", session->Trouble().c_str());
-  }
+  if (session != nullptr) PrintTroubles(session->Troubles(), {});
   return session;
+}
+
+void PrintTroubles(std::span<const std::string> troubles, std::span<const std::string> known) {
+  for (const std::string& trouble : troubles) {
+    if (std::find(known.begin(), known.end(), trouble) != known.end()) continue;
+    std::fprintf(stderr, "foretrain: %s\n", trouble.c_str());
+  }
+}
+
+// By device, the first of its recorded ranks.
+CounterOptions CountersOf(const std::vector<LocalRank>& local, const CaptureWindow& window,
+                          std::int64_t interval_ns,
+                          std::function<void(std::vector<Counter>)> take) {
+  CounterOptions options;
+  if (interval_ns == 0) return options;
+  std::map<int, int> first;  // rank, by device
+  for (const LocalRank& at : local) {
+    if (window.CoversRank(at.rank)) first.emplace(at.device, at.rank);
+  }
+  if (local.empty()) first.emplace(0, window.ranks.empty() ? 0 : window.ranks.front());
+  for (const auto& [device, rank] : first) options.devices.push_back({device, rank});
+  options.interval_ns = interval_ns;
+  options.take = std::move(take);
+  return options;
 }
 
 // Monitors each GPU once, for the first rank on it. `nullptr` on the CPU or without NVML.
@@ -74,36 +111,26 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
   for (const auto& [number, rank] : first) gpus.push_back({.rank = rank, .device = number});
   auto monitor = GpuMonitor::Open({}, gpus);
   if (!monitor.has_value()) {
-    std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
+    std::fprintf(stderr, "foretrain: counters and errors of the GPU are not recorded: %s\n",
                  monitor.error().message.c_str());
     return nullptr;
   }
-  (*monitor)->Start([&clock] { return clock.Now(); }, std::move(take));
+  GpuMonitor& started = **monitor;
+  started.Start([&clock] { return clock.Now(); },
+                [&started, take = std::move(take),
+                 watch = GpuFaultWatch()](std::vector<Counter> readings) mutable {
+                  TellFaults(watch.Take(readings), started);
+                  take(std::move(readings));
+                });
   return *std::move(monitor);
-}
-
-// Longest kernel first. Ties keep the order of names, so the file does not depend on the order of
-// ranks.
-std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels) {
-  std::vector<std::pair<std::string, KernelTotal>> sorted(kernels.begin(), kernels.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.total_ns > b.second.total_ns;
-  });
-  JsonWriter json;
-  json.BeginObject().Field("schema", 1).Name("kernels").BeginArray();
-  for (const auto& [name, total] : sorted) {
-    json.BeginObject().Field("name", name).Field("calls", total.calls);
-    json.Field("total_s", SecondsFromNs(total.total_ns)).EndObject();
-  }
-  return json.EndArray().EndObject().Take();
 }
 
 // Stores what each rank lost, how well its clock was known, and the kernels of all ranks together.
 // Without records of the device there are no metrics of it.
-Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) {
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports, int capability) {
   FT_TRY(AddProblems(recorder, reports));
   ActivityCounts counts;
-  std::map<std::string, KernelTotal> kernels;
+  KernelTable kernels;
   bool records = false;
   for (const auto& [rank, report] : reports) {
     FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
@@ -115,10 +142,7 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
     }
     records = records || report.records;
     counts.Add(report.counts);
-    for (const auto& [name, total] : report.kernels) {
-      kernels[name].calls += total.calls;
-      kernels[name].total_ns += total.total_ns;
-    }
+    kernels.Add(report.kernels);
   }
   if (!records) return {};
   const std::vector<MetricValue> metrics = {
@@ -130,7 +154,8 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) 
       {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
       {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
   FT_TRY(recorder.AddMetrics(metrics));
-  return recorder.Attach("kernels", KernelsJson(kernels));
+  kernels.capability = capability;
+  return recorder.Attach(kKernelsAttachment, KernelsToJson(kernels));
 }
 
 }  // namespace foretrain

@@ -11,10 +11,21 @@
 #include "base/json/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
+#include "runtime/device/cuda_driver.h"
 #include "traces/metrics/statistics.h"
 
 namespace foretrain {
 namespace {
+
+// Compute capability of this process's first GPU, as in KernelTable; 0 on the CPU.
+int CapabilityOf(const TrainingOptions& options) {
+  if (options.device == nullptr || std::string_view(options.device->name) != "cuda") return 0;
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const auto number = static_cast<std::size_t>(local.empty() ? 0 : local.front().device);
+  const auto driver = AskCudaDriver();
+  if (!driver.has_value() || number >= driver->gpus.size()) return 0;
+  return 10 * driver->gpus[number].capability_major + driver->gpus[number].capability_minor;
+}
 
 constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
@@ -42,6 +53,14 @@ void TrainingProgress::OnStep(const StepReport& report) {
   if (report.step > 0) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
   if (options_.json_lines) return PrintLine(report);
+  if (report.usual_loss) {
+    End();
+    std::fprintf(
+        stderr,
+        "foretrain: step %lld: the loss jumped to %.4g from a mean of %.4g; if it does not "
+        "fall again, lower --lr or look at the data of this step\n",
+        static_cast<long long>(report.step), report.loss, *report.usual_loss);
+  }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
   if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
@@ -62,6 +81,7 @@ void TrainingProgress::PrintLine(const StepReport& report) const {
   json.BeginObject().Field("step", report.step).Field("loss", report.loss);
   json.Field("step_time_s", report.seconds).Field("tokens_per_s", report.tokens_per_s);
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
+  if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
   std::puts(json.EndObject().Take().c_str());
   std::fflush(stdout);
 }
@@ -80,14 +100,23 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             std::string known_trouble)
+                             std::vector<std::string> known_troubles)
     : options_(options),
       recorder_(recorder),
-      known_trouble_(std::move(known_trouble)),
+      known_troubles_(std::move(known_troubles)),
       progress_(options) {}
 
-// The sink's methods never fail the caller: Keep() remembers the first error, and the run stops at
-// the next step.
+void RecordingSink::Keep(const Result<void>& result) {
+  if (result.has_value() || error_) return;
+  error_ = result.error();
+  if (options_.recording_required) return;
+  progress_.End();
+  std::fprintf(stderr,
+               "foretrain: the training goes on unrecorded; --recording required ends it instead: "
+               "%s\n",
+               error_->message.c_str());
+}
+
 void RecordingSink::OnSpans(std::span<const Span> spans) {
   spans_.assign(spans.begin(), spans.end());
   Keep(recorder_.Add(spans_));
@@ -112,6 +141,7 @@ void RecordingSink::OnStep(const StepReport& report) {
       {"resident_bytes", -1, step, 0, static_cast<double>(report.resident_bytes)}};
   if (report.gradient_norm)
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
+  if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
   if (report.step == 0) first_loss_ = report.loss;
   if (report.step > 0) {
@@ -133,12 +163,13 @@ int RecordingSink::FirstRankHere() const {
 
 void RecordingSink::End() {
   progress_.End();
-  Keep(StoreCapture(recorder_, reports_));
+  Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());
-  if (own != reports_.end() && own->second.problem != known_trouble_) {
-    std::fprintf(stderr, "foretrain: %s\n", own->second.problem.c_str());
-  }
+  if (own == reports_.end()) return;
+  std::vector<std::string> troubles{own->second.problem, own->second.counters_problem};
+  std::erase(troubles, "");
+  PrintTroubles(troubles, known_troubles_);
 }
 
 // The medians are given only with three steps of each kind: fewer tell nothing.
@@ -166,7 +197,9 @@ Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorde
   for (std::int32_t first = 0; first <= last; first += steps) {
     const std::int32_t end = first + std::min(steps, last - first + 1);
     LoadOptions part;
+    part.counters = false;
     part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
+    part.kernels = false;
     FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
     std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
       return window.step < first || window.step >= end;

@@ -44,12 +44,14 @@ struct CaptureCost {
   std::optional<double> unrecorded_step_s{};  // of the others; neither with fewer than 3 of each
 };
 
-// Hands everything on to the store. If the store cannot be written, failed() is true from then on,
-// and the run ends at the next step with the store's Error.
+// Hands everything on to the store. If the store cannot be written, the run goes on without a
+// record until it can be written again; with TrainingOptions::recording_required, failed() is true
+// from then on, and the run ends at the next step with the store's Error.
 class RecordingSink final : public RunSink {
  public:
-  // `known_trouble`: the problem of this process's recording that was reported before the run.
-  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::string known_trouble);
+  // `known_troubles`: problems of this process's recording that were reported before the run.
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+                std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
   void OnMemory(std::span<const MemorySample> samples) override;
@@ -60,7 +62,8 @@ class RecordingSink final : public RunSink {
 
   // Ends the progress line and stores how each process's recording went. Called once no rank runs.
   void End();
-  bool failed() const { return error_.has_value(); }
+  bool failed() const { return error_.has_value() && options_.recording_required; }
+  // The first error of the store.
   const std::optional<Error>& error() const { return error_; }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
@@ -68,13 +71,12 @@ class RecordingSink final : public RunSink {
 
  private:
   int FirstRankHere() const;
-  void Keep(const Result<void>& result) {
-    if (!result.has_value() && !error_) error_ = result.error();
-  }
+  // Remembers the first error, and says on stderr that the run goes on unrecorded.
+  void Keep(const Result<void>& result);
 
   const TrainingOptions& options_;
   RunRecorder& recorder_;
-  const std::string known_trouble_;
+  const std::vector<std::string> known_troubles_;
   CaptureReports reports_;
   TrainingProgress progress_;
   std::vector<Span> spans_;  // swapped with the recorder, which returns an empty vector

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -67,7 +66,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
 // Compares build, program, data and settings with those of rank 0's process: processes that differ
 // would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
 // those of ProcessGroup::Agree. O(tokens).
-Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel capture,
+Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options,
                         const TokenData& data) {
   FT_TRY(
       group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
@@ -80,11 +79,12 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, CaptureLevel c
       "command",
       fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}",
+                  "steps {} to {} of ranks {}, counters every {} ns",
                   job.steps, job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
                   job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
-                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(capture),
-                  window.first_step, window.end_step, fmt::join(window.ranks, " ")));
+                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
+                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
+                  options.counters_interval_ns));
 }
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
@@ -237,18 +237,17 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   Drift drift(profile, options, plan.World());
   FT_TRY(drift.MeasureBefore(clock));
   const CaptureWindow& window = job.executor.window;
+  // A store that fails ends the run through the sink, so errors of the readings are dropped.
+  const auto take = [&](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); };
   job.capture =
-      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window);
+      OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window,
+                  CountersOf(options.ranks.local, window, options.counters_interval_ns, take));
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options, job.capture == nullptr ? "" : job.capture->Trouble());
-  // A store that fails ends the run through the sink, so errors of the readings are dropped.
-  const auto monitor = !records ? nullptr
-                                : StartMonitor(device, options.ranks.local, clock,
-                                               [&](std::vector<Counter> readings) {
-                                                 (void)recorder.AddCounters(readings);
-                                               });
+  RecordingSink sink(recorder, options,
+                     job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
+  const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -257,6 +256,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (sink.failed()) return tl::unexpected<Error>(*sink.error());
   if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
   TrainingResult result = ResultOf(*job.program, *summary, sink);
+  if (sink.error()) {
+    result.unrecorded = sink.error()->message;
+    return result;
+  }
   if (drift.known() && !summary->stopped) {
     FT_ASSIGN(result.machine_drift, drift.MeasureAfter(clock));
     FT_TRY(AddCounter(recorder, "machine_drift", result.machine_drift));
@@ -298,14 +301,20 @@ std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
-// A stopped run keeps its steps and says how many there are.
+// A stopped run keeps its steps and says how many there are. A run without a whole record says so,
+// if the store can be written again.
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
-                       const RunSummary& summary) {
+                       const TrainingResult& result) {
+  const RunSummary& summary = result.summary;
+  if (!result.unrecorded.empty()) {
+    (void)recorder.Finish(RunStatus::kFinished, "not all of it is recorded: " + result.unrecorded);
+    return {};
+  }
   if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
-  return recorder.Finish(
-      RunStatus::kInterrupted,
-      std::string("stopped by ") + (StopSignal() == SIGTERM ? "SIGTERM" : "Ctrl-C") + " after " +
-          std::to_string(summary.steps) + " of " + std::to_string(options.job.steps) + " steps");
+  return recorder.Finish(RunStatus::kInterrupted, std::string("stopped by ") + NameOfStopSignal() +
+                                                      " after " + std::to_string(summary.steps) +
+                                                      " of " + std::to_string(options.job.steps) +
+                                                      " steps");
 }
 
 }  // namespace
@@ -318,24 +327,26 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   FT_ASSIGN(TrainJob job, JobOf(context, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   const StopSignals signals;
   RealClock clock;
   RunSink nobody;  // the recording goes to rank 0
   const FtDeviceApi& device = DeviceOf(options);
   const std::vector<LocalRank>& local = options.ranks.local;
-  job.capture =
-      OpenCapture(device, *job.program, local, clock, options.capture, job.executor.window);
+  const auto take = [&job](std::vector<Counter> readings) {
+    job.processes->Sender().OnCounters(readings);
+  };
+  const CaptureWindow& window = job.executor.window;
+  job.capture = OpenCapture(device, *job.program, local, clock, options.capture, window,
+                            CountersOf(local, window, options.counters_interval_ns, take));
   const auto monitor =
-      options.capture == CaptureLevel::kOff
-          ? nullptr
-          : StartMonitor(device, local, clock, [&job](std::vector<Counter> readings) {
-              job.processes->Sender().OnCounters(readings);
-            });
-  const auto trouble = [&] { return job.capture == nullptr ? "" : job.capture->Trouble(); };
-  const std::string known = trouble();
+      options.capture == CaptureLevel::kOff ? nullptr : StartMonitor(device, local, clock, take);
+  const auto troubles = [&] {
+    return job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles();
+  };
+  const std::vector<std::string> known = troubles();
   const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
-  if (trouble() != known) std::fprintf(stderr, "foretrain: %s\n", trouble().c_str());
+  PrintTroubles(troubles(), known);
   if (!end.has_value()) return tl::unexpected<Error>(end.error());
   return {};
 }
@@ -351,7 +362,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options.capture, *data));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));
@@ -368,8 +379,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->run = recorder->id();
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
-  FT_TRY(FinishRun(*recorder, options, result->summary));
-  if (job.executor.take_turns && !result->summary.stopped) {
+  FT_TRY(FinishRun(*recorder, options, *result));
+  if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
     FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
   }
   return result;

@@ -2,6 +2,7 @@
 // command line: app/commands/train.cc.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "app/training/rank_devices.h"
@@ -23,8 +24,10 @@ struct TrainingOptions {
   bool json_lines = false;       // one line a step on stdout
   bool progress = true;          // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
-  const FtDeviceApi* device = nullptr;  // null: the CPU
-  RankDevices ranks;                    // the device of each rank
+  bool recording_required = false;        // a store that cannot be written ends the run
+  std::int64_t counters_interval_ns = 0;  // between samples of hardware counters; 0: none
+  const FtDeviceApi* device = nullptr;    // null: the CPU
+  RankDevices ranks;                      // the device of each rank
 };
 
 }  // namespace foretrain

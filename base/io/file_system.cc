@@ -1,6 +1,9 @@
 #include "base/io/file_system.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <random>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -15,13 +18,20 @@ tl::unexpected<Error> TooLarge(const std::string& path, std::int64_t size_bytes,
                                                FormatBytes(max_bytes) + " are read");
 }
 
-// Sync comes before the rename of WriteFileAtomically: otherwise a loss of power could leave the
-// new name with empty contents.
-Result<void> WriteAndSync(FileSystem& files, const std::string& path, std::string_view text) {
+// Sync comes before the rename of ReplaceFile: otherwise a loss of power could leave the new name
+// with empty contents.
+Result<void> WriteAndSync(FileSystem& files, const std::string& path,
+                          const std::function<Result<void>(WritableFile&)>& write) {
   FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(path));
-  FT_TRY(file->Append(std::as_bytes(std::span(text))));
+  FT_TRY(write(*file));
   FT_TRY(file->Sync());
   return file->Close();
+}
+
+// No other user can guess it, so none can put a file or link there first.
+std::string TemporaryName(const std::string& path) {
+  std::random_device random;
+  return path + fmt::format(".{:08x}{:08x}.tmp", random(), random());
 }
 
 }  // namespace
@@ -51,18 +61,24 @@ Result<std::string> ReadFile(FileSystem& files, const std::string& path, std::in
 }
 
 // The folder is synced last: rename alone makes the new name visible, but not durable.
-Result<void> WriteFileAtomically(FileSystem& files, const std::string& path,
-                                 std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  Result<void> written = WriteAndSync(files, temporary, text);
+Result<void> ReplaceFile(FileSystem& files, const std::string& path,
+                         const std::function<Result<void>(WritableFile&)>& write) {
+  const std::string temporary = TemporaryName(path);
+  Result<void> written = WriteAndSync(files, temporary, write);
   if (written.has_value()) written = files.Rename(temporary, path);
   if (!written.has_value()) {
-    // The first error is reported. A temporary file that cannot be removed is replaced by the next
-    // write.
+    // The first error is reported.
     [[maybe_unused]] const Result<void> removed = files.Remove(temporary);
     return written;
   }
   return files.SyncDirectory(ParentFolder(path));
+}
+
+Result<void> WriteFileAtomically(FileSystem& files, const std::string& path,
+                                 std::string_view text) {
+  return ReplaceFile(files, path, [text](WritableFile& file) {
+    return file.Append(std::as_bytes(std::span(text)));
+  });
 }
 
 // Trailing slashes do not count: the parent of "a/b/" is "a".

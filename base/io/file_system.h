@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,7 +57,7 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // Creates a file with mode 0644, or empties an existing one.
+  // Creates a file with mode 0644. Anything that exists under the name is an error, also a link.
   virtual Result<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Opens a regular file. A folder, FIFO or device is refused with kInvalidArgument, without
   // blocking.
@@ -93,9 +94,12 @@ class PosixFileSystem final : public FileSystem {
 // before it is read.
 Result<std::string> ReadFile(FileSystem& files, const std::string& path, std::int64_t max_bytes);
 
-// Writes `text` to `path` so that a reader sees the old or the new file, even after a crash or a
-// loss of power. Steps: write path.tmp, sync, rename, sync the folder. After an error the temporary
-// file is removed if possible. One writer a path.
+// Writes a file with `write` and puts it in place of `path`, so that a reader sees the old or the
+// new file, even after a crash or a loss of power. Steps: write a temporary file beside it, sync,
+// rename, sync the folder. After an error the temporary file is removed if possible.
+Result<void> ReplaceFile(FileSystem& files, const std::string& path,
+                         const std::function<Result<void>(WritableFile&)>& write);
+// The same with `text`.
 Result<void> WriteFileAtomically(FileSystem& files, const std::string& path, std::string_view text);
 
 // The folder part of `path`: "a/b" gives "a", "b" gives ".", "/b" gives "/".

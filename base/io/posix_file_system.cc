@@ -151,15 +151,9 @@ FileKind KindOf(const struct stat& info) {
 
 }  // namespace
 
-// O_NONBLOCK: opening a FIFO without a reader fails instead of blocking.
 Result<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
-  Descriptor descriptor(OpenRetrying(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK));
+  Descriptor descriptor(OpenRetrying(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW));
   if (descriptor.number() < 0) return SystemError(path, "creating", errno);
-  struct stat info {};
-  if (fstat(descriptor.number(), &info) != 0) return SystemError(path, "creating", errno);
-  if (!S_ISREG(info.st_mode)) {
-    return Fail(ErrorCode::kInvalidArgument, Printable(path, 512) + ": is not a regular file");
-  }
   return std::make_unique<PosixWritableFile>(path, std::move(descriptor));
 }
 

@@ -20,6 +20,8 @@ namespace foretrain {
 
 FT_FORMAT_FUNCTION uint32_t BitsOfFloat(float x) { return __builtin_bit_cast(uint32_t, x); }
 FT_FORMAT_FUNCTION float FloatOfBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+// The exponent bits of infinities and NaN are all ones.
+FT_FORMAT_FUNCTION bool IsFinite(float x) { return (BitsOfFloat(x) & 0x7f800000U) != 0x7f800000U; }
 
 // Rounds to nearest, halves to even; NaN stays NaN.
 FT_FORMAT_FUNCTION uint16_t Bf16OfFloat(float x) {

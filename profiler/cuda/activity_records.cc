@@ -37,6 +37,14 @@ void FillBytes(const Record& record, FtActivityKind kind, FtActivity& activity) 
   activity.bytes = static_cast<std::int64_t>(record.bytes);
 }
 
+FtKernelLaunch LaunchOf(const KernelRecord& record) {
+  return {.grid = {record.gridX, record.gridY, record.gridZ},
+          .block = {record.blockX, record.blockY, record.blockZ},
+          .registers = record.registersPerThread,
+          .static_shared_bytes = record.staticSharedMemory,
+          .dynamic_shared_bytes = record.dynamicSharedMemory};
+}
+
 // Other calls than launches are recorded if CUPTI cannot choose calls.
 ParsedRecord ParseCall(const ApiRecord& record, std::span<const CUpti_CallbackId> launches,
                        FtActivity& activity) {
@@ -59,6 +67,7 @@ ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, Ext
     case CUPTI_ACTIVITY_KIND_KERNEL:
       FillWork(As<KernelRecord>(record), FT_ACTIVITY_KERNEL, activity);
       activity.name = As<KernelRecord>(record).name;
+      activity.launch = LaunchOf(As<KernelRecord>(record));
       return ParsedRecord::kActivity;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
       FillBytes(As<CopyRecord>(record), FT_ACTIVITY_COPY, activity);

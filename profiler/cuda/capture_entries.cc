@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <span>
 #include <string>
 
 #include "profiler/cuda/ranges.h"
@@ -44,6 +45,19 @@ struct Recorder {
   static FtStatus Push(const FtOpTag&) { return FT_OK; }
   static FtStatus Pop() { return FT_OK; }
   static void HandsOut(const void*) {}
+  struct Counters {
+    static FtStatus Start(char*, std::size_t) { return FT_UNSUPPORTED; }
+    static FtStatus Stop(char*, std::size_t) { return FT_UNSUPPORTED; }
+    static FtStatus Drain(FtCounterSample*, std::int64_t, std::int64_t* count, char*, std::size_t) {
+      *count = 0;
+      return FT_UNSUPPORTED;
+    }
+  };
+  static FtStatus OpenCounters(std::span<const std::int32_t>, std::int64_t, char* why,
+                               std::size_t n) {
+    return Open(0, why, n);
+  }
+  static Counters counters() { return {}; }
   static FtStatus Drain(bool, FtActivity*, std::int64_t, std::int64_t* count, std::int64_t* dropped,
                         char*, std::size_t) {
     *count = *dropped = 0;
@@ -101,6 +115,22 @@ FtStatus Drain(std::int32_t idle, FtActivity* out, std::int64_t capacity, std::i
   return TheRecorder().Drain(idle != 0, out, capacity, count, dropped, why, n);
 }
 
+// Counting the devices initializes the driver, which CUPTI needs to name a device's chip.
+FtStatus OpenCounters(const std::int32_t* devices, std::int32_t count, std::int64_t interval_ns,
+                      char* why, std::size_t n) {
+  int all = 0;
+  const FtStatus status = Told(cudaGetDeviceCount(&all), "cudaGetDeviceCount", why, n);
+  if (status != FT_OK) return status;
+  return TheRecorder().OpenCounters({devices, static_cast<std::size_t>(count)}, interval_ns, why,
+                                    n);
+}
+FtStatus StartCounters(char* why, std::size_t n) { return TheRecorder().counters().Start(why, n); }
+FtStatus StopCounters(char* why, std::size_t n) { return TheRecorder().counters().Stop(why, n); }
+FtStatus DrainCounters(FtCounterSample* out, std::int64_t capacity, std::int64_t* count, char* why,
+                       std::size_t n) {
+  return TheRecorder().counters().Drain(out, capacity, count, why, n);
+}
+
 void* (*native_queue)(FtQueue*) = nullptr;  // the device's own
 
 // A caller asks for the stream once for each op that a library computes, on the op's thread.
@@ -121,6 +151,10 @@ void SetCudaCaptureEntries(FtDeviceApi& api) {
   api.capture_push = &Push;
   api.capture_pop = &Pop;
   api.capture_drain = &Drain;
+  api.counters_open = &OpenCounters;
+  api.counters_start = &StartCounters;
+  api.counters_stop = &StopCounters;
+  api.counters_drain = &DrainCounters;
   native_queue = api.native_queue;
   api.native_queue = &NativeQueue;
 }

@@ -273,6 +273,13 @@ FtStatus CudaCapture::Clock(std::int64_t* now_ns, char* why, std::size_t n) noex
   return FT_OK;
 }
 
+FtStatus CudaCapture::OpenCounters(std::span<const std::int32_t> devices, std::int64_t interval_ns,
+                                   char* why, std::size_t n) noexcept {
+  if (is_open_) return counters_.Open(cupti_.library, devices, interval_ns, why, n);
+  std::snprintf(why, n, "CUPTI records nothing here");
+  return FT_UNSUPPORTED;
+}
+
 // The op stays in at_work even outside a window: graphs captured before the window name their nodes
 // by it.
 FtStatus CudaCapture::Push(const FtOpTag& tag) noexcept {

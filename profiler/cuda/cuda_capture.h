@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "base/device_api.h"
 #include "profiler/cuda/activity_buffers.h"
 #include "profiler/cuda/activity_records.h"
+#include "profiler/cuda/counter_sampler.h"
 #include "profiler/cuda/cupti_table.h"
 #include "profiler/cuda/label_table.h"
 
@@ -50,6 +52,10 @@ class CudaCapture {
   // belong to that op, until the stream is handed out for another.
   void HandsOut(const void* stream) noexcept;
   FtStatus Pop() noexcept;
+  // FT_UNSUPPORTED unless kernels can be recorded: both need the same library.
+  FtStatus OpenCounters(std::span<const std::int32_t> devices, std::int64_t interval_ns, char* why,
+                        std::size_t n) noexcept;
+  CounterSampler& counters() { return counters_; }
   FtStatus Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
                  std::int64_t* dropped, char* why, std::size_t n) noexcept;
 
@@ -86,6 +92,7 @@ class CudaCapture {
   ActivityBuffers::Filled buffer_{};  // the buffer being read
   CUpti_Activity* record_ = nullptr;  // the last record read from it
   LabelTable labels_;
+  CounterSampler counters_;
   std::unordered_map<const char*, const char*> known_names_;  // library's pointer -> our copy
   std::set<std::string> names_;
 

@@ -46,6 +46,7 @@ bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& tabl
   if (!Find(library, "cupti" #name, table.name, why, n)) return false;
   FT_CUPTI_ENTRIES(FT_CUPTI_FIND)
 #undef FT_CUPTI_FIND
+  table.library = library;
   using Choose = CuptiTable::ChooseCall;
   table.ActivityEnableDriverApi =
       reinterpret_cast<Choose>(dlsym(library, "cuptiActivityEnableDriverApi"));

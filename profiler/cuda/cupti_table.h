@@ -22,6 +22,7 @@ struct CuptiTable {
 #define FT_CUPTI_MEMBER(name) decltype(&::cupti##name) name = nullptr;
   FT_CUPTI_ENTRIES(FT_CUPTI_MEMBER)
 #undef FT_CUPTI_MEMBER
+  void* library = nullptr;  // that all functions are from
   // Choose single calls of the kinds DRIVER and RUNTIME. CUDA 12.6's header has them, 12.4's does
   // not; NULL if the library has none.
   using ChooseCall = CUptiResult (*)(CUpti_CallbackId call, std::uint8_t enable);

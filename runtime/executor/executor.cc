@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -171,12 +172,24 @@ std::vector<std::thread> StartThreads(const std::shared_ptr<State>& held,
       const std::lock_guard<std::mutex> lock(state.mutex);
       ++state.running;
     }
-    threads.emplace_back([held, call, &rank, &slot, pin, body] {
+    const auto run = [held, call, &rank, &slot, pin, body] {
       RunThread(held, call, rank, [&]() -> Result<void> {
         if (pin) FT_TRY(PinThread(slot.cores));
         return body();
       });
-    });
+    };
+    try {
+      threads.emplace_back(run);
+    } catch (const std::system_error&) {
+      // Counted as a thread that has ended; the failure ends those that run.
+      rank.Report({ErrorCode::kResourceExhausted,
+                   "rank " + std::to_string(rank.rank()) +
+                       ": no thread can be started, and a rank needs one a queue: raise the limit "
+                       "(ulimit -u, or pids of the container) or use fewer ranks a process"});
+      clock.RemoveThread();
+      const std::lock_guard<std::mutex> lock(state.mutex);
+      --state.running;
+    }
   };
   for (const RankSlot& slot : state.slots) {
     const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
@@ -269,6 +282,21 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
                   &sink,
                   {steps, std::move(stop), state.shared.options.agreement}});
   const std::int64_t start_ns = clock.Now();
+  FT_TRY(RunCalled(call));
+  if (const std::int64_t step = call->not_finite_step; step >= 0) {
+    return tl::unexpected<Error>(NotFinite(step, batches));
+  }
+  RunSummary summary = SummaryOf(state.ranks);
+  summary.steps = call->limit.begun();
+  summary.stopped = call->limit.stopped();
+  summary.seconds = SecondsFromNs(clock.Now() - start_ns);
+  state.next_step += summary.steps;
+  return summary;
+}
+
+// Runs the threads of a call to their end.
+Result<void> Executor::RunCalled(const std::shared_ptr<RunCall>& call) {
+  State& state = *state_;
   for (const auto& rank : state.ranks) rank->Begin(*call);
   std::vector<std::thread> threads = StartThreads(state_, call);
   const bool joined = JoinAll(state, threads);
@@ -278,16 +306,30 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
 
   rank_errors_.clear();
   for (const auto& rank : state.ranks) rank_errors_.push_back(rank->error());
-  if (auto error = state.shared.control.FirstError()) {
-    if (!joined) error->message += "; threads that did not return were left behind";
-    return tl::unexpected<Error>(*std::move(error));
+  auto error = state.shared.control.FirstError();
+  if (!error) return {};
+  if (!joined) error->message += "; threads that did not return were left behind";
+  return tl::unexpected<Error>(*std::move(error));
+}
+
+// Runs the step again, from the same parameters and data, and names the op whose output is the
+// first that is not finite. The run is over either way.
+Error Executor::NotFinite(std::int64_t step, BatchSource& batches) {
+  RunSink unrecorded;
+  auto again = std::shared_ptr<RunCall>(
+      new RunCall{step, 1, &batches, &unrecorded, {1, nullptr, nullptr}, /*searches=*/true});
+  const auto run = RunCalled(again);
+  const std::string kept = "; the parameters are those before this step";
+  Error error{ErrorCode::kNotFinite,
+              "step " + std::to_string(step) +
+                  ": the gradient was not finite, but is when the step runs again: a fault of the "
+                  "machine is likely (check its memory and temperature)"};
+  if (!run.has_value()) {
+    error = run.error();
+    if (error.code == ErrorCode::kNotFinite) error.message += kept;
   }
-  RunSummary summary = SummaryOf(state.ranks);
-  summary.steps = call->limit.begun();
-  summary.stopped = call->limit.stopped();
-  summary.seconds = SecondsFromNs(clock.Now() - start_ns);
-  state.next_step += summary.steps;
-  return summary;
+  state_->shared.control.Fail(-1, error);
+  return error;
 }
 
 const Program& Executor::program() const { return *state_->shared.program; }

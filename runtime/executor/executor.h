@@ -45,6 +45,7 @@ struct CopyCaps {
 };
 
 class RoutingScript;
+struct RunCall;
 
 struct ExecutorOptions {
   int device = 0;  // for all ranks, if `local` is empty
@@ -143,6 +144,9 @@ class Executor {
   //   stop           called before each step, from any thread; if true, the run ends with the last
   //                  step that any rank has begun. May be null.
   //
+  // A step whose gradient is infinite or NaN ends the run before its update, if the gradient's norm
+  // is computed and no loss scale handles it. The step then runs once more, to name the op.
+  //
   // Errors: the first failing rank's, "rank 3, step 7, backward layer 2 mb 1, mlp.up: ..."; after
   // it the executor cannot run again. If a rank stalls, Run returns within the timeout plus about a
   // second; threads that have not returned by then are left behind, with their memory.
@@ -167,6 +171,8 @@ class Executor {
  private:
   struct State;
   explicit Executor(std::shared_ptr<State> state);
+  Result<void> RunCalled(const std::shared_ptr<RunCall>& call);
+  Error NotFinite(std::int64_t step, BatchSource& batches);
 
   // Shared with the threads of a run, so that a thread that never returns touches no freed memory.
   std::shared_ptr<State> state_;

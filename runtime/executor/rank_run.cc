@@ -132,6 +132,7 @@ Result<void> RankRun::IssueAll(Worker& worker) {
 
 // Ops of earlier steps may still run when the window opens: a few more samples are recorded.
 void RankRun::BeginStep(std::int64_t step) {
+  if (call_->searches) return;
   if (shared_.options.capture != nullptr) shared_.options.capture->BeginStep(plan_.rank, step);
   if (step == shared_.options.window.first_step && recorded_) {
     ledger_.Record(true, shared_.clock.Now());

@@ -1,6 +1,7 @@
 // State shared by all ranks of a run. State of one rank: runtime/executor/rank_run.h.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,12 @@ class StepLimit {
     if (step >= end_) return false;
     begun_ = std::max(begun_, step + 1);
     return true;
+  }
+
+  // Ends the run after `step`, which all ranks have begun and in which all ranks call this.
+  void EndAfter(std::int64_t step) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    end_ = std::min(end_, step + 1);
   }
 
   bool stopped() const {
@@ -84,13 +91,23 @@ struct RunShared {
         turns(clock, control, options.take_turns) {}
 };
 
-// One call of Executor::Run.
+// One call of Executor::Run, or the search for the op that made a step's gradient not finite.
 struct RunCall {
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
   BatchSource* batches = nullptr;
   RunSink* sink = nullptr;
   StepLimit limit;
+  // Search: each op's outputs are checked, and nothing is recorded.
+  bool searches = false;
+
+  // Notes that the gradient of `step` is not finite, and ends the run with that step. All ranks
+  // call it, because all have the same norm.
+  void EndWith(std::int64_t step) {
+    limit.EndAfter(step - first_step);
+    not_finite_step = step;
+  }
+  std::atomic<std::int64_t> not_finite_step{-1};
 };
 
 }  // namespace foretrain

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/numeric/number_formats.h"
 #include "base/units.h"
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/device_status.h"
@@ -200,9 +201,15 @@ void Worker::SetStep(std::int64_t step) {
       options.learning_rate && step > 0 ? options.learning_rate(step - 1) : 0.0F;
 }
 
-// `scope` tells a capture to which op kernels of this thread belong. Faults are injected only in
-// tests.
+// Faults are injected only in tests.
 Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
+  FT_TRY(Work(op, number, span));
+  if (rank_.shared_.options.faults != nullptr) FT_TRY(Spoil(number));
+  return CheckOutputs(number);
+}
+
+// `scope` tells a capture to which op kernels of this thread belong.
+Result<void> Worker::Work(const PlannedOp& op, std::int32_t number, Span& span) {
   const auto detail = static_cast<std::size_t>(op.detail);
   const OpScope scope(rank_.shared_.options.capture.get(), rank_.plan_.rank, span.step, op.id);
   if (op.work == Work::kCommunication) {
@@ -281,6 +288,7 @@ Result<void> Worker::Inject(std::int32_t number, CommCall* call) {
   const Fault fault = shared.options.faults->At(rank_.plan_.rank, values_.step, number);
   switch (fault.kind) {
     case Fault::Kind::kNone:
+    case Fault::Kind::kValue:  // after the op
       return {};
     case Fault::Kind::kThrow:
       throw std::runtime_error("an injected fault");
@@ -370,9 +378,30 @@ Result<void> Worker::Read(const PlannedRead& read) {
     }
   }
   scalars.time_ns = rank_.shared_.clock.Now();
-  const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
-  rank_.call_->sink->OnScalars(scalars);
-  return {};
+  {
+    const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
+    rank_.call_->sink->OnScalars(scalars);
+  }
+  return EndIfNotFinite(scalars);
+}
+
+// A loss scale handles gradients that are not finite. All ranks read the same norm, so all end with
+// this step, and the executor can run it again. Only the last stage's ranks read the loss.
+Result<void> Worker::EndIfNotFinite(const StepScalars& scalars) {
+  if (rank_.call_->searches) return {};
+  const bool scaled = rank_.shared_.program->plan.loss_scale > 0;
+  if (!scaled && scalars.squared_norm && !IsFinite(*scalars.squared_norm)) {
+    rank_.call_->EndWith(scalars.step);
+    return {};
+  }
+  if (!scalars.loss || IsFinite(*scalars.loss)) return {};
+  std::string text = "the loss is " + std::to_string(*scalars.loss);
+  if (!scaled && !scalars.squared_norm) {
+    text +=
+        ", and the update was made with it: --clip 1 computes the gradient's norm, which holds "
+        "such an update back";
+  }
+  return Fail(ErrorCode::kNotFinite, std::move(text));
 }
 
 // Errors name rank, step and op; kAborted already names the rank that failed.

@@ -84,6 +84,7 @@ class Worker {
   Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
+  Result<void> Work(const PlannedOp& op, std::int32_t number, Span& span);
   Result<void> Launch(const KernelCall& call);
   // Runs a router and lets a script record or replace its choice.
   Result<void> Choose(const KernelCall& call, OpId op);
@@ -96,6 +97,15 @@ class Worker {
   Result<void> Copy(const PlannedCopy& copy, std::int64_t start_ns);
   Result<void> Load(const PlannedLoad& load);
   Result<void> Read(const PlannedRead& read);
+  Result<void> EndIfNotFinite(const StepScalars& scalars);
+
+  // The search for infinite and NaN values (worker_check.cc).
+  struct CheckedOp;
+  struct BadValues;
+  Result<void> CheckOutputs(std::int32_t number);
+  Result<BadValues> LookThrough(const CheckedOp& checked, std::size_t operand);
+  Result<void> Spoil(std::int32_t number);
+
   Result<void> CheckDevice(FtStatus status) const;
   void SetStep(std::int64_t step);  // of the whole training
   Error Named(const PlannedOp& op, std::int64_t round, Error error) const;

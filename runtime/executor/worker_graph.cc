@@ -14,7 +14,8 @@ int Worker::Together(std::int32_t number, std::int64_t round) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
   // Features that change or measure single ops need them to run one by one.
   if (!options.graphs || op.together < 2 || device_lane_ == nullptr || options.take_turns ||
-      options.faults != nullptr || options.routing != nullptr || rank_.fill_ > 0) {
+      options.faults != nullptr || options.routing != nullptr || rank_.fill_ > 0 ||
+      rank_.call_->searches) {
     return 1;
   }
   const bool recorded =

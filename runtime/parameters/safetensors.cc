@@ -100,23 +100,32 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   return {};
 }
 
-// Rejects files in which two tensors share bytes. Sorted by begin, a tensor can overlap only if it
-// begins before its predecessor ends: O(n log n). Empty tensors share no bytes.
-Result<void> CheckDisjoint(const std::map<std::string, SafetensorEntry>& entries,
-                           std::string_view file) {
+// The format allows neither shared bytes nor bytes of no tensor, which could hide data. Empty
+// tensors lie anywhere. `data`: where the tensors begin. O(n log n).
+Result<void> CheckContiguous(const std::map<std::string, SafetensorEntry>& entries,
+                             std::int64_t data, std::int64_t file_bytes, std::string_view file) {
   std::vector<std::pair<std::int64_t, std::string_view>> order;  // (begin, name)
   for (const auto& [name, entry] : entries) {
     if (entry.end > entry.begin) order.emplace_back(entry.begin, name);
   }
   std::sort(order.begin(), order.end());
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const auto before = entries.find(std::string(order[i - 1].second));
-    if (before->second.end <= order[i].first) continue;
-    return Fail(ErrorCode::kCorruptInput, std::string(file) + ": tensor " +
-                                              Printable(order[i].second) + " begins within " +
-                                              Printable(before->first));
+  std::int64_t end = data;
+  std::string before = "the header";
+  for (const auto& [begin, name] : order) {
+    if (begin != end) {
+      return Fail(ErrorCode::kCorruptInput,
+                  std::string(file) + ": tensor " + Printable(name) + " begins " +
+                      (begin < end ? "within " + before
+                                   : std::to_string(begin - end) + " bytes behind " + before +
+                                         ", and no tensor has those bytes"));
+    }
+    end = entries.at(std::string(name)).end;
+    before = Printable(name);
   }
-  return {};
+  if (end == file_bytes) return {};
+  return Fail(ErrorCode::kCorruptInput, std::string(file) + ": has " +
+                                            std::to_string(file_bytes - end) + " bytes behind " +
+                                            before + " that no tensor has");
 }
 
 }  // namespace
@@ -175,7 +184,7 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
     entries.emplace(name, std::move(entry));
   }
   FT_TRY(all.Finish(true));
-  FT_TRY(CheckDisjoint(entries, file));
+  FT_TRY(CheckContiguous(entries, data, file_bytes, file));
   return entries;
 }
 

@@ -41,13 +41,9 @@ bool Members(Bytes& bytes, ClockSample& of) {
   return bytes(of.host_ns, of.device_ns, of.width_ns);
 }
 template <class Bytes>
-bool Members(Bytes& bytes, KernelTotal& of) {
-  return bytes(of.calls, of.total_ns);
-}
-template <class Bytes>
-bool Members(Bytes& bytes, CaptureReport& of) {
-  return bytes(of.records, of.problem, of.counts, of.dropped, of.late, of.outside,
-               of.clock_error_ns, of.clocks, of.kernels);
+bool Members(Bytes& bytes, CaptureReport& of) {  // the kernels follow, as JSON
+  return bytes(of.records, of.problem, of.counters_problem, of.counts, of.dropped, of.late,
+               of.outside, of.clock_error_ns, of.clocks);
 }
 template <class Bytes>
 bool Members(Bytes& bytes, RoutedCounts& of) {
@@ -117,10 +113,7 @@ bool IsValid(const CaptureReport& of) {
                    counts.owned_ns, counts.launches, counts.launch_ns, counts.waits, counts.wait_ns,
                    counts.overhead_ns, of.dropped, of.late, of.outside, of.clock_error_ns) &&
          std::all_of(of.clocks.begin(), of.clocks.end(),
-                     [](const ClockSample& sample) { return IsValid(sample); }) &&
-         std::all_of(of.kernels.begin(), of.kernels.end(), [](const auto& kernel) {
-           return AreCounts(kernel.second.calls, kernel.second.total_ns);
-         });
+                     [](const ClockSample& sample) { return IsValid(sample); });
 }
 
 // The records of a message; `nullopt` if one is damaged or outside the limits.
@@ -185,7 +178,7 @@ std::string PackCapture(int rank, CaptureReport report, const ClockFit& clock,
   }
   if (report.clocks.empty()) report.clocks.assign(exchanges.begin(), exchanges.end());
   report.clock_error_ns += clock.error_ns;
-  return Pack(rank, report);
+  return Pack(rank, report, KernelsToJson(report.kernels));
 }
 
 bool Deliver(char type, const std::string& text, const RecordLimits& limits, RunSink& sink) {
@@ -215,9 +208,14 @@ bool Deliver(char type, const std::string& text, const RecordLimits& limits, Run
   if (type == kRouting) return deliver(RoutedCounts(), &RunSink::OnRouting);
   int rank = 0;
   CaptureReport report;
-  if (type != kCapture || !Unpack(text, rank, report) || rank != limits.rank || !IsValid(report)) {
+  std::string kernels;
+  if (type != kCapture || !Unpack(text, rank, report, kernels) || rank != limits.rank ||
+      !IsValid(report)) {
     return false;
   }
+  auto table = KernelsFromJson(kernels, "kernels");
+  if (!table.has_value()) return false;
+  report.kernels = *std::move(table);
   sink.OnCapture(rank, report);
   return true;
 }

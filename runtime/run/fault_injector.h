@@ -14,10 +14,12 @@ struct Fault {
     kHang,       // calls `hang` and ignores the run's end, like a kernel that never returns
     kOtherCall,  // communication: a call of another size
     kDelay,      // starts `delay_ns` later
+    kValue,      // the first value of the op's first output becomes `value`
   };
   Kind kind = Kind::kNone;
   std::int64_t delay_ns = 0;
   void (*hang)() = nullptr;
+  float value = 0;
 };
 
 class FaultInjector {

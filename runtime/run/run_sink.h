@@ -42,7 +42,8 @@ struct StepReport {
   double learning_rate = 0.0;
   double seconds = 0.0;  // since the previous report; for the first: since the ranks began
   double tokens_per_s = 0.0;
-  std::int64_t resident_bytes = 0;  // of the process
+  std::int64_t resident_bytes = 0;   // of the process
+  std::optional<double> usual_loss;  // if the loss is a spike: the mean of those before
 };
 
 // Calls come one at a time, from any thread of the run, in batches at about each step's end. Spans

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "runtime/device/resident_memory.h"
 #include "runtime/run/captured_sink.h"
+#include "runtime/run/loss_spikes.h"
 
 namespace foretrain {
 namespace {
@@ -51,6 +52,7 @@ class Reporter final : public RunSink {
     report.seconds = SecondsFromNs(scalars.time_ns - last_ns_);
     report.tokens_per_s = report.seconds > 0 ? tokens_ / report.seconds : 0.0;
     report.resident_bytes = ResidentBytes();
+    report.usual_loss = spikes_.Add(report.loss);
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
   }
@@ -62,6 +64,7 @@ class Reporter final : public RunSink {
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
+  LossSpikes spikes_;
   std::int64_t last_ns_;  // end of the previous step
 };
 

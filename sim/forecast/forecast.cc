@@ -48,7 +48,8 @@ Result<Forecast> ForecastVerified(Program program, const CostModel& costs,
     out.memory = PeaksOf(out.program);
     return out;
   }
-  auto verified = std::async(std::launch::async, [&out]() -> Result<void> {
+  // The system may have no thread left: then it runs at get().
+  auto verified = std::async(std::launch::async | std::launch::deferred, [&out]() -> Result<void> {
     out.memory = PeaksOf(out.program);
     return Verify(out.program);
   });

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/parallel.h"
 #include "base/return_memory.h"
 #include "base/units.h"
 #include "sim/forecast/forecast.h"
@@ -196,7 +197,8 @@ class Searcher {
     };
     {
       std::vector<std::jthread> threads;
-      for (int i = 1; i < options_.threads; ++i) threads.emplace_back(work);
+      for (int i = 1; i < options_.threads && TryThread(threads, work); ++i) {
+      }
       // The calling thread simulates too, and polls for cancellation and reports progress in
       // between.
       for (std::size_t i = next++; i < candidates.size(); i = next++) {

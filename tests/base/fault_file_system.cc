@@ -221,12 +221,9 @@ Result<std::unique_ptr<WritableFile>> FaultFileSystem::Create(const std::string&
   const std::lock_guard lock(mutex_);
   FT_TRY(Enter(FileOp::kCreate, path));
   const std::string name = Normal(path);
-  if (!folders_.contains(ParentFolder(name)) || folders_.contains(name)) {
-    return Fail(ErrorCode::kIo, path + ": no such folder, or a folder itself");
+  if (!folders_.contains(ParentFolder(name)) || folders_.contains(name) || names_.contains(name)) {
+    return Fail(ErrorCode::kIo, path + ": no such folder, or the name is taken");
   }
-  // Emptying an old file creates a new node here, unlike in a real system. After a loss of power
-  // either the old or the new file is then whole: not every disk orders truncation with later
-  // writes.
   const auto node = std::make_shared<Node>();
   ChangeName({ParentFolder(name), "", name, node});
   return std::make_unique<Writer>(*this, path, node);

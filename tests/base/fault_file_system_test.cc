@@ -104,7 +104,8 @@ TEST(WriteFileAtomically, LeavesOldOrNewWhicheverCallFails) {
       EXPECT_THAT(files.Get("model"), AnyOf("old", "new"));
       EXPECT_TRUE(WriteFileAtomically(files, "model", "again").has_value());
       EXPECT_EQ(files.Get("model"), "again");
-      EXPECT_FALSE(files.Exists("model.tmp"));
+      // A temporary file is left only if it could not be removed.
+      EXPECT_LE(files.List(".").value().size(), sticky ? 2U : 1U) << points;
     }
     EXPECT_EQ(points, 6);  // create, write, sync, close, rename, sync of the folder
   }

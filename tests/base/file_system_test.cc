@@ -100,6 +100,29 @@ TEST_F(PosixFiles, ReplacesWhatALinkNamesAndKeepsTheLink) {
   EXPECT_EQ(readlink(Path("link").c_str(), to.data(), to.size()), 4);
 }
 
+// Another user may have put a link there, to have its target emptied.
+TEST_F(PosixFiles, CreatesNothingUnderATakenName) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("file"), "old").has_value());
+  ASSERT_EQ(symlink("file", Path("link").c_str()), 0);
+  ASSERT_EQ(symlink("missing", Path("dangling").c_str()), 0);
+  for (const char* name : {"file", "link", "dangling"}) {
+    const auto created = files_.Create(Path(name));
+    ASSERT_FALSE(created.has_value()) << name;
+    EXPECT_THAT(created.error().message, HasSubstr("File exists"));
+  }
+  EXPECT_EQ(ReadFile(files_, Path("file"), 100).value(), "old");
+  EXPECT_EQ(files_.Stat(Path("missing")).value().kind, FileKind::kMissing);
+}
+
+// Links under the names that a temporary file could have are not followed.
+TEST_F(PosixFiles, WritesBesideALinkThatBarsTheOldTemporaryName) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("victim"), "kept").has_value());
+  ASSERT_EQ(symlink("victim", Path("file.tmp").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("file"), "new").has_value());
+  EXPECT_EQ(ReadFile(files_, Path("victim"), 100).value(), "kept");
+  EXPECT_EQ(ReadFile(files_, Path("file"), 100).value(), "new");
+}
+
 TEST_F(PosixFiles, RefusesALargeFileBeforeReadingIt) {
   ASSERT_TRUE(files_.Create(Path("sparse")).has_value());
   ASSERT_EQ(truncate(Path("sparse").c_str(), kTiB), 0);

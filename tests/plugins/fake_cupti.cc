@@ -22,13 +22,7 @@ CUpti_TimestampCallbackFunc clock = nullptr;
 thread_local std::vector<std::uint64_t> external_ids;
 std::uint32_t last_correlation = 0;  // guarded by mutex
 
-using Lock = std::lock_guard<std::recursive_mutex>;
-
-CUptiResult Told(const char* entry) {
-  const std::string function = std::string("cupti") + entry;
-  if (cudaFakeFails != nullptr && cudaFakeFails(function.c_str())) return fake.failure;
-  return fake.failing == entry ? fake.failure : CUPTI_SUCCESS;
-}
+using Lock = FakeLock;
 
 std::uint64_t Now() {
   if (clock != nullptr) return clock();
@@ -217,6 +211,10 @@ void Worked(const FakeWork& work, FakeOrigin origin, FakePlace place, std::int64
             std::int64_t end_ns) {
   if ((origin.kinds >> static_cast<unsigned>(work.kind) & 1U) == 0) return;
   const Lock lock(mutex);
+  if (work.kind == FakeWorkKind::kKernel) {
+    fake.busy.push_back({static_cast<std::size_t>(place.device),
+                         static_cast<std::uint64_t>(start_ns), static_cast<std::uint64_t>(end_ns)});
+  }
   const auto add = [&](auto record) { AddWork(record, work, origin, place, start_ns, end_ns); };
   switch (work.kind) {
     case FakeWorkKind::kKernel: {
@@ -267,6 +265,14 @@ constexpr FakeCudaObserver kObserver{.begin = &Begin,
 constexpr CUpti_CallbackId kCalls = 400;  // fewer than there are
 
 }  // namespace
+
+FakeCupti& TheFake() { return fake; }
+std::recursive_mutex& TheFakeMutex() { return mutex; }
+CUptiResult Told(const char* entry) {
+  const std::string function = std::string("cupti") + entry;
+  if (cudaFakeFails != nullptr && cudaFakeFails(function.c_str())) return fake.failure;
+  return fake.failing == entry ? fake.failure : CUPTI_SUCCESS;
+}
 
 extern "C" {
 #define FT_EXPORT __attribute__((visibility("default")))

@@ -29,6 +29,18 @@ struct FakeCupti {
   CUptiResult failure = CUPTI_ERROR_UNKNOWN;
   std::uint32_t version = CUPTI_API_VERSION;
 
+  // PM sampling.
+  struct Busy {
+    std::size_t device = 0;
+    std::uint64_t start_ns = 0, end_ns = 0;
+  };
+  std::string chip = "GH100";
+  std::size_t counters_a_pass = 100;
+  bool realtime_samples = true;       // samples have times of CLOCK_REALTIME, else of MONOTONIC
+  std::uint64_t sample_shift_ns = 0;  // added to their starts
+  bool overflow = false;              // of the hardware's buffer
+  std::vector<Busy> busy;  // kernels that the tests' CUDA runtime ran, by CLOCK_MONOTONIC
+
   std::set<CUpti_ActivityKind> enabled;
   std::set<CUpti_CallbackId> runtime_calls, driver_calls;  // recorded ones
   std::vector<std::uint64_t> pushed;                       // by all threads
@@ -38,5 +50,12 @@ struct FakeCupti {
   CUpti_CallbackFunc callback = nullptr;
   std::set<std::pair<CUpti_CallbackDomain, CUpti_CallbackId>> callbacks;  // enabled ones
 };
+
+// Within the library: its controls, the lock around them, and the answer of a call, which may fail
+// on demand.
+using FakeLock = std::lock_guard<std::recursive_mutex>;
+FakeCupti& TheFake();
+std::recursive_mutex& TheFakeMutex();
+CUptiResult Told(const char* entry);
 
 }  // namespace foretrain

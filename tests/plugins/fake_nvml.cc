@@ -1,7 +1,13 @@
 // An NVML for tests: four GPUs connected as FAKE_LINKS says. 1: 0 and 1 by four NVLinks, the others
 // by PCIe and the host. 2: all by 18 links to switches. 0: the library does not start.
+//
+// GPU 1 is a Hopper with GPM counters, ECC and events; the others have none of these. Tests raise
+// events by FakeNvmlRaise, or in another process by FORETRAIN_FAKE_XID=79, the number of an XID.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <mutex>
 
 namespace {
 
@@ -13,7 +19,7 @@ struct PciInfo {
 struct Device {
   int number;
 };
-constexpr int kNotSupported = 3;
+constexpr int kInvalidArgument = 2, kNotSupported = 3, kTimeout = 10;
 Device devices[4] = {{0}, {1}, {2}, {3}};
 
 void SetPci(int number, PciInfo* pci) {
@@ -21,9 +27,56 @@ void SetPci(int number, PciInfo* pci) {
   std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0x1B + number);
 }
 
+// Structures of GPM and of events, as in NVML's manual.
+struct GpmSupport {
+  unsigned version, is_supported;
+};
+struct GpmMetric {
+  unsigned id;
+  int status;
+  double value;
+  const char* names[3];
+};
+struct GpmMetricsGet {
+  unsigned version, count;
+  int *from, *to;
+  GpmMetric metrics[333];
+};
+struct EventData {
+  Device* device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+constexpr unsigned long long kEventTypes = 0x1 | 0x2 | 0x4 | 0x8;
+
+// Percentages, and MiB a second. This GPU has no fp64 pipes to count.
+struct GpmValue {
+  unsigned id;
+  double value;
+};
+constexpr GpmValue kGpmValues[] = {{2, 80},  {3, 40},  {4, 5},     {5, 60},    {10, 70},  {12, 20},
+                                   {13, 10}, {20, 64}, {21, 1024}, {60, 2048}, {61, 4096}};
+
+std::mutex mutex;
+std::deque<EventData> events;                       // guarded by mutex
+unsigned long long corrected = 2, uncorrected = 0;  // guarded by mutex
+int samples_taken = 0;                              // guarded by mutex
+int handles = 0;  // samples and event sets that were not freed; guarded by mutex
+
 }  // namespace
 
 extern "C" {
+// An XID (type 0x8, its number in `data`), or an ECC error that was corrected (0x1) or not (0x2).
+void FakeNvmlRaise(unsigned long long type, unsigned long long data) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  corrected += type == 0x1;
+  uncorrected += type == 0x2;
+  events.push_back({&devices[1], type, data, ~0U, ~0U});
+}
+int FakeNvmlHandles() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return handles;
+}
 int nvmlInit_v2() { return FAKE_LINKS == 0 ? 9 : 0; }
 int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int) { return "Driver Not Loaded"; }
@@ -99,5 +152,69 @@ int nvmlDeviceGetCurrPcieLinkGeneration(Device* device, unsigned* generation) {
 int nvmlDeviceGetCurrPcieLinkWidth(Device* device, unsigned* lanes) {
   *lanes = 16;
   return device->number == 1 ? 0 : kNotSupported;
+}
+int nvmlDeviceGetTotalEccErrors(Device* device, int type, int, unsigned long long* count) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  *count = type == 0 ? corrected : uncorrected;
+  return device->number == 1 ? 0 : kNotSupported;
+}
+int nvmlDeviceGetUtilizationRates(Device*, unsigned* rates) {
+  rates[0] = 37;
+  rates[1] = 12;
+  return 0;
+}
+int nvmlGpmQueryDeviceSupport(Device* device, GpmSupport* support) {
+  support->is_supported = device->number == 1 ? 1 : 0;
+  return support->version == 1 ? 0 : kInvalidArgument;
+}
+int nvmlGpmSampleAlloc(int** sample) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  ++handles;
+  *sample = new int(0);
+  return 0;
+}
+int nvmlGpmSampleFree(int* sample) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  --handles;
+  delete sample;
+  return 0;
+}
+int nvmlGpmSampleGet(Device* device, int* sample) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  *sample = ++samples_taken;
+  return device->number == 1 ? 0 : kNotSupported;
+}
+// Metrics between two samples in the wrong order, or between one and itself, are an error.
+int nvmlGpmMetricsGet(GpmMetricsGet* get) {
+  if (get->version != 1 || *get->from <= 0 || *get->from >= *get->to) return kInvalidArgument;
+  for (unsigned i = 0; i < get->count; ++i) {
+    GpmMetric& metric = get->metrics[i];
+    metric.status = kNotSupported;
+    for (const GpmValue& known : kGpmValues) {
+      if (known.id != metric.id) continue;
+      metric.value = known.value;
+      metric.status = 0;
+    }
+  }
+  return 0;
+}
+int nvmlDeviceGetSupportedEventTypes(Device* device, unsigned long long* types) {
+  *types = device->number == 1 ? kEventTypes : 0;
+  return 0;
+}
+int nvmlEventSetCreate(int** set) { return nvmlGpmSampleAlloc(set); }
+int nvmlEventSetFree(int* set) { return nvmlGpmSampleFree(set); }
+int nvmlDeviceRegisterEvents(Device* device, unsigned long long types, int*) {
+  if (const char* const xid = std::getenv("FORETRAIN_FAKE_XID"); xid != nullptr) {
+    FakeNvmlRaise(0x8, std::strtoull(xid, nullptr, 10));
+  }
+  return device->number == 1 && (types & ~kEventTypes) == 0 ? 0 : kNotSupported;
+}
+int nvmlEventSetWait_v2(int*, EventData* data, unsigned) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (events.empty()) return kTimeout;
+  *data = events.front();
+  events.pop_front();
+  return 0;
 }
 }

@@ -167,10 +167,37 @@ TEST(ActivityJoin, AddsKernelsUpByName) {
   other.name = copy.c_str();
   join.Add(Kernel(1, 10, 15));
   join.Add(other);
-  const auto kernels = join.Kernels();
-  ASSERT_EQ(kernels.size(), 1U);
-  EXPECT_EQ(kernels.at("gemm").calls, 2);
-  EXPECT_EQ(kernels.at("gemm").total_ns, 8);
+  const KernelTable kernels = join.Kernels();
+  ASSERT_EQ(kernels.rows.size(), 1U);
+  EXPECT_EQ(kernels.rows[0], (KernelRow{"gemm", {}, 2, 8}));
+}
+
+TEST(ActivityJoin, KeepsLaunchesApartAndKnowsTheOpsTheyAreFor) {
+  ActivityJoin join;
+  FtActivity small = Kernel(1, 10, 15), large = Kernel(2, 20, 30);
+  small.launch.grid[0] = 8;
+  small.launch.block[0] = 64;
+  small.launch.registers = 40;
+  large.launch = {.grid = {64, 2, 1},
+                  .block = {128, 1, 1},
+                  .registers = 168,
+                  .static_shared_bytes = 16,
+                  .dynamic_shared_bytes = 512};
+  join.Add(small);
+  join.Add(large);
+  join.Add(Tag(1, 100, 0, 0));
+  join.Add(Tag(2, 100, 0, 0));
+  large.correlation = 3;
+  join.Add(large);  // for no op
+  Settled(join, /*last=*/true);
+  const KernelTable kernels = join.Kernels();
+  ASSERT_EQ(kernels.rows.size(), 2U);
+  EXPECT_EQ(kernels.rows[0].launch.registers, 40);
+  EXPECT_EQ(kernels.rows[0].calls, 1);
+  EXPECT_EQ(kernels.rows[1].launch, (KernelLaunch{{64, 2, 1}, {128, 1, 1}, 168, 16, 512}));
+  EXPECT_EQ(kernels.rows[1].calls, 2);
+  ASSERT_EQ(kernels.ops.size(), 1U);
+  EXPECT_EQ(kernels.ops.begin()->second, (std::vector<std::uint32_t>{0, 1}));
 }
 
 }  // namespace

@@ -75,6 +75,27 @@ TEST(ChromeTrace, WritesSpansWithExactTimes) {
   EXPECT_DOUBLE_EQ(args.at("wait_us").get<double>(), 4.567);
 }
 
+TEST(ChromeTrace, WritesHowTheKernelsOfAnOpWereLaunched) {
+  const OpId op = PackId({.pass = Pass::kForward, .block = 3, .micro_batch = 2}, 5);
+  KernelTable kernels{.capability = 90};
+  kernels.rows = {{"gemm<float>", {.grid = {64, 2, 1}, .block = {128, 1, 1}, .registers = 255}}};
+  kernels.Own(op, 0);
+  Timeline timeline;
+  for (const Queue queue : {Queue::kCompute, Queue::kHost}) {
+    timeline.spans.push_back(SpanOf(queue, OpClass::kGemm, 10, 20, op));
+  }
+  const auto events =
+      EventsOf(Write({{&timeline, {.title = "measured 1", .kernels = &kernels}}}), "X");
+  ASSERT_EQ(events.size(), 2U);
+  const json& kernel = events[0].at("args").at("kernels").at(0);
+  EXPECT_EQ(kernel.at("name"), "gemm<float>");
+  EXPECT_EQ(kernel.at("grid"), json({64, 2, 1}));
+  EXPECT_EQ(kernel.at("block"), json({128, 1, 1}));
+  EXPECT_EQ(kernel.at("registers"), 255);
+  EXPECT_EQ(kernel.at("occupancy"), 0.125);                // 8 of 64 warps
+  EXPECT_FALSE(events[1].at("args").contains("kernels"));  // a launch
+}
+
 TEST(ChromeTrace, GivesEachRunAndRankAProcessAndEachQueueAThread) {
   std::mt19937_64 random(71);
   const Timeline predicted = RandomTimeline(random, 2, 50);

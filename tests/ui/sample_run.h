@@ -16,6 +16,7 @@ struct SampleShape {
   int steps = 3;         // of the measured run
   double spread = 0.03;  // relative spread of measured times
   std::uint64_t seed = 7;
+  bool counters = false;  // of the measured run's GPUs
 };
 
 // Forecast and measurement. In the measured run attention takes 1.3 times as long on the last

@@ -33,6 +33,17 @@ TEST(StoredRunView, CarriesTheRecordingsFaults) {
   EXPECT_FALSE(view.emulated);
 }
 
+TEST(StoredRunView, CarriesTheCountersOfGpus) {
+  StoredRun run = Stored();
+  EXPECT_EQ(RunViewOf(run).gpu_counters, nullptr);
+  run.counters = {{"loss", -1, 0, 0, 2.5}, {"gpu_sm_activity", 1, -1, 5, 0.75}};
+  const RunView view = RunViewOf(std::move(run));
+  ASSERT_NE(view.gpu_counters, nullptr);
+  ASSERT_EQ(view.gpu_counters->size(), 1U);
+  EXPECT_EQ(view.gpu_counters->front().rank, 1);
+  EXPECT_EQ(view.gpu_counters->front().readings.front().value, 0.75);
+}
+
 TEST(StoredRunView, ReadsItsPlan) {
   StoredRun run = Stored();
   Plan plan;

@@ -280,6 +280,15 @@ void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
   }
 }
 
+// That of all devices of the traces; 0 if they differ or are unknown.
+int CapabilityOf(const std::vector<RankEvents>& ranks) {
+  std::set<int> found;
+  for (const RankEvents& rank : ranks) {
+    for (const RawDevice& device : rank.devices) found.insert(device.capability);
+  }
+  return found.size() == 1 ? *found.begin() : 0;
+}
+
 // Builds one run whose ranks are the files. Ops without an id get one from OpIds, shared by all
 // ranks, so that the same name means the same op on each.
 Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string> notes,
@@ -303,11 +312,13 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
     timeline.spans.insert(timeline.spans.end(), made.spans.begin(), made.spans.end());
     timeline.steps.insert(timeline.steps.end(), made.steps.begin(), made.steps.end());
     timeline.memory.insert(timeline.memory.end(), made.memory.begin(), made.memory.end());
+    run.kernels.Add(made.kernels);
     for (std::string& note : made.notes) {
       if (said.insert(note).second) run.notes.push_back(std::move(note));
     }
   }
   run.details_json = details.EndArray().EndObject().Take();
+  run.kernels.capability = CapabilityOf(ranks);
   run.recorded_ranks = static_cast<int>(ranks.size());
   run.timeline.op_names = ids.TakeNames();
   AddNotes(ranks, run);
@@ -366,8 +377,7 @@ Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std:
   return runs;
 }
 
-// Writes the run in one go; a failure leaves an unfinished run in the store, which readers show as
-// such.
+// Writes the run in one go. A failure leaves a run in the store that is not shown as finished.
 Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& options) {
   ImportedRun out{.label = run.label, .ranks = run.recorded_ranks, .totals = run.totals};
   out.spans = std::ssize(run.timeline.spans);
@@ -388,6 +398,9 @@ Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& 
   FT_TRY(recorder->AddTimeline(std::move(run.timeline)));
   FT_TRY(recorder->AddMetrics(Flatten(metrics)));
   FT_TRY(recorder->AddTotals(run.totals));
+  if (!run.kernels.rows.empty()) {
+    FT_TRY(recorder->Attach(kKernelsAttachment, KernelsToJson(run.kernels)));
+  }
   for (const std::string& note : run.notes) FT_TRY(recorder->AddNote(note));
   FT_TRY(recorder->Finish(RunStatus::kFinished));
   return out;

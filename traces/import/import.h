@@ -35,6 +35,7 @@ struct TraceRun {
   std::string label{};
   Timeline timeline{};  // sorted, with step windows
   RecordingTotals totals{};
+  KernelTable kernels{};             // of the ranks together
   std::string details_json{};        // files, profiler, devices, streams
   std::vector<std::string> notes{};  // assumptions made, and things missing
   int recorded_ranks = 0;

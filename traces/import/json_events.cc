@@ -104,10 +104,16 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
       in_events_ = true;
     } else if (depth_ == 2) {
       outer_ = key_;
+    } else if (in_arguments_ && depth_ == event_depth_ + 2 &&
+               event_.argument_count() < kMaxArguments) {
+      event_.Add().name.assign(key_);
+      event_.argument(event_.argument_count() - 1).text.clear();
+      in_list_ = true;
     }
     return true;
   }
   bool end_array() override {
+    if (depth_ == event_depth_ + 2) in_list_ = false;
     if (in_events_ && depth_ == event_depth_ - 1) in_events_ = false;
     Leave();
     return true;
@@ -143,7 +149,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   // Stores a scalar in the current event or its "args", or passes it on as a note. Texts and the
-  // number of arguments are bounded; deeper structures inside an event are ignored.
+  // number of arguments are bounded. A list in "args" becomes one text; deeper structures inside an
+  // event are ignored.
   bool Value(std::string_view value) {
     value = value.substr(0, kLongestText);
     if (is_event_) {
@@ -154,11 +161,21 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
         JsonArgument& argument = event_.Add();
         argument.name.assign(key_);
         argument.text.assign(value);
+      } else if (in_list_ && depth_ == event_depth_ + 2) {
+        AppendToList(value);
       }
     } else if (!InEvents() && depth_ >= 1) {
       sinks_.note({outer_, key_, value});
     }
     return true;
+  }
+
+  // The list's text is bounded like any other.
+  void AppendToList(std::string_view value) {
+    std::string& text = event_.argument(event_.argument_count() - 1).text;
+    if (text.size() + value.size() >= kLongestText) return;
+    if (!text.empty()) text += ',';
+    text += value;
   }
 
   // The string of the current event for a key; null for keys that are not used.
@@ -181,6 +198,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   int event_depth_ = 1 << 30;
   bool is_array_ = false, in_events_ = false, found_events_ = false;
   bool is_event_ = false, in_arguments_ = false;
+  bool in_list_ = false;  // a list of scalars that is a member of "args"
   std::int64_t events_ = 0, position_ = 0;
   std::string what_;
 };

@@ -18,7 +18,8 @@ namespace foretrain::trace_import {
 // One member of an event's "args". Numbers are kept as written.
 struct JsonArgument {
   std::string name{};
-  std::string text{};  // of a string or number; "true", "false" or "null"
+  // of a string or number; "true", "false" or "null"; of a list, its scalars: "64,1,1"
+  std::string text{};
 
   // The value as an integer; `nullopt` if it is not a whole number or exceeds int64_t.
   std::optional<std::int64_t> Integer() const;
@@ -37,6 +38,7 @@ struct JsonEvent {
   std::string_view Text(std::string_view name) const;
   std::size_t argument_count() const { return used_; }
   const JsonArgument& argument(std::size_t i) const { return arguments_[i]; }
+  JsonArgument& argument(std::size_t i) { return arguments_[i]; }
 
   void Clear();
   JsonArgument& Add();

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <utility>
+
+#include "base/text.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -76,6 +79,33 @@ std::int64_t BytesOf(const JsonEvent& event) {
   return bytes >= 0 && bytes <= kMax ? bytes : 0;
 }
 
+// A number of a file, 0 if it is missing or below 0 or beyond what a launch can have.
+std::int32_t Bounded(std::optional<std::int64_t> number) {
+  const std::int64_t value = number.value_or(0);
+  return value >= 0 && value <= std::numeric_limits<std::int32_t>::max()
+             ? static_cast<std::int32_t>(value)
+             : 0;
+}
+
+// "64,1,1"; missing numbers are 0.
+std::array<std::int32_t, 3> ExtentOf(std::string_view text) {
+  std::array<std::int32_t, 3> extent{};
+  const std::vector<std::string_view> parts = Split(text, ',');
+  for (std::size_t i = 0; i < std::min(parts.size(), extent.size()); ++i) {
+    const auto number = ParseInt("extent", parts[i], 0, std::numeric_limits<std::int32_t>::max());
+    if (number.has_value()) extent[i] = static_cast<std::int32_t>(*number);
+  }
+  return extent;
+}
+
+// The profiler gives static and dynamic shared memory as one sum.
+KernelLaunch LaunchOf(const JsonEvent& event) {
+  return {.grid = ExtentOf(event.Text("grid")),
+          .block = ExtentOf(event.Text("block")),
+          .registers = Bounded(event.Integer("registers per thread")),
+          .dynamic_shared_bytes = Bounded(event.Integer("shared memory"))};
+}
+
 std::int64_t CorrelationOf(const JsonEvent& event) {
   return event.Integer("correlation").value_or(-1);
 }
@@ -104,6 +134,11 @@ void KinetoReader::Take(const JsonNote& note) {
     if (note.name == "name") device.name = note.value;
     if (note.name == "id") device.id = number().value_or(0);
     if (note.name == "totalGlobalMem") device.memory_bytes = number().value_or(0);
+    // The profiler writes the major number before the minor one.
+    if (note.name == "computeMajor") device.capability = CapabilityOf(number().value_or(0), 0);
+    if (note.name == "computeMinor" && device.capability > 0) {
+      device.capability = CapabilityOf(device.capability / 10, number().value_or(0));
+    }
   } else if (note.outer.empty() && note.name == "baseTimeNanoseconds") {
     constexpr std::int64_t kMax = std::int64_t{1} << 61;
     const std::int64_t base = number().value_or(0);
@@ -151,6 +186,7 @@ void KinetoReader::TakeComplete(const JsonEvent& event) {
   raw.bytes = BytesOf(event);
   const std::string_view group = event.Text("Process Group Description");
   if (!group.empty()) raw.group = 1 + out_.names.Of(group);
+  if (*kind == RawKind::kKernel) raw.launch = out_.LaunchOf(LaunchOf(event));
   last_ns_ = std::max(last_ns_, raw.end_ns);
   out_.events.push_back(raw);
 }

@@ -81,8 +81,13 @@ class Reader {
   }
 
  private:
-  // A table that does not exist has no columns.
+  // A table that does not exist has no columns, nor has a view or a virtual table of its name.
   Result<std::set<std::string>> ColumnsOf(std::string_view table) {
+    FT_ASSIGN(Statement plain, database_.Prepare("SELECT sql FROM sqlite_schema WHERE name = ? "
+                                                 "AND type = 'table'"));
+    bool is_plain = false;
+    FT_TRY(plain.Bind(table).Each([&] { is_plain = plain.Text(0).starts_with("CREATE TABLE"); }));
+    if (!is_plain) return std::set<std::string>{};
     FT_ASSIGN(Statement info, database_.Prepare("SELECT name FROM pragma_table_info(?)"));
     info.Bind(table);
     std::set<std::string> columns;
@@ -113,18 +118,40 @@ class Reader {
     for (const char* name : table.text) {
       if (text == "NULL") text = Or(columns, name);
     }
-    FT_ASSIGN(
-        Statement rows,
-        database_.Prepare("SELECT start, \"end\", " + Or(columns, table.process) + ", " +
-                          Or(columns, "correlationId") + ", " + Or(columns, "deviceId") + ", " +
-                          Or(columns, "streamId") + ", " + Or(columns, "bytes") + ", " +
-                          Or(columns, "copyKind") + ", " + text + " FROM " + table.name));
+    FT_ASSIGN(Statement rows,
+              database_.Prepare("SELECT start, \"end\", " + Or(columns, table.process) + ", " +
+                                Or(columns, "correlationId") + ", " + Or(columns, "deviceId") +
+                                ", " + Or(columns, "streamId") + ", " + Or(columns, "bytes") +
+                                ", " + Or(columns, "copyKind") + ", " + text +
+                                LaunchColumns(columns) + " FROM " + table.name));
     while (true) {
       FT_ASSIGN(const bool row, rows.Step());
       if (!row) return {};
       FT_TRY(CountRow());
       AddRow(table, rows);
     }
+  }
+
+  // Columns 9 to 17 of a row. Tables without kernels have none of them.
+  static std::string LaunchColumns(const std::set<std::string>& columns) {
+    std::string text;
+    for (const char* name : {"gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+                             "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"}) {
+      text += ", " + Or(columns, name);
+    }
+    return text;
+  }
+
+  static KernelLaunch LaunchOf(const Statement& row) {
+    const auto number = [&row](int column) {
+      const std::int64_t value = row.Int(column);
+      return value >= 0 && value <= INT32_MAX ? static_cast<std::int32_t>(value) : 0;
+    };
+    return {.grid = {number(9), number(10), number(11)},
+            .block = {number(12), number(13), number(14)},
+            .registers = number(15),
+            .static_shared_bytes = number(16),
+            .dynamic_shared_bytes = number(17)};
   }
 
   // Rows with impossible times are counted and skipped; the export is input, not ours.
@@ -146,6 +173,7 @@ class Reader {
       devices_[&process].insert(row.Int(4));
     }
     event.name = process.names.Of(NameOf(table, row));
+    if (table.kind == RawKind::kKernel) event.launch = process.LaunchOf(LaunchOf(row));
     process.events.push_back(event);
   }
 
@@ -211,14 +239,17 @@ class Reader {
     }
     FT_ASSIGN(columns, ColumnsOf("TARGET_INFO_GPU"));
     if (!columns.contains("id") || !columns.contains("name")) return {};
-    FT_ASSIGN(Statement rows, database_.Prepare("SELECT id, name, " + Or(columns, "totalMemory") +
-                                                " FROM TARGET_INFO_GPU"));
+    FT_ASSIGN(Statement rows,
+              database_.Prepare("SELECT id, name, " + Or(columns, "totalMemory") + ", " +
+                                Or(columns, "computeMajor") + ", " + Or(columns, "computeMinor") +
+                                " FROM TARGET_INFO_GPU"));
     while (true) {
       FT_ASSIGN(const bool row, rows.Step());
       if (!row) return {};
       for (auto& [process, ids] : devices_) {
         if (!ids.contains(rows.Int(0))) continue;
-        process->devices.push_back({rows.Int(0), Printable(rows.Text(1)), rows.Int(2)});
+        process->devices.push_back({rows.Int(0), Printable(rows.Text(1)), rows.Int(2),
+                                    CapabilityOf(rows.Int(3), rows.Int(4))});
       }
     }
   }
@@ -259,7 +290,7 @@ class Reader {
 
 Result<std::vector<RankEvents>> ReadNsys(const std::string& path,
                                          const std::function<bool()>& go_on) {
-  FT_ASSIGN(const std::unique_ptr<Database> database, Database::Open(path, OpenMode::kRead, ""));
+  FT_ASSIGN(const std::unique_ptr<Database> database, Database::OpenForeign(path));
   return Reader(*database, go_on).Read();
 }
 

@@ -156,6 +156,7 @@ class Builder {
       const std::int64_t issued = call != nullptr ? call->start_ns : event.start_ns;
       const OpId id = IdOf(event, meaning, around, StepAt(Moved(issued)));
       if (call != nullptr) launched_.try_emplace(event.correlation, id);
+      if (event.kind == RawKind::kKernel) CountKernel(event, id);
 
       const auto [stream_end, is_first] =
           stream_ends.try_emplace(event.track, std::numeric_limits<std::int64_t>::min());
@@ -173,6 +174,19 @@ class Builder {
                .queue = QueueOfDevice(event, meaning),
                .op_class = meaning.op_class});
     }
+  }
+
+  void CountKernel(const RawEvent& event, OpId id) {
+    std::vector<KernelRow>& rows = out_.kernels.rows;
+    const auto [at, is_new] = kernel_rows_.try_emplace({event.name, event.launch},
+                                                       static_cast<std::uint32_t>(rows.size()));
+    if (is_new) {
+      rows.push_back({.name = events_.names.Text(event.name)});
+      if (event.launch > 0) rows.back().launch = events_.launches[event.launch - 1];
+    }
+    ++rows[at->second].calls;
+    rows[at->second].total_ns += event.end_ns - event.start_ns;
+    out_.kernels.Own(id, at->second);
   }
 
   void AddHost() {
@@ -289,6 +303,7 @@ class Builder {
   std::unordered_map<std::int64_t, std::uint32_t> calls_;  // by correlation
   std::unordered_map<std::int64_t, OpId> launched_;        // by correlation: the first op launched
   std::map<std::pair<std::uint32_t, Queue>, std::int64_t> uses_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> kernel_rows_;  // by name, launch
   bool has_device_ = false;
   RankTimeline out_;
 };

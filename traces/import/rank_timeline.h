@@ -10,6 +10,7 @@
 #include "traces/import/op_ids.h"
 #include "traces/import/op_table.h"
 #include "traces/import/raw_events.h"
+#include "traces/kernels/kernel_table.h"
 
 namespace foretrain::trace_import {
 
@@ -31,6 +32,7 @@ struct RankTimeline {
   std::vector<StepWindow> steps;
   std::vector<MemorySample> memory;
   std::vector<QueueUse> queues;
+  KernelTable kernels;  // without capability
   std::vector<std::string> notes;
 };
 

@@ -30,6 +30,14 @@ bool RankEvents::HasDevice() const {
                      [](const RawEvent& event) { return IsOnDevice(event.kind); });
 }
 
+std::uint32_t RankEvents::LaunchOf(const KernelLaunch& launch) {
+  if (!launch.IsKnown()) return 0;
+  const auto [at, is_new] =
+      launch_numbers_.try_emplace(launch, static_cast<std::uint32_t>(launches.size() + 1));
+  if (is_new) launches.push_back(launch);
+  return at->second;
+}
+
 // The median is robust: a few events with time 0 do not move it, unlike the minimum. O(n). Samples
 // decide only if there are no events. Events too far from the median count as invalid.
 void DropFar(RankEvents& events) {

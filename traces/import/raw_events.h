@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "traces/kernels/kernel_launch.h"
 #include "traces/timeline.h"
 
 namespace foretrain::trace_import {
@@ -45,9 +47,10 @@ struct RawEvent {
   std::int64_t end_ns = 0;
   std::int64_t correlation = -1;  // joins a call to its device work; -1: unknown
   std::int64_t bytes = 0;
-  std::uint32_t name = 0;   // index in names
-  std::uint32_t track = 0;  // index in tracks: a stream or thread
-  std::uint32_t group = 0;  // 1 + index in names of a collective's process group; 0: unknown
+  std::uint32_t name = 0;    // index in names
+  std::uint32_t track = 0;   // index in tracks: a stream or thread
+  std::uint32_t group = 0;   // 1 + index in names of a collective's process group; 0: unknown
+  std::uint32_t launch = 0;  // 1 + index in launches of a kernel's launch; 0: unknown
   RawKind kind = RawKind::kKernel;
 };
 
@@ -60,7 +63,14 @@ struct RawDevice {
   std::int64_t id = 0;
   std::string name{};
   std::int64_t memory_bytes = 0;
+  int capability = 0;  // by CapabilityOf
 };
+
+// As KernelTable has it; 0 if the numbers are impossible or missing.
+constexpr int CapabilityOf(std::int64_t major, std::int64_t minor) {
+  const bool possible = major > 0 && major < 100 && minor >= 0 && minor < 10;
+  return possible ? static_cast<int>(10 * major + minor) : 0;
+}
 
 // A point in time on a track.
 struct RawPoint {
@@ -72,8 +82,9 @@ struct RankEvents {
   NameTable names;
   std::vector<RawTrack> tracks;
   std::vector<RawEvent> events;
-  std::vector<RawPoint> forwards;    // starts of ops whose backward op is in the trace
-  std::vector<MemorySample> memory;  // rank 0 until import
+  std::vector<KernelLaunch> launches;  // no two are equal
+  std::vector<RawPoint> forwards;      // starts of ops whose backward op is in the trace
+  std::vector<MemorySample> memory;    // rank 0 until import
   std::vector<RawDevice> devices;
   std::optional<int> rank;  // stated by the trace
   std::optional<int> world;
@@ -86,8 +97,11 @@ struct RankEvents {
   // The track of a process and thread; created on first use.
   std::uint32_t TrackOf(std::string_view process, std::string_view thread);
   bool HasDevice() const;
+  // 1 + the index of a launch, which is added if it is new; 0 for an unknown one.
+  std::uint32_t LaunchOf(const KernelLaunch& launch);
 
  private:
+  std::map<KernelLaunch, std::uint32_t> launch_numbers_;
   std::unordered_map<std::string, std::uint32_t> track_numbers_;
   std::string key_;
 };

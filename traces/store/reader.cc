@@ -130,18 +130,21 @@ class StoreReader::Connection {
   }
 
   // Ordered by key, so that equal runs load to equal vectors.
-  Result<void> LoadSeries(StoredRun& run) const {
+  Result<void> LoadCounters(StoredRun& run) const {
     FT_ASSIGN(Statement counters,
               database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
                                  "JOIN series USING(series_id) WHERE run_id = ? "
                                  "ORDER BY name, rank, step, time_ns"));
-    FT_TRY(counters.Bind(run.info.id).Each([&] {
+    return counters.Bind(run.info.id).Each([&] {
       run.counters.push_back({.name = counters.Text(0),
                               .rank = static_cast<int>(counters.Int(1)),
                               .step = static_cast<std::int32_t>(counters.Int(2)),
                               .time_ns = counters.Int(3),
                               .value = counters.Real(4)});
-    }));
+    });
+  }
+
+  Result<void> LoadMetrics(StoredRun& run) const {
     FT_ASSIGN(Statement metrics, database_->Prepare("SELECT rank, step, name, value FROM metric "
                                                     "JOIN series USING(series_id) WHERE run_id = ? "
                                                     "ORDER BY rank, step, name"));
@@ -170,6 +173,16 @@ class StoreReader::Connection {
     return notes.Bind(run.info.id).Each([&] {
       run.notes.push_back({.unix_ns = notes.Int(0), .text = notes.Text(1)});
     });
+  }
+
+  // Empty if nothing is attached.
+  Result<KernelTable> LoadKernels(RunId id) const {
+    FT_ASSIGN(Statement select,
+              database_->Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
+    FT_ASSIGN(const bool row, select.Bind(id, kKernelsAttachment).Step());
+    if (!row) return KernelTable{};
+    return KernelsFromJson(
+        select.Blob(0), database_->path() + ": run " + std::to_string(id) + ", attachment kernels");
   }
 
  private:
@@ -266,11 +279,15 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
   StoredRun run;
   FT_ASSIGN(run.info, connection_->FindRun(id));
   FT_TRY(connection_->LoadSpecs(run));
-  FT_TRY(connection_->LoadSeries(run));
+  if (options.counters) FT_TRY(connection_->LoadCounters(run));
+  FT_TRY(connection_->LoadMetrics(run));
   FT_TRY(connection_->LoadNotes(run));
   run.timeline.world = run.info.world;
   if (options.timeline) {
     FT_ASSIGN(run.timeline, store_internal::LoadTimeline(database, run.info, options));
+  }
+  if (options.timeline && options.kernels) {
+    FT_ASSIGN(run.kernels, connection_->LoadKernels(id));
   }
   return run;
 }

@@ -165,6 +165,7 @@ Result<bool> Statement::Step() {
     Reset();
     return failed;
   }
+  database_->work_ = 0;
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) {
@@ -229,6 +230,39 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, OpenMo
   std::unique_ptr<Database> database(new Database(handle, path));
   if (code != SQLITE_OK) return database->FailWith(code);
   FT_TRY(database->Harden());
+  return database;
+}
+
+namespace {
+
+constexpr int kUnit = 1'000'000;  // operations of SQLite's virtual machine
+constexpr int kMostUnits = 200;   // about a second
+constexpr int kMaxValueBytes = 64 << 20;
+
+// The one pragma is that behind pragma_table_info().
+int Permit(void* /*data*/, int action, const char* first, const char* /*second*/,
+           const char* /*database*/, const char* /*trigger*/) {
+  const bool permitted = action == SQLITE_SELECT || action == SQLITE_READ ||
+                         (action == SQLITE_PRAGMA && std::string_view(first) == "table_info");
+  return permitted ? SQLITE_OK : SQLITE_DENY;
+}
+
+}  // namespace
+
+int Database::CountWork(void* database) {
+  return ++static_cast<Database*>(database)->work_ > kMostUnits ? 1 : 0;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenForeign(const std::string& path) {
+  FT_ASSIGN(std::unique_ptr<Database> database, Open(path, OpenMode::kRead, ""));
+  sqlite3* const handle = database->handle();
+  for (const auto& [limit, most] : {std::pair{SQLITE_LIMIT_LENGTH, kMaxValueBytes},
+                                    {SQLITE_LIMIT_ATTACHED, 0},
+                                    {SQLITE_LIMIT_WORKER_THREADS, 0}}) {
+    sqlite3_limit(handle, limit, most);
+  }
+  sqlite3_progress_handler(handle, kUnit, &CountWork, database.get());
+  sqlite3_set_authorizer(handle, &Permit, nullptr);
   return database;
 }
 

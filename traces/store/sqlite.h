@@ -98,6 +98,10 @@ class Database {
  public:
   static Result<std::unique_ptr<Database>> Open(const std::string& path, OpenMode mode,
                                                 const std::string& vfs);
+  // A file of another program, for reading. Statements may only select, without functions; values
+  // are at most 64 MiB long, and a row that takes more than about a second of work ends its
+  // statement with an Error.
+  static Result<std::unique_ptr<Database>> OpenForeign(const std::string& path);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
@@ -130,10 +134,13 @@ class Database {
   };
   Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
   Result<void> Harden() const;
+  static int CountWork(void* database);
 
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
-  int log_pages_ = 0;  // size after the last commit
+  int log_pages_ = 0;     // size after the last commit
+  mutable int work_ = 0;  // units of work since the last row; OpenForeign's alone
+  friend class Statement;
 };
 
 // A transaction for one scope: rolled back unless Commit was called.

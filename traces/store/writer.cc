@@ -1,6 +1,7 @@
 // The calls of recorders, and opening a store. The writing thread is in writer_thread.cc.
 #include "traces/store/writer.h"
 
+#include <system_error>
 #include <utility>
 
 #include "base/stop_point.h"
@@ -49,7 +50,14 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
   FT_ASSIGN(auto tables, RunTables::Prepare(*database));
   std::shared_ptr<Writer> writer(new Writer(std::move(database), std::move(tables), options));
   FT_TRY(writer->TakeFile());
-  writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
+  try {
+    writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
+  } catch (const std::system_error&) {
+    return Fail(ErrorCode::kResourceExhausted,
+                path +
+                    ": no thread can be started to write it: raise the limit (ulimit -u, or pids "
+                    "of the container)");
+  }
   return writer;
 }
 

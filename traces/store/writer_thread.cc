@@ -303,7 +303,14 @@ Result<void> Writer::CloseFile() {
       FT_TRY(tables_->InsertSmall(run, small));
     }
     for (const auto& run : left) {
-      FT_TRY(tables_->FinishRun(run->id, run->ending, run->ending_message, NowUnixNs()));
+      RunStatus ending = run->ending;
+      std::string message = run->ending_message;
+      // A run without all its rows must not look whole.
+      if (const std::int64_t rows = lost[run->id]; rows > 0 && ending == RunStatus::kFinished) {
+        ending = RunStatus::kInterrupted;
+        if (message.empty()) message = std::to_string(rows) + " rows could not be written";
+      }
+      FT_TRY(tables_->FinishRun(run->id, ending, message, NowUnixNs()));
     }
     return database_->Execute("DELETE FROM writer");
   };

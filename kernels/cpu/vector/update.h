@@ -14,13 +14,17 @@ namespace foretrain::FT_VECTOR_NAMESPACE {
 FT_INLINE bool Skips(const float* not_finite) {
   return not_finite != nullptr && not_finite[0] != 0.0F;
 }
+// The same for an update, which a norm that is not finite skips too.
+FT_INLINE bool Skips(const float* not_finite, const float* squared_norm) {
+  return Skips(not_finite) || (squared_norm != nullptr && !IsFinite(squared_norm[0]));
+}
 
 // Factor of the gradients: clipping times the inverse of the loss scale.
 FT_INLINE float GradientFactor(const float* squared_norm, float max_norm, float loss_scale) {
   const float undo = loss_scale == 0.0F ? 1.0F : 1.0F / loss_scale;
   if (squared_norm == nullptr) return undo;
   const float clip = max_norm / (__builtin_sqrtf(squared_norm[0]) * undo + 1e-6F);
-  return clip >= 1.0F ? undo : clip * undo;  // NaN stays NaN
+  return clip >= 1.0F ? undo : clip * undo;
 }
 
 struct AdamFactors {
@@ -163,7 +167,7 @@ FT_INLINE void RoundParameters(const Update& g) {
 // fp32 moments are updated in place. Others are converted block by block through a buffer that
 // stays in the cache.
 inline void AdamW(const FtAdamW& g) {
-  if (Skips(g.not_finite)) return;
+  if (Skips(g.not_finite, g.squared_norm)) return;
   const AdamFactors f = FactorsOf(g);
   const float decay = g.lr * g.weight_decay;
   if (g.moments == FT_F32) {
@@ -203,7 +207,7 @@ FT_INLINE void SgdPart(const FtSgd& g, float factor, float decay, int64_t begin,
 
 // The split at `edge` keeps the decay out of the inner loop.
 inline void Sgd(const FtSgd& g) {
-  if (Skips(g.not_finite)) return;
+  if (Skips(g.not_finite, g.squared_norm)) return;
   const float factor = g.lr * GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
   const int64_t edge = Clamp(g.decayed, 0, g.elements);
   SgdPart(g, factor, g.lr * g.weight_decay, 0, edge);
@@ -220,7 +224,8 @@ struct AmendFactors {
 };
 template <class Amend>
 FT_INLINE AmendFactors AmendFactorsOf(const Amend& g) {
-  return {Skips(g.not_finite_then), Skips(g.update.not_finite),
+  return {Skips(g.not_finite_then, g.squared_norm_then),
+          Skips(g.update.not_finite, g.update.squared_norm),
           GradientFactor(g.squared_norm_then, g.update.max_norm, g.update.loss_scale),
           GradientFactor(g.update.squared_norm, g.update.max_norm, g.update.loss_scale)};
 }
@@ -310,12 +315,12 @@ inline void SgdAmend(const FtSgdAmend& g) {
   SgdUndo(g.update, factor, 0.0F, edge, g.update.elements);
 }
 
-// Counts infinities and NaN by their exponent bits, which are all ones.
+// Counts infinities and NaN.
 inline void CountNotFinite(const FtCountNotFinite& g) {
   const float* x = Floats(g.x);
   int64_t count = 0;
   for (int64_t i = 0; i < g.elements; ++i) {
-    count += (BitsOfFloat(x[i]) & 0x7f800000U) == 0x7f800000U ? 1 : 0;
+    count += IsFinite(x[i]) ? 0 : 1;
   }
   g.out[0] = static_cast<float>(count) + (g.accumulate != 0 ? g.out[0] : 0.0F);
 }

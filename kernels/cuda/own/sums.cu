@@ -14,9 +14,7 @@ struct Square {
   }
 };
 struct NotFinite {
-  FT_DEVICE double operator()(float x) const {
-    return (BitsOfFloat(x) & 0x7f800000U) == 0x7f800000U ? 1.0 : 0.0;
-  }
+  FT_DEVICE double operator()(float x) const { return IsFinite(x) ? 0.0 : 1.0; }
 };
 
 // First pass: a grid-stride loop leaves one partial sum per block. Which elements a thread adds

@@ -10,6 +10,10 @@ namespace {
 FT_DEVICE bool Skips(const float* not_finite) {
   return not_finite != nullptr && not_finite[0] != 0.0F;
 }
+// The same for an update, which a norm that is not finite skips too.
+FT_DEVICE bool Skips(const float* not_finite, const float* squared_norm) {
+  return Skips(not_finite) || (squared_norm != nullptr && !IsFinite(squared_norm[0]));
+}
 
 // One thread: it updates one number.
 __global__ void CountSkippedKernel(FtCountSkipped g) {
@@ -40,7 +44,7 @@ void ScaleLoss(CudaCheck& check, const FtScaleLoss& g) {
 
 // ---- updates
 
-// Factor of the gradients: clipping times the inverse of the loss scale. NaN stays NaN.
+// Factor of the gradients: clipping times the inverse of the loss scale.
 FT_DEVICE float GradientFactor(const float* squared_norm, float max_norm, float loss_scale) {
   const float undo = loss_scale == 0.0F ? 1.0F : 1.0F / loss_scale;
   if (squared_norm == nullptr) return undo;
@@ -108,7 +112,7 @@ FT_DEVICE void StoreParameters(const Update& g, std::int64_t at, float (&p)[kOct
 // Updates with moments in fp32 or bf16. A grid-stride loop limits the blocks, each of which
 // computes fp64 powers once.
 __global__ void AdamWKernel(FtAdamW g) {
-  if (Skips(g.not_finite)) return;
+  if (Skips(g.not_finite, g.squared_norm)) return;
   const AdamFactors f = FactorsOf(g);
   const float factor = FactorOf(g, g.squared_norm);
   const std::int64_t step = std::int64_t{gridDim.x} * kBlock * kOctet;
@@ -156,7 +160,7 @@ static_assert(FT_SCALE_BLOCK == kWarp * kOctet);
 // One warp per block of moments that share a scale: it dequantizes, updates and quantizes in
 // registers.
 __global__ void AdamWCodesKernel(FtAdamW g) {
-  if (Skips(g.not_finite)) return;
+  if (Skips(g.not_finite, g.squared_norm)) return;
   const AdamFactors f = FactorsOf(g);
   const float factor = FactorOf(g, g.squared_norm);
   const std::int64_t block = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
@@ -194,7 +198,7 @@ __global__ void AdamWCodesKernel(FtAdamW g) {
 
 // One octet per thread; no fp64 powers, so no grid-stride loop.
 __global__ void SgdKernel(FtSgd g) {
-  if (Skips(g.not_finite)) return;
+  if (Skips(g.not_finite, g.squared_norm)) return;
   const float factor = g.lr * FactorOf(g, g.squared_norm);
   const float decay = g.lr * g.weight_decay;
   const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
@@ -220,7 +224,8 @@ struct AmendFactors {
 // Both factors use the same loss scale, so only the norm and the skip differ.
 template <class Amend>
 FT_DEVICE AmendFactors AmendFactorsOf(const Amend& g) {
-  return {Skips(g.not_finite_then), Skips(g.update.not_finite),
+  return {Skips(g.not_finite_then, g.squared_norm_then),
+          Skips(g.update.not_finite, g.update.squared_norm),
           FactorOf(g.update, g.squared_norm_then), FactorOf(g.update, g.update.squared_norm)};
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/parallel.h"
 #include "base/units.h"
 #include "sim/search/space/rank_orders.h"
 
@@ -356,12 +357,19 @@ class Enumerator {
       std::atomic<std::size_t> running{workers_.size()};
       std::vector<std::jthread> threads;
       for (const std::unique_ptr<Worker>& worker : workers_) {
-        threads.emplace_back([&] {
+        const auto work = [&] {
           Work(*worker, walk, rivals, leaves_out, units, found);
           --running;
           ++shared_.wakes;
           shared_.wakes.notify_one();
-        });
+        };
+        // Without more threads, those that run take all units, or this one does.
+        if (TryThread(threads, work)) continue;
+        if (!threads.empty()) {
+          --running;
+        } else {
+          work();
+        }
       }
       // Sleeps until a worker makes progress or ends.
       for (std::size_t seen = shared_.wakes; running > 0; seen = shared_.wakes) {

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/app/run_binary.h"
 
@@ -116,27 +120,66 @@ TEST(Import, OfAnExportGivesTheSameMetrics) {
             second.substr(second.find("\"ph\":\"X\"")).size());
 }
 
-TEST(View, OpensATraceByImportingItBesideItself) {
+// Stores that `view` has made of traces, with XDG_CACHE_HOME=cache.
+std::vector<std::string> CachedStores(const TemporaryFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.path() + "/cache/foretrain")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(View, OpensATraceByImportingItOnceIntoThePrivateCache) {
   const TemporaryFolder folder;
   folder.Write("t.json", Trace(0, 400));
-  const std::string view = "view t.json --view time --screenshot x.png --size 800x600";
-  const ProgramEnd end = RunForetrain(folder.path(), view);
+  const auto view = [&](const std::string& trace) {
+    return RunCommand(folder.path(), "XDG_CACHE_HOME=\"$PWD/cache\" \"$FORETRAIN\" view " + trace +
+                                         " --view time --screenshot x.png --size 800x600");
+  };
+  const ProgramEnd end = view("t.json");
   if (end.errors.find("no desktop") != std::string::npos ||
       end.errors.find("no driver") != std::string::npos) {
     GTEST_SKIP() << end.errors;
   }
   ASSERT_EQ(end.code, 0) << end.errors;
-  const auto runs = [&] {
-    return json::parse(RunForetrain(folder.path(), "runs --store t.json.db --json").output)
-        .at("runs")
-        .size();
-  };
-  EXPECT_EQ(runs(), 1U);
-  ASSERT_EQ(RunForetrain(folder.path(), view).code, 0);
-  EXPECT_EQ(runs(), 1U);  // not imported again
+  EXPECT_EQ(CachedStores(folder).size(), 1U);
+  ASSERT_EQ(view("t.json").code, 0);
+  EXPECT_EQ(CachedStores(folder).size(), 1U);  // not imported again
+  const auto permissions =
+      std::filesystem::status(folder.path() + "/cache/foretrain").permissions();
+  EXPECT_EQ(permissions, std::filesystem::perms::owner_all);
+
+  // Another trace of this name, also one with the size and time of the first, has its own store.
+  ASSERT_EQ(RunCommand(folder.path(), "mkdir other").code, 0);
+  folder.Write("other/t.json", Trace(0, 500));
+  ASSERT_EQ(RunCommand(folder.path(), "touch -r t.json other/t.json").code, 0);
+  ASSERT_EQ(view("other/t.json").code, 0);
+  EXPECT_EQ(CachedStores(folder).size(), 2U);
+  ASSERT_EQ(RunCommand(folder.path(),
+                       "touch -r t.json mark && cp other/t.json t.json && touch -r mark t.json")
+                .code,
+            0);
+  ASSERT_EQ(view("t.json").code, 0);
+  EXPECT_EQ(CachedStores(folder).size(), 3U);
+
   folder.Write("bad.json", "[{]");
-  EXPECT_THAT(RunForetrain(folder.path(), "view bad.json --screenshot x.png").errors,
-              HasSubstr("bad.json: no JSON at byte"));
+  EXPECT_THAT(view("bad.json").errors, HasSubstr("bad.json: no JSON at byte"));
+  EXPECT_EQ(CachedStores(folder).size(), 3U);
+}
+
+TEST(View, RefusesACacheThatIsALink) {
+  const TemporaryFolder folder;
+  folder.Write("t.json", Trace(0, 400));
+  const ProgramEnd end =
+      RunCommand(folder.path(),
+                 "mkdir cache elsewhere && ln -s ../elsewhere cache/foretrain && "
+                 "XDG_CACHE_HOME=\"$PWD/cache\" "
+                 "\"$FORETRAIN\" view t.json --view time --screenshot x.png --size 800x600");
+  if (end.errors.find("no desktop") != std::string::npos) GTEST_SKIP() << end.errors;
+  EXPECT_EQ(end.code, 2) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("cache/foretrain: is not a folder"));
 }
 
 }  // namespace

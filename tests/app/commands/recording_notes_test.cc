@@ -37,6 +37,22 @@ TEST(RecordingNotes, NameAGpuThatWasHeldBack) {
                           "of 1.98 GHz"));
 }
 
+TEST(RecordingNotes, BeginWithTheErrorsOfGpus) {
+  StoredRun run = RunOfTenSeconds();
+  run.info.totals.dropped = 5;
+  run.counters = {{"gpu_ecc_corrected", 3, -1, 0, 2.0},
+                  {"gpu_ecc_corrected", 3, -1, kSecond, 14.0},
+                  {"gpu_xid", 3, -1, kSecond, 64.0}};
+  EXPECT_THAT(
+      RecordingNotes(run, 1.0),
+      ElementsAre(
+          "rank 3's GPU reported XID 64: a faulty row of its memory could not be remapped; "
+          "reset the GPU, and contact its vendor if this happens again",
+          "rank 3's GPU reported 12 memory errors that ECC corrected; nothing is to be done "
+          "while they are rare",
+          "5 spans were dropped"));
+}
+
 TEST(RecordingNotes, SayWhatTheRecordingLacks) {
   StoredRun run = RunOfTenSeconds();
   run.info.totals.dropped = 5;

@@ -69,8 +69,8 @@ TEST(FullDisk, EndsARunAtTheFileSizeLimitAndKeepsWhatIsStored) {
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 2").code, 0);
   // A limit of 512 KiB with its signal ignored, so that writes fail as on a full disk.
   const ProgramEnd end =
-      RunCommand(folder.path(),
-                 "trap '' XFSZ; ulimit -f 1024; exec \"$FORETRAIN\" " + train + "--steps 100000");
+      RunCommand(folder.path(), "trap '' XFSZ; ulimit -f 1024; exec \"$FORETRAIN\" " + train +
+                                    "--recording required --steps 100000");
   EXPECT_EQ(end.code, 3);
   EXPECT_THAT(LastErrorLine(end.errors), AllOf(HasSubstr("foretrain.db"), HasSubstr("ulimit -f"),
                                                HasSubstr("raise the limit")));
@@ -92,7 +92,7 @@ TEST(FullDisk, EndsARunOnAFullFileSystemAndKeepsWhatIsStored) {
                    "--steps 2 >/dev/null 2>&1 || exit 98\n"
                    "\"$FORETRAIN\" " +
                    train +
-                   "--steps 100000\n"
+                   "--recording required --steps 100000\n"
                    "code=$?\n"
                    "\"$FORETRAIN\" runs --json >../runs.json || exit 97\n"
                    "cp foretrain.db* ..\n"
@@ -108,6 +108,37 @@ TEST(FullDisk, EndsARunOnAFullFileSystemAndKeepsWhatIsStored) {
               AllOf(HasSubstr("foretrain.db"), HasSubstr("disk is full"), HasSubstr("free some")));
   EXPECT_TRUE(IsOneLine(LastErrorLine(end.errors))) << end.errors;
   ExpectRunsAfterFullDisk(folder, LastLine(folder.Read("runs.json")).at("runs"));
+}
+
+TEST(FullDisk, LetsTheTrainingGoOnAndSaysSo) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 2").code, 0);
+  const ProgramEnd end =
+      RunCommand(folder.path(), "trap '' XFSZ; ulimit -f 1024; exec \"$FORETRAIN\" " + train +
+                                    "--json --steps 2000");
+  EXPECT_EQ(end.code, 0) << end.errors;
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("the training goes on unrecorded"),
+                                HasSubstr("--recording required"), HasSubstr("ulimit -f")));
+  const nlohmann::json summary = LastLine(end.output);
+  EXPECT_EQ(summary.at("steps"), 2000);
+  EXPECT_THAT(summary.at("unrecorded").get<std::string>(), HasSubstr("foretrain.db"));
+  ExpectRunsAfterFullDisk(folder, RunsIn(folder));
+}
+
+// The exit code tells a launcher that the loss is lost; the store says at which op.
+TEST(NotFinite, EndsTheRunAsFailedAndIsNamed) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunStoppable(folder.path(), SmallTraining(folder) + "--clip 1 --steps 5",
+                                      {"FORETRAIN_FAULT=1:2:9:nan"});
+  EXPECT_EQ(end.code, 3);
+  EXPECT_THAT(LastErrorLine(end.errors),
+              AllOf(HasSubstr("rank 1, step 2, "), HasSubstr("infinite or NaN"),
+                    HasSubstr("the parameters are those before this step")));
+  const nlohmann::json runs = RunsIn(folder);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[1].at("status"), "failed");
+  EXPECT_THAT(runs[1].at("message").get<std::string>(), HasSubstr("rank 1, step 2, "));
 }
 
 TEST(KilledRun, IsShownAsInterruptedWithTheSpansItHadFlushed) {
@@ -161,7 +192,8 @@ TEST_P(StoppedRun, EndsAtAStepAndIsStoredAsFarAsItCame) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, StoppedRun,
                          testing::Values(std::tuple{"interrupt", 130, "Ctrl-C"},
-                                         std::tuple{"terminate", 143, "SIGTERM"}),
+                                         std::tuple{"terminate", 143, "SIGTERM"},
+                                         std::tuple{"hangup", 143, "SIGHUP"}),
                          [](const auto& at) { return std::string(std::get<0>(at.param)); });
 
 TEST(StopPoints, AreNotInTheProduct) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "tests/app/gpu/fake_cuda.h"
 #include "traces/store.h"
 
@@ -58,8 +59,8 @@ class CudaRecording : public testing::Test {
         RunForetrain(folder_.path(), "analyze --json --run " + std::to_string(id));
     EXPECT_EQ(told.code, 0) << told.errors;
     metrics_.clear();
-    const auto analysis = nlohmann::json::parse(told.output);
-    for (const auto& metric : analysis["metrics"]) {
+    analysis_ = nlohmann::json::parse(told.output);
+    for (const auto& metric : analysis_["metrics"]) {
       if (metric["name"] == "coverage") metrics_["coverage"] = metric["value"];
     }
     auto loaded = reader->LoadRun(id);
@@ -109,6 +110,7 @@ class CudaRecording : public testing::Test {
   TemporaryFolder folder_;
   std::string train_, output_, errors_;
   std::map<std::string, double> metrics_;  // of the run as a whole
+  nlohmann::json analysis_;                // what `analyze --json` says
   nlohmann::json kernels_;                 // calls by name
 };
 
@@ -202,6 +204,79 @@ TEST_F(CudaRecording, NamesOpsInRangesOfATool) {
     // The host may have given ops of the next step before the window closed.
     EXPECT_GE(ranges["forward layer 1 mb 3, norm1"], 1) << folder_.Read("ranges.txt");
     EXPECT_LE(ranges["forward layer 1 mb 3, norm1"], 2);
+  }
+}
+
+// The tests' runtime has an H100 (capability 9.0) and says 40 registers for each kernel.
+TEST_F(CudaRecording, KeepsHowEachKernelWasLaunched) {
+  const StoredRun run = Train("gpus=1", "");
+  EXPECT_EQ(run.kernels.capability, 90);
+  double total_s = 0;
+  for (const KernelRow& row : run.kernels.rows) {
+    EXPECT_TRUE(row.launch.IsKnown()) << row.name;
+    const auto occupancy = TheoreticalOccupancy(row.launch, run.kernels.capability);
+    ASSERT_TRUE(occupancy.has_value()) << row.name;
+    EXPECT_GT(occupancy->blocks, 0) << row.name;
+    total_s += SecondsFromNs(row.total_ns);
+  }
+  EXPECT_LE(total_s, metrics_["device_s"]);
+  // Each op with work has its kernels, whatever the micro-batch.
+  for (const Span& span : run.timeline.spans) {
+    if (span.op_class != OpClass::kGemm || span.queue == Queue::kHost) continue;
+    EXPECT_THAT(run.kernels.Of(span.op), Not(IsEmpty()));
+  }
+  // Layers repeat, so there are far fewer rows than ops.
+  EXPECT_LT(run.kernels.rows.size() * 2, run.kernels.ops.size());
+  ASSERT_EQ(analysis_["kernels"].size(), run.kernels.rows.size());
+  EXPECT_EQ(analysis_["kernels"][0]["grid"].size(), 3U);
+  EXPECT_GT(analysis_["kernels"][0]["occupancy"].get<double>(), 0.0);
+}
+
+TEST_F(CudaRecording, SamplesHardwareCountersOfEachGpu) {
+  const StoredRun run = Train("gpus=2,late=7", "--dp 2 --sample-counters 1ms");
+  ExpectAllKernelsHaveOps(run);
+  std::map<std::pair<int, std::string>, std::vector<Counter>> series;
+  for (const Counter& counter : run.counters) {
+    if (counter.name.ends_with("_share") || counter.name.ends_with("_bytes_per_s")) {
+      series[{counter.rank, counter.name}].push_back(counter);
+    }
+  }
+  EXPECT_EQ(series.size(), 2U * 9) << errors_;
+  for (const int rank : {0, 1}) {
+    const std::vector<Counter>& active = series[{rank, "gpu_sm_active_share"}];
+    ASSERT_GT(active.size(), 10U);
+    double busy_s = 0;
+    for (std::size_t i = 0; i < active.size(); ++i) {
+      EXPECT_GE(active[i].value, 0.0);
+      EXPECT_LE(active[i].value, 1.0);
+      busy_s += active[i].value * 1e-3;
+      EXPECT_GT(active[i].time_ns, i == 0 ? INT64_MIN : active[i - 1].time_ns);
+    }
+    // Kernels of a stream follow each other, but streams overlap.
+    EXPECT_GT(busy_s, 0.0);
+    EXPECT_LE(busy_s, metrics_["device_s"] + 0.01);
+    // Samples lie within the recorded steps.
+    std::int64_t begin_ns = INT64_MAX, end_ns = 0;
+    for (const Span& span : run.timeline.spans) {
+      begin_ns = std::min(begin_ns, span.start_ns);
+      end_ns = std::max(end_ns, span.end_ns);
+    }
+    EXPECT_GT(active.front().time_ns, begin_ns - 100'000'000);
+    EXPECT_LT(active.back().time_ns, end_ns + 200'000'000);
+  }
+}
+
+TEST_F(CudaRecording, TrainsOnWithoutCountersIfCuptiRefusesThem) {
+  for (const char* call : {"cuptiPmSamplingGetCounterAvailability", "cuptiPmSamplingStart",
+                           "cuptiPmSamplingDecodeData"}) {
+    SCOPED_TRACE(call);
+    const StoredRun run =
+        Train(std::string("gpus=1,fail=") + call + ":1", "--sample-counters 500us");
+    EXPECT_EQ(run.info.status, RunStatus::kFinished);
+    EXPECT_EQ(metrics_["coverage"], 1.0);
+    ASSERT_EQ(run.notes.size(), 1U) << errors_;
+    EXPECT_THAT(run.notes[0].text, HasSubstr("hardware counters are "));
+    EXPECT_THAT(errors_, HasSubstr("foretrain: hardware counters are "));
   }
 }
 

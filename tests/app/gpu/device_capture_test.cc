@@ -127,7 +127,8 @@ TEST_F(DeviceCaptureTest, OfSeveralProcessesIsStoredTogether) {
     report.dropped = rank;
     report.clock_error_ns = 100 - rank;
     report.clocks = {{.host_ns = rank, .device_ns = 50, .width_ns = 4}};
-    report.kernels["gemm"] = {5, 500};
+    report.kernels.rows = {{"gemm", {.grid = {1 + rank / 2, 1, 1}, .block = {64, 1, 1}}, 5, 500}};
+    report.kernels.Own(8, 0);
   }
   reports[1].problem = reports[3].problem = "recorded no further";
   reports[2].problem = "out of buffers";
@@ -139,7 +140,7 @@ TEST_F(DeviceCaptureTest, OfSeveralProcessesIsStoredTogether) {
     const auto run = (*store)->BeginRun({.world = 4});
     ASSERT_TRUE(run.has_value());
     id = (*run)->id();
-    ASSERT_TRUE(StoreCapture(**run, reports).has_value());
+    ASSERT_TRUE(StoreCapture(**run, reports, /*capability=*/80).has_value());
     ASSERT_TRUE((*run)->Finish(RunStatus::kFinished).has_value());
   }
   const auto reader = StoreReader::Open(path);
@@ -155,6 +156,11 @@ TEST_F(DeviceCaptureTest, OfSeveralProcessesIsStoredTogether) {
   ASSERT_THAT(run->notes, SizeIs(2));
   EXPECT_EQ(run->notes[0].text, "rank 2: out of buffers");
   EXPECT_EQ(run->notes[1].text, "ranks 1, 3: recorded no further");
+  // Two launches, of two ranks each.
+  EXPECT_EQ(run->kernels.capability, 80);
+  ASSERT_EQ(run->kernels.rows.size(), 2U);
+  EXPECT_EQ(run->kernels.rows[1].calls, 10);
+  EXPECT_EQ(run->kernels.Of(8).size(), 2U);
   const auto kernels = reader->Attachment(id, "kernels");
   ASSERT_TRUE(kernels.has_value());
   const auto gemm = nlohmann::json::parse(*kernels).at("kernels").at(0);

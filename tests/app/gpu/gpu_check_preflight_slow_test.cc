@@ -62,20 +62,20 @@ const Machine kMachines[] = {
      {},
      "",
      {"driver 550.54.15 is too old for CUDA 13.0, which needs 580 or later: update the driver, or "
-      "install a CUDA 12 toolkit of 12.8 or later and set CUDA_HOME to it"}},
+      "install a CUDA 12 toolkit of 12.2 or later and set CUDA_HOME to it"}},
     {"an RTX 4090",
      "GPU='NVIDIA GeForce RTX 4090' CAPABILITY=8.9 MEMORY=24564 TOOLKIT=12.8 DRIVER=570.86",
      {},
      "",
      {}},
-    {"a B200 with CUDA 12.4",
-     "GPU='NVIDIA B200' CAPABILITY=10.0 MEMORY=183359 TOOLKIT=12.4 CODES='sm_50 sm_80 sm_90' "
+    {"a B200 with CUDA 12.1",
+     "GPU='NVIDIA B200' CAPABILITY=10.0 MEMORY=183359 TOOLKIT=12.1 CODES='sm_50 sm_80 sm_90' "
      "DRIVER=570.86",
      {},
      "",
-     {"nvcc is of CUDA 12.4, and the plugin needs 12.8 or later: install a later toolkit and set "
+     {"nvcc is of CUDA 12.1, and the plugin needs 12.2 or later: install a later toolkit and set "
       "CUDA_HOME to it",
-      "nvcc is of CUDA 12.4, which cannot compile for compute capability 10.0 (NVIDIA B200): "
+      "nvcc is of CUDA 12.1, which cannot compile for compute capability 10.0 (NVIDIA B200): "
       "install CUDA 12.8 or later and set CUDA_HOME to it"}},
     {"a full disk and no GoogleTest",
      "",

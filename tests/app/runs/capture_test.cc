@@ -106,7 +106,10 @@ TEST(Capture, RefusesAWindowOfNothing) {
         std::pair{"--profile-step-start 2 --profile-step-end 2", "--profile-step-end"},
         std::pair{"--profile-ranks 2", "--profile-ranks"},
         std::pair{"--profile-ranks 0,,1", "--profile-ranks"},
-        std::pair{"--capture off --profile-ranks 0", "--capture off records nothing"}}) {
+        std::pair{"--capture off --profile-ranks 0", "--capture off records nothing"},
+        std::pair{"--capture off --sample-counters 1ms", "--capture off records nothing"},
+        std::pair{"--sample-counters 10us", "outside 100us to 1s"},
+        std::pair{"--sample-counters 1ms", "train with --device cuda"}}) {
     const ProgramEnd end = RunForetrain(folder.path(), train + options);
     EXPECT_EQ(end.code, 2) << options;
     EXPECT_THAT(end.errors, HasSubstr(says)) << options;

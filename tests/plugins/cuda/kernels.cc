@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <string_view>
 
 #include "tests/plugins/cuda/asynchronous/block_state.h"
 
@@ -76,8 +77,15 @@ void ExpectWritable(Thread& t, const Accesses& a, std::uint64_t address) {
 
 }  // namespace
 
+std::string NameIn(std::string mangled) {
+  static constexpr std::string_view kMark = "_GLOBAL__N__";
+  static constexpr std::string_view kHash = "00000000";
+  const std::size_t at = mangled.find(kMark);
+  if (at != std::string::npos) mangled.replace(at + kMark.size(), kHash.size(), kHash);
+  return mangled;
+}
 void AddKernel(Kernel kernel) {
-  std::string name = kernel.name;
+  std::string name = kernel.name = NameIn(kernel.name);
   Kernels().insert_or_assign(std::move(name), std::move(kernel));
 }
 void AddConstant(const void* begin, std::size_t bytes) {

@@ -33,6 +33,9 @@ struct Kernel {
 };
 
 // Registers what a translated module contains; called while the library is loaded.
+// nvcc's name of a kernel without the hash of the path of its source, which differs where objects
+// come from a cache of another checkout.
+std::string NameIn(std::string mangled);
 void AddKernel(Kernel kernel);
 void AddConstant(const void* begin, std::size_t bytes);
 
@@ -101,7 +104,7 @@ struct Checks {
   unsigned next_range = 0;
   Counts counts;
   std::array<std::unordered_set<std::uint64_t>, 2>
-      sectors;  // read and written, if they are counted
+      sectors;                        // read and written, if they are counted
   std::vector<Range> parameters;      // of the kernel
   std::shared_ptr<BlockState> state;  // of the current block; null without mbarriers
 };

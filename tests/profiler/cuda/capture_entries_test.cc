@@ -25,6 +25,10 @@ cudaError_t cudaProfilerStop() {
   return answer;
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return answer;
+}
 }
 
 namespace foretrain {
@@ -50,6 +54,12 @@ TEST(CaptureEntries, OpenWindowsForOtherToolsWithoutCupti) {
   std::int64_t count = 7, dropped = 7;
   EXPECT_EQ(api.capture_drain(1, &record, 1, &count, &dropped, why, sizeof why), FT_OK);
   EXPECT_EQ(count + dropped, 0);
+  const std::int32_t gpu = 0;
+  EXPECT_EQ(api.counters_open(&gpu, 1, 1'000'000, why, sizeof why), FT_UNSUPPORTED);
+  EXPECT_THAT(why, HasSubstr("without CUPTI's headers"));
+  EXPECT_EQ(api.counters_start(why, sizeof why), FT_UNSUPPORTED);
+  EXPECT_EQ(api.counters_drain(nullptr, 0, &count, why, sizeof why), FT_UNSUPPORTED);
+  EXPECT_EQ(api.counters_stop(why, sizeof why), FT_UNSUPPORTED);
   EXPECT_EQ(api.capture_stop(why, sizeof why), FT_OK);
   EXPECT_EQ(stops, 1);
 }
@@ -63,6 +73,8 @@ TEST(CaptureEntries, GiveTheNumberOfAProfilerCallThatFails) {
   EXPECT_STREQ(why, "cudaProfilerStart failed with 999");
   EXPECT_EQ(api.capture_stop(why, sizeof why), FT_FAILED);
   EXPECT_STREQ(why, "cudaProfilerStop failed with 999");
+  EXPECT_EQ(api.counters_open(nullptr, 0, 1, why, sizeof why), FT_FAILED);
+  EXPECT_STREQ(why, "cudaGetDeviceCount failed with 999");
   answer = cudaSuccess;
 }
 

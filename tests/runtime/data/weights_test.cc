@@ -360,6 +360,15 @@ TEST_F(WeightFiles, RefusesDamagedFiles) {
                  eight),
             ErrorCode::kCorruptInput)
       << "one within the other";
+  const std::string apart = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  EXPECT_EQ(code(apart, std::string(12, '\0')), ErrorCode::kCorruptInput) << "a gap";
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight),
+            ErrorCode::kCorruptInput)
+      << "a gap behind the header";
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", eight),
+            ErrorCode::kCorruptInput)
+      << "bytes of no tensor";
   EXPECT_EQ(code(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", eight),
             ErrorCode::kCorruptInput);
   std::ofstream(Path("damaged.safetensors"), std::ios::binary)

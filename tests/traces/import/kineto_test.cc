@@ -67,6 +67,32 @@ TEST(Kineto, PlacesKernelsByWhatTheyAre) {
   EXPECT_EQ(copies[0].bytes, 4096);
 }
 
+TEST(Kineto, KeepsHowKernelsWereLaunched) {
+  const auto kernel = [](double start_us, const std::string& grid) {
+    return Complete("kernel", "gemm", "d7", start_us, 10,
+                    R"("grid":)" + grid + R"(,"block":[128, 2, 1],"Input Dims":[[8,4],[]],)" +
+                        R"("registers per thread":255,"shared memory":4096)");
+  };
+  const std::string gpu =
+      R"("deviceProperties":[{"id":0,"name":"NVIDIA H100","computeMajor":9,"computeMinor":0}],)";
+  const std::string text = R"({)" + gpu + R"("traceEvents":[)" + kernel(10, "[64, 2, 1]") + "," +
+                           kernel(30, "[64, 2, 1]") + "," + kernel(50, "[8, 1, 1]") + "," +
+                           kernel(70, "[-1, 1, 1]") + "," +
+                           Complete("kernel", "other", "d7", 90, 10, R"("grid":"64")") + "]}";
+  const TraceRun run = ReadGood({text});
+  EXPECT_EQ(run.kernels.capability, 90);
+  ASSERT_EQ(run.kernels.rows.size(), 4U);
+  const KernelLaunch launch{
+      .grid = {64, 2, 1}, .block = {128, 2, 1}, .registers = 255, .dynamic_shared_bytes = 4096};
+  EXPECT_EQ(run.kernels.rows[0], (KernelRow{"gemm", launch, 2, 20'000}));
+  EXPECT_EQ(run.kernels.rows[1].launch.grid[0], 8);
+  EXPECT_FALSE(run.kernels.rows[2].launch.IsKnown());  // an impossible grid
+  EXPECT_EQ(run.kernels.rows[3], (KernelRow{"other", {}, 1, 10'000}));
+  const auto spans = SpansNamed(run, "gemm");
+  ASSERT_EQ(spans.size(), 4U);
+  EXPECT_EQ(run.kernels.Of(spans[0].op).front()->launch, launch);
+}
+
 TEST(Kineto, TakesProfilerStepsAndWhatTheyLaunched) {
   const TraceRun run = ReadGood({KinetoTrace(TwoSteps())});
   ASSERT_EQ(run.timeline.steps.size(), 2U);

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/traces/import/trace_text.h"
 #include "tests/traces/temp_folder.h"
 
@@ -84,6 +89,28 @@ TEST(Nsys, ReadsKernelsCopiesCallsAndRanges) {
   EXPECT_THAT(run.details_json, HasSubstr("NVIDIA H100"));
 }
 
+TEST(Nsys, KeepsHowKernelsWereLaunched) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("report.sqlite");
+  std::string columns =
+      "ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMajor INT DEFAULT 9;"
+      "ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMinor INT DEFAULT 0;";
+  int value = 0;
+  for (const char* name : {"gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+                           "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"}) {
+    columns += std::string("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN ") + name +
+               " INT DEFAULT " + std::to_string(++value) + ";";
+  }
+  MakeDatabase(path, kTables + columns + OneRank(100, 0));
+  const auto runs = ReadFile(path);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  const KernelTable& kernels = runs->front().kernels;
+  EXPECT_EQ(kernels.capability, 90);
+  ASSERT_EQ(kernels.rows.size(), 2U);
+  EXPECT_EQ(kernels.rows[0],
+            (KernelRow{"sm90_xmma_gemm_bf16", {{1, 2, 3}, {4, 5, 6}, 7, 8, 9}, 1, 2'000}));
+}
+
 TEST(Nsys, MakesEachProcessOfADeviceARank) {
   const TempFolder folder(/*in_memory=*/true);
   const std::string path = folder.File("report.sqlite");
@@ -125,6 +152,52 @@ TEST(Nsys, RefusesOtherDatabasesBySayingWhatTheyAre) {
   const auto runs = ReadFile(damaged);
   ASSERT_FALSE(runs.has_value());
   EXPECT_THAT(runs.error().message, HasSubstr("damaged.sqlite"));
+}
+
+// Each is refused with the file's name, or read without what the trap holds, within two seconds.
+TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
+  const std::string kernel = "CUPTI_ACTIVITY_KIND_KERNEL";
+  const std::vector<std::pair<const char*, std::string>> traps = {
+      {"a view without end",
+       "CREATE VIEW " + kernel +
+           " AS WITH RECURSIVE r(start, \"end\") AS (SELECT 1, 2 UNION ALL SELECT start + 1, "
+           "\"end\" + 1 FROM r) SELECT * FROM r;"},
+      {"a generated column of a gigabyte", "CREATE TABLE " + kernel +
+                                               "(start INT, \"end\" INT, shortName TEXT AS "
+                                               "(hex(zeroblob(500000000))));INSERT INTO " +
+                                               kernel + "(start, \"end\") VALUES(1, 2);"},
+      {"a virtual table",
+       "CREATE VIRTUAL TABLE " + kernel + " USING fts4(start, \"end\", shortName);"},
+      {"many tables",
+       [] {
+         std::string sql = "BEGIN;";
+         for (int i = 0; i < 10'000; ++i) sql += "CREATE TABLE t" + std::to_string(i) + "(a);";
+         return sql + "COMMIT;";
+       }()},
+      {"the largest row number",
+       "CREATE TABLE " + kernel + "(start INT, \"end\" INT);INSERT INTO " + kernel +
+           "(rowid, start, \"end\") VALUES(9223372036854775807, 1, 2),(-9223372036854775808, "
+           "9223372036854775807, -9223372036854775808);"},
+      {"small pages", "PRAGMA page_size = 512;CREATE TABLE a(b);"},
+      {"a long schema", "CREATE TABLE " + kernel + "(start INT, \"end\" INT DEFAULT('" +
+                            std::string(900'000, 'x') + "'));"},
+      {"a trigger", "CREATE TABLE " + kernel +
+                        "(start INT, \"end\" INT);CREATE TRIGGER t AFTER "
+                        "INSERT ON " +
+                        kernel + " BEGIN SELECT load_extension('x'); END;"},
+  };
+  for (const auto& [name, sql] : traps) {
+    SCOPED_TRACE(name);
+    const TempFolder folder(/*in_memory=*/true);
+    const std::string path = folder.File("trap.sqlite");
+    MakeDatabase(path, sql);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto runs = ReadFile(path);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    if (!runs.has_value()) {
+      EXPECT_THAT(runs.error().message, HasSubstr("trap.sqlite"));
+    }
+  }
 }
 
 TEST(ImportedRun, IsStoredWithItsMetricsAndNotes) {

@@ -161,5 +161,36 @@ TEST(FullDisk, LeavesAReadableStoreBehind) {
   EXPECT_EQ(StoreTimeline(path, Earlier()), 3);
 }
 
+// Room for the end of a run may be left where there is none for its rows.
+TEST(FullDisk, FinishesNoRunWithoutItsRows) {
+  int without_rows = 0;
+  for (int kib = 64; kib <= 1024; kib += 64) {
+    const TempFolder folder;
+    const std::string path = folder.File("s.db");
+    const std::string result = InChild([&path, kib]() -> std::string {
+      signal(SIGXFSZ, SIG_IGN);
+      auto store = Store::Open(path, {.batch_rows = 100'000});
+      auto run = (*store)->BeginRun({});
+      if (!run.has_value()) return run.error().message;
+      if (!LimitFiles(static_cast<rlim_t>(kib) * 1024)) return "no limit";
+      std::vector<Span> spans;
+      for (int i = 0; i < 50; ++i) {
+        for (const Span& span : SpansFrom(1'000 * i)) spans.push_back(span);
+      }
+      (void)(*run)->Add(spans);
+      const bool finished = (*run)->Finish(RunStatus::kFinished).has_value();
+      (void)(*store)->Close();
+      return finished ? "finished" : "ok";
+    });
+    const auto run = LoadFrom(path, 1);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    const bool whole = run->timeline.spans.size() == 50'000U;
+    EXPECT_TRUE(whole || result != "finished") << kib;
+    EXPECT_EQ(run->info.status, whole ? RunStatus::kFinished : RunStatus::kInterrupted) << kib;
+    without_rows += run->info.totals.dropped == 50'000 ? 1 : 0;
+  }
+  EXPECT_GT(without_rows, 0);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -233,6 +233,27 @@ TEST(Store, LoadsInfoWithoutTheTimelineAndStopsWhenAsked) {
   EXPECT_EQ(cancelled.error().code, ErrorCode::kAborted);
 }
 
+TEST(Store, LoadsARunWithoutItsCounters) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  auto store = Store::Open(path);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  auto run = (*store)->BeginRun({.world = 1});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  const Counter counter{"gpu_power_w", 0, -1, 5, 650.0};
+  const MetricValue metric{.name = "step_time_s", .value = 0.5};
+  ASSERT_TRUE((*run)->AddCounters(std::span(&counter, 1)).has_value());
+  ASSERT_TRUE((*run)->AddMetrics(std::span(&metric, 1)).has_value());
+  ASSERT_TRUE((*run)->Finish(RunStatus::kFinished).has_value());
+  const auto whole = LoadFrom(path, (*run)->id(), {});
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->counters, std::vector<Counter>{counter});
+  const auto without = LoadFrom(path, (*run)->id(), {.counters = false});
+  ASSERT_TRUE(without.has_value());
+  EXPECT_TRUE(without->counters.empty());
+  EXPECT_EQ(without->metrics.size(), 1U);
+}
+
 TEST(Store, TakesSpansFromManyThreads) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");

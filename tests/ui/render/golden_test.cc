@@ -41,9 +41,11 @@ std::size_t Compare(const ui::Image& now, const ui::Image& then, ui::Image& diff
 
 class GoldenView : public testing::TestWithParam<const char*> {
  protected:
-  // Draws the view with the built-in font. Compare keeps its original size.
+  // Draws the view with the built-in font. Compare keeps its original size; "counters" is Compare
+  // with counters of the GPUs.
   Result<ui::Image> Drawn(const std::string& path) {
-    const std::string view = GetParam();
+    const bool counters = std::string(GetParam()) == "counters";
+    const std::string view = counters ? "compare" : GetParam();
     ViewOptions options{.width = view == "compare" ? 960 : 800,
                         .height = view == "compare" ? 640 : 500};
     options.view = view;
@@ -57,8 +59,12 @@ class GoldenView : public testing::TestWithParam<const char*> {
       options.plan_setup.global_batch = 64;
       options.search = view == "plan";
     }
-    const CompareInput input =
-        SampleInput({.stages = 2, .replicas = 2, .layers = 4, .micro_batches = 4, .steps = 2});
+    const CompareInput input = SampleInput({.stages = 2,
+                                            .replicas = counters ? 1 : 2,
+                                            .layers = 4,
+                                            .micro_batches = 4,
+                                            .steps = 2,
+                                            .counters = counters});
     FT_TRY(ScreenshotDesktop({.input = input}, options, path));
     return ui::ReadPng(path);
   }
@@ -96,8 +102,8 @@ TEST_P(GoldenView, LooksAsItDidAndTwiceTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenView,
-                         testing::Values("plan", "what-if", "compare", "time", "memory", "ranks",
-                                         "run"),
+                         testing::Values("plan", "what-if", "compare", "counters", "time", "memory",
+                                         "ranks", "run"),
                          [](const auto& at) {
                            std::string name = at.param;
                            std::erase(name, '-');

@@ -41,6 +41,26 @@ TEST_F(Screen, ShowsLanesNumbersAndPanels) {
   EXPECT_THAT(record.tooltip, IsEmpty());
 }
 
+TEST_F(Screen, ShowsCountersOfGpusUntilTheyAreSwitchedOff) {
+  const CompareInput plain = SampleInput({.layers = 4, .micro_batches = 4});
+  Open(plain);
+  EXPECT_FALSE(Shows(Frame(), "SM active"));
+  const CompareInput input = SampleInput({.layers = 4, .micro_batches = 4, .counters = true});
+  Open(input);
+  for (const char* text : {"SM active", "100.0 %", "NVLink out", "300 GB/s", "1.98 GHz"}) {
+    EXPECT_TRUE(Shows(Frame(), text)) << text;
+  }
+  EXPECT_FALSE(Shows(Frame(), "PCIe out"));
+  const ui::Box graph = screen_->layout().lane_boxes.at(0).counters.at(0).box;
+  // The first reading, of 4 ms, is 90 %. Rank 0's step begins with it.
+  const FrameRecord& record = MoveTo(XOf(1e6), (graph.y0 + graph.y1) / 2);
+  ASSERT_FALSE(record.tooltip.empty());
+  EXPECT_EQ(record.tooltip[0], "SM active");
+  EXPECT_THAT(record.tooltip, Contains("reading of: 4.00 ms"));
+  EXPECT_FALSE(Shows(Type('p'), "SM active"));
+  EXPECT_TRUE(Shows(Type('P'), "SM active"));
+}
+
 TEST_F(Screen, TellsWhatLiesUnderTheMouse) {
   const CompareInput input = TwoRanks();
   Open(input);

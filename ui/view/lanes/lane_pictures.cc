@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/runs/long_runs.h"
 
 namespace foretrain::ui {
@@ -119,6 +120,7 @@ class Painter {
     if (!lane.error.IsEmpty()) part.errors.resize(static_cast<std::size_t>(layout_.Columns()));
     for (const StripBox& strip : lane.strips) PaintStrip(lane, strip, part);
     PaintErrors(lane, part.errors);
+    for (const CounterBox& counter : lane.counters) PaintCounter(lane, counter);
     return part;
   }
 
@@ -151,6 +153,29 @@ class Painter {
     for (std::size_t c = 0; c < errors.size(); ++c) {
       const Colour colour = ErrorColour(errors[c]);
       if (colour != 0) image_.Fill(static_cast<int>(c), y0, y1, colour);
+    }
+  }
+
+  // Filled up to the lowest value of each column, and paler from there to the highest. A line at
+  // the bottom shows where there are no readings.
+  void PaintCounter(const LaneBox& lane, const CounterBox& at) {
+    const GpuCounter& counter = *model_.lanes[lane.lane].counters[at.counter];
+    const int y0 = ImageY(at.box.y0), y1 = ImageY(at.box.y1);
+    if (y1 <= 0 || y0 >= image_.height) return;
+    image_.FillBox(0, y1 - 1, image_.width, y1, theme_.line);
+    const SideModel& side = model_.Of(model_.Shown());
+    const std::vector<CounterColumn> columns = FoldCounter(
+        counter, side.Own(viewport_.start_ns), side.Own(viewport_.end_ns), layout_.Columns());
+    const double top = TopOf(counter);
+    const auto y_of = [&](double value) {
+      const double share = std::clamp(value / top, 0.0, 1.0);
+      return y1 - static_cast<int>(std::lround(share * (y1 - y0)));
+    };
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      if (columns[c].IsEmpty()) continue;
+      const int high = y_of(columns[c].high), low = y_of(columns[c].low);
+      image_.Fill(static_cast<int>(c), high, low, Mixed(theme_.ground, theme_.muted, 0.3F));
+      image_.Fill(static_cast<int>(c), low, y1, Mixed(theme_.ground, theme_.muted, 0.6F));
     }
   }
 

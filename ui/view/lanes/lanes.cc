@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ui/view/panels/panels.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/timeline/hover.h"
 #include "ui/view_model/timeline/ticks.h"
 
@@ -210,8 +211,10 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
                  box.box.y1 - canvas.Px(8)},
                 theme.faint);
   }
-  // If lanes are lower than their names, only every n-th name is drawn.
-  const float height = box.box.Height();
+  // If lanes are lower than their names, only every n-th name is drawn. Counters have names of
+  // their own.
+  const float bottom = box.counters.empty() ? box.box.y1 : box.counters.front().box.y0;
+  const float height = bottom - box.box.y0;
   if (height < canvas.Px(22)) {
     const auto every = static_cast<std::size_t>(std::ceil(canvas.Px(16) / std::max(1.0F, height)));
     if (box.lane % std::max<std::size_t>(1, every) != 0) return;
@@ -222,11 +225,11 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
   float y = box.box.y0 + canvas.Px(6);
   canvas.Text(canvas.fonts.bold, {x, y}, theme.text, lane.name);
   y += canvas.Px(19);
-  if (!lane.detail.empty() && y + canvas.Px(12) < box.box.y1) {
+  if (!lane.detail.empty() && y + canvas.Px(12) < bottom) {
     canvas.Text(canvas.fonts.small, {x, y}, theme.muted, lane.detail);
     y += canvas.Px(17);
   }
-  if (lane.drift.empty() || y + canvas.Px(12) > box.box.y1) return;
+  if (lane.drift.empty() || y + canvas.Px(12) > bottom) return;
   const auto drift = static_cast<double>(lane.drift.back().drift_ns);
   const Colour colour = drift > 0 ? theme.more : drift < 0 ? theme.less : theme.muted;
   canvas.Text(canvas.fonts.mono_small, {x, y}, colour, SignedTime(drift));
@@ -242,6 +245,20 @@ void DrawRowNames(const Frame& frame, const LaneBox& box) {
     const Row& row = frame.model.lanes[box.lane].rows[Index(strip.side)][strip.row];
     const Box name{box.box.x0, strip.box.y0, frame.layout.plot_x0 - canvas.Px(6), strip.box.y1};
     canvas.TextIn(canvas.fonts.mono_small, name, Align::kRight, canvas.theme.muted, row.name);
+  }
+}
+
+// Names of counters in the gutter, and the value at the upper edge of each graph inside it.
+void DrawCounterNames(const Frame& frame, const LaneBox& box) {
+  Canvas& canvas = frame.canvas;
+  for (const CounterBox& at : box.counters) {
+    const GpuCounter& counter = *frame.model.lanes[box.lane].counters[at.counter];
+    const Box name{box.box.x0, at.box.y0, frame.layout.plot_x0 - canvas.Px(6), at.box.y1};
+    canvas.TextIn(canvas.fonts.small, name, Align::kRight, canvas.theme.muted,
+                  counter.series.title);
+    const Box top{at.box.x0 + canvas.Px(4), at.box.y0, at.box.x1, at.box.y1};
+    canvas.TextIn(canvas.fonts.mono_small, top, Align::kLeft, canvas.theme.text,
+                  FormatReading(counter.series.unit, TopOf(counter)));
   }
 }
 
@@ -296,6 +313,7 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& 
   for (const LaneBox& lane : frame.layout.lane_boxes) {
     DrawGutter(frame, lane);
     DrawRowNames(frame, lane);
+    DrawCounterNames(frame, lane);
     canvas.Fill({lane.box.x0, lane.box.y1 - 1.0F, lane.box.x1, lane.box.y1}, canvas.theme.line);
   }
   DrawScrollBar(frame);

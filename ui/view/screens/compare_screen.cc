@@ -9,6 +9,7 @@
 #include "ui/view/desktop/input.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/runs/long_runs.h"
 
 namespace foretrain::ui {
@@ -32,10 +33,17 @@ std::string StepText(const SideModel& side) {
                      side.steps.size());
 }
 
-// A span has a tooltip before a gap has one.
+// A counter has a tooltip before a span has one, and a span before a gap.
 void DrawMouse(const Frame& frame, const InputFrame& input) {
   DrawCursor(frame, input.x, input.y);
   const ViewState& state = frame.state;
+  if (state.drag != Drag::kPan) {
+    const auto counter =
+        HoverOfCounter(frame.model, frame.layout, state.viewport, input.x, input.y);
+    if (counter.has_value()) {
+      return DrawTooltip(frame.canvas, frame.layout.window, *counter, {input.x, input.y});
+    }
+  }
   if (!state.hovered.has_value()) return;
   const Hit& hit = *state.hovered;
   if (hit.span.has_value()) {
@@ -116,9 +124,9 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
     memory_of_ = memory_of;
   }
   const Theme& theme = frame.canvas.theme;
-  const PictureKey key{
-      state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
-      state_.memory_lane, theme.ground,   model_number_, desktop_.selection.op_filter()};
+  const PictureKey key{state_.viewport, layout_.window,     layout_.scale,
+                       layout_.scroll,  state_.memory_lane, state_.counters,
+                       theme.ground,    model_number_,      desktop_.selection.op_filter()};
   if (key_ == key) return;
   key_ = key;
   lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
@@ -134,8 +142,8 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
 void CompareScreen::Draw(const ScreenFrame& screen) {
   FollowModel();
   const auto place = [&] {
-    layout_ =
-        MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll, state_.memory_lane);
+    layout_ = MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll,
+                         state_.memory_lane, state_.counters);
     state_.scroll = layout_.scroll;
   };
   place();  // how high a lane is
@@ -256,6 +264,7 @@ std::vector<HelpLine> CompareScreen::Help() const {
       {"C", "critical path: measured, predicted, none"},
       {"/  N", "search spans by name; the next one found"},
       {"Q", "one row for each queue"},
+      {"P", "counters of the GPUs: shown, hidden"},
       {"U", "back to the view before"},
       {"Esc", "clear selection, measure, search and path"},
       {"thin strip", "predicted; the tall one below it is measured"},

@@ -35,6 +35,7 @@ class CompareScreen final : public Screen {
     float scale = 1.0F;
     float scroll = 0.0F;
     std::size_t memory_lane = 0;
+    bool counters = true;
     Colour ground{};
     std::uint64_t model = 0;
     std::optional<OpFilter> filter{};

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/panels/wait_rows.h"
 #include "ui/view_model/runs/long_runs.h"
 
@@ -56,6 +57,8 @@ Lane LaneOfRankIn(const CompareModel& model, int rank) {
     lane.rows[Index(side)] = RowsOf(*model.Of(side).run, model.RankOn(side, rank),
                                     model.options.rows, queues, lane.left_out);
   }
+  const SideModel& shown = model.Of(model.Shown());
+  if (shown.IsPresent()) lane.counters = CountersOf(*shown.run, model.RankOn(model.Shown(), rank));
   if (!model.HasBoth()) return lane;
   SetErrors(model, lane);
   lane.drift = DriftOfRank(PairsOfRank(model.pairs, rank), model.sides[0].step_start_ns,

@@ -111,6 +111,35 @@ void AddTimes(const CompareModel& model, int lane_rank, const SpanRef& ref, Hove
   AddBytes(predicted ? &alone : nullptr, predicted ? nullptr : &alone, text);
 }
 
+// The kernels of a span's op; none on the host queue, where the span is a launch.
+std::vector<const KernelRow*> KernelsOf(const RunView& run, const Span& span) {
+  if (span.queue == Queue::kHost || !IsValidId(span.op)) return {};
+  return run.kernels.Of(span.op);
+}
+
+// The first kernel's name, and how many others there are. A stored table has the longest first.
+void AddKernelNames(const RunView& run, const Span& span, HoverText& text) {
+  const std::vector<const KernelRow*> rows = KernelsOf(run, span);
+  if (rows.empty()) return;
+  std::string names = Printable(ShortKernelName(rows.front()->name));
+  if (rows.size() > 1) names += fmt::format(" and {} more", rows.size() - 1);
+  AddLine(text, rows.size() > 1 ? "kernels" : "kernel", std::move(names));
+}
+
+// Launch and occupancy of the first kMaxKernels kernels.
+void AddLaunches(const RunView& run, const Span& span, HoverText& text) {
+  constexpr std::size_t kMaxKernels = 4;
+  const std::vector<const KernelRow*> rows = KernelsOf(run, span);
+  for (std::size_t i = 0; i < std::min(rows.size(), kMaxKernels); ++i) {
+    const KernelLaunch& launch = rows[i]->launch;
+    if (!launch.IsKnown()) continue;
+    if (rows.size() > 1) AddLine(text, "kernel", Printable(ShortKernelName(rows[i]->name)));
+    AddLine(text, "launch", Describe(launch));
+    const auto occupancy = TheoreticalOccupancy(launch, run.kernels.capability);
+    if (occupancy.has_value()) AddLine(text, "occupancy", Describe(*occupancy));
+  }
+}
+
 // Names the simulated rank too if it represents this one.
 std::string PlaceOf(const CompareModel& model, int lane_rank, const SpanRef& ref) {
   const Span& span = model.SpanOf(ref);
@@ -201,6 +230,7 @@ HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& r
   if (IsValidId(span.op)) text.subtitle = Describe(InstructionOf(span.op), run.layers);
   if (text.subtitle == text.title) text.subtitle = Name(span.op_class);
   AddTimes(model, lane_rank, ref, text);
+  AddKernelNames(run, span, text);
   const std::optional<Wait> wait =
       WaitBefore(run.timeline, ref.span, model.Of(ref.side).step_start_ns);
   if (wait.has_value() &&
@@ -228,6 +258,7 @@ HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef&
   }
   AddLine(text, "class", std::string(Name(span.op_class)));
   if (IsValidId(span.op)) AddLine(text, "op id", std::to_string(span.op));
+  AddLaunches(*side.run, span, text);
   const auto counterpart = CounterpartOf(model, lane_rank, ref);
   if (!counterpart.has_value()) return text;
   const SideModel& other = model.Of(counterpart->side);

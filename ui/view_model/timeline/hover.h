@@ -52,11 +52,12 @@ std::string SlotLabel(OpId op, bool wide);
 // Label of an instruction: "layer 5", "embedding".
 std::string InstructionLabel(const RunView& run, OpId op);
 
-// Name, place, both times and their difference, and the wait before it. `lane_rank`: rank of the
-// lane.
+// Name, place, both times and their difference, its kernels if the device recorded them, and the
+// wait before it. `lane_rank`: rank of the lane.
 HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
 
-// The same with all other stored data of the span: times, queue, bytes, id, and its counterpart.
+// The same with all other stored data of the span: times, queue, bytes, id, launches of its
+// kernels, and its counterpart.
 HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
 
 // The wait that contains a moment without a span on the compute queue; `nullopt` if there is none.

@@ -95,18 +95,12 @@ void Fit(const CompareModel& model, ViewState& state) {
 }
 
 void Toggle(char32_t key, ViewState& state) {
-  switch (key) {
-    case U'q':
-      state.wanted.rows =
-          state.wanted.rows == LaneRows::kMerged ? LaneRows::kQueues : LaneRows::kMerged;
-      break;
-    case U'u':
-      if (state.undo.empty()) break;
-      state.viewport = state.undo.back();
-      state.undo.pop_back();
-      break;
-    default:
-      break;
+  LaneRows& rows = state.wanted.rows;
+  if (key == U'q') rows = rows == LaneRows::kMerged ? LaneRows::kQueues : LaneRows::kMerged;
+  if (key == U'p') state.counters = !state.counters;
+  if (key == U'u' && !state.undo.empty()) {
+    state.viewport = state.undo.back();
+    state.undo.pop_back();
   }
 }
 

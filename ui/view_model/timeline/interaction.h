@@ -51,6 +51,7 @@ struct ViewState {
   std::vector<Viewport> undo{};
   std::optional<Side> path{};  // side whose critical path is shown
   bool searching = false;      // the search field is open
+  bool counters = true;        // counters of the GPUs are shown beneath the lanes
   std::vector<SpanRef> found{};
   std::size_t found_at = 0;  // index of the selected one
   Drag drag = Drag::kNone;
@@ -71,7 +72,8 @@ ViewState CarryOver(const CompareOptions& before, bool same_runs, const CompareM
 // span.
 //
 // Keys: W A S D zoom and pan, F fit, M counterpart, [ ] worst errors, comma and full stop steps, Q
-// rows. G and Z B E K X alignment, C critical path, / search, N next found, U back, Escape clears.
+// rows, P counters. G and Z B E K X alignment, C critical path, / search, N next found, U back,
+// Escape clears.
 void Update(const CompareModel& model, const Layout& layout, const InputFrame& input,
             ViewState& state);
 

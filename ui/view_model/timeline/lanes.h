@@ -41,6 +41,7 @@ struct Lane {
   std::string name{};                      // "rank 3"
   std::string detail{};                    // "stage 1"; empty without a pipeline
   std::array<std::vector<Row>, 2> rows{};  // by side: of equal size, or empty if the run is missing
+  std::vector<const GpuCounter*> counters{};  // of the shown run (SidePair::Shown)
   std::vector<DriftPoint> drift{};
   std::int64_t left_out = 0;  // spans that overlap too many others to be drawn
 };

@@ -21,6 +21,7 @@ constexpr float kLanePad = 6.0F;
 constexpr float kQueueRow = 24.0F;
 constexpr float kErrorLine = 5.0F;
 constexpr float kStripGap = 2.0F;
+constexpr float kCounterRow = 18.0F;
 constexpr float kPredictedShare = 0.30F;
 constexpr float kComputeShare = 0.70F;
 constexpr float kTickDistance = 110.0F;
@@ -75,14 +76,24 @@ std::size_t RowCount(const CompareModel& model) {
   return rows;
 }
 
+// Height of a lane's counters. Lanes are equally high, so those of the lane with the most count.
+float CountersHeight(const CompareModel& model, float scale) {
+  std::size_t rows = 0;
+  for (const Lane& lane : model.lanes) rows = std::max(rows, lane.counters.size());
+  return std::round(static_cast<float>(rows) * kCounterRow * scale);
+}
+
 // Queue rows have a fixed height and scroll; merged lanes share the available height within limits.
-float LaneHeight(const CompareModel& model, float available, float scale) {
+// `counters`: height of the counters, which come on top of either.
+float LaneHeight(const CompareModel& model, float available, float scale, float counters) {
   const auto lanes = static_cast<float>(std::max<std::size_t>(1, model.lanes.size()));
   if (model.options.rows == LaneRows::kQueues) {
     const auto rows = static_cast<float>(RowCount(model));
-    return std::round((rows * kQueueRow + 2 * kLanePad + kErrorLine + kStripGap) * scale);
+    return std::round((rows * kQueueRow + 2 * kLanePad + kErrorLine + kStripGap) * scale) +
+           counters;
   }
-  return std::floor(std::clamp(available / lanes, kMinLane * scale, kMaxLane * scale));
+  return std::floor(std::clamp(available / lanes - counters, kMinLane * scale, kMaxLane * scale)) +
+         counters;
 }
 
 bool HasSpans(const Lane& lane, std::size_t row) {
@@ -151,23 +162,35 @@ void FillQueues(const CompareModel& model, const Box& inner, float scale, LaneBo
   }
 }
 
+// Graphs one below the other, beneath the strips.
+void FillCounters(const CompareModel& model, const Box& inner, float scale, LaneBox& lane_box) {
+  const float height = std::round(kCounterRow * scale);
+  const float gap = std::round(kStripGap * scale);
+  for (std::size_t i = 0; i < model.lanes[lane_box.lane].counters.size(); ++i) {
+    const float y0 = inner.y1 + static_cast<float>(i) * height + gap;
+    lane_box.counters.push_back({i, {inner.x0, y0, inner.x1, y0 + height - gap}});
+  }
+}
+
 // Only lanes that are at least partly visible get boxes, so the cost does not depend on the number
 // of ranks drawn.
-void FillLanes(const CompareModel& model, Layout& layout) {
+void FillLanes(const CompareModel& model, bool counters, Layout& layout) {
   const float scale = layout.scale;
   const float pad = std::round(kLanePad * scale);
+  const float graphs = counters ? CountersHeight(model, scale) : 0.0F;
   for (std::size_t i = 0; i < model.lanes.size(); ++i) {
     const float y0 =
         layout.lanes.y0 - std::round(layout.scroll) + static_cast<float>(i) * layout.lane_height;
     LaneBox lane{.lane = i,
                  .box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
     if (lane.box.y1 <= layout.lanes.y0 || lane.box.y0 >= layout.lanes.y1) continue;
-    const Box inner{layout.plot_x0, lane.box.y0 + pad, layout.plot_x1, lane.box.y1 - pad};
+    const Box inner{layout.plot_x0, lane.box.y0 + pad, layout.plot_x1, lane.box.y1 - pad - graphs};
     if (model.options.rows == LaneRows::kMerged) {
       FillMerged(model, inner, scale, lane);
     } else {
       FillQueues(model, inner, scale, lane);
     }
+    if (counters) FillCounters(model, inner, scale, lane);
     layout.lane_boxes.push_back(std::move(lane));
   }
 }
@@ -177,7 +200,7 @@ void FillLanes(const CompareModel& model, Layout& layout) {
 // Fixed parts are cut first. Panels are added only if the lanes keep their minimum height, and they
 // share the height that the lanes cannot use.
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
-                  std::size_t memory_lane) {
+                  std::size_t memory_lane, bool counters) {
   Layout layout{.scale = scale};
   layout.window = {std::floor(window.x0), std::floor(window.y0), std::floor(window.x1),
                    std::floor(window.y1)};
@@ -204,10 +227,11 @@ Layout MakeLayout(const CompareModel& model, const Box& window, float scale, flo
     cut.Bottom(kGap);
   }
   layout.lanes = cut.Top(cut.Left() / scale + 1.0F);
-  layout.lane_height = LaneHeight(model, layout.lanes.Height(), scale);
+  layout.lane_height = LaneHeight(model, layout.lanes.Height(), scale,
+                                  counters ? CountersHeight(model, scale) : 0.0F);
   layout.max_scroll = std::max(0.0F, lanes * layout.lane_height - layout.lanes.Height());
   layout.scroll = std::clamp(scroll, 0.0F, layout.max_scroll);
-  FillLanes(model, layout);
+  FillLanes(model, counters, layout);
   return layout;
 }
 
@@ -260,6 +284,19 @@ std::optional<Hit> HitTest(const CompareModel& model, const Layout& layout,
         if (inside || narrow) hit.span = SpanRef{strip.side, *span};
       }
       return hit;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CounterHit> CounterAt(const Layout& layout, const Viewport& viewport, float x,
+                                    float y) {
+  if (!layout.lanes.Contains(x, y) || layout.Columns() == 0) return std::nullopt;
+  for (const LaneBox& lane : layout.lane_boxes) {
+    for (const CounterBox& at : lane.counters) {
+      if (!at.box.Contains(x, y)) continue;
+      return CounterHit{lane.lane, at.counter,
+                        viewport.ToTime(x - layout.plot_x0, layout.Columns())};
     }
   }
   return std::nullopt;

@@ -31,11 +31,18 @@ struct StripBox {
   Box box{};
 };
 
+// One counter's graph beneath the strips of a lane.
+struct CounterBox {
+  std::size_t counter = 0;  // index into Lane::counters
+  Box box{};
+};
+
 struct LaneBox {
   std::size_t lane = 0;
   Box box{};                       // gutter included
   std::vector<StripBox> strips{};  // forecast above measurement
   Box error{};                     // empty unless both runs are present
+  std::vector<CounterBox> counters{};
 };
 
 struct ViewSize {
@@ -64,9 +71,9 @@ struct Layout {
 
 // Boxes lie on whole pixels. Panels that do not fit a small `window` are left out: memory first,
 // then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: lane of the memory panel.
-// O(visible lanes).
+// `counters`: whether lanes show their counters. O(visible lanes).
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
-                  std::size_t memory_lane);
+                  std::size_t memory_lane, bool counters = false);
 
 // Ticks of the time axis that all panels share.
 std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport);
@@ -90,6 +97,15 @@ struct Hit {
 // pixels.
 std::optional<Hit> HitTest(const CompareModel& model, const Layout& layout,
                            const Viewport& viewport, float x, float y);
+
+// The graph of a counter at a point and the displayed time there; nullopt if there is none.
+struct CounterHit {
+  std::size_t lane = 0;
+  std::size_t counter = 0;  // index into Lane::counters
+  double time_ns = 0.0;
+};
+std::optional<CounterHit> CounterAt(const Layout& layout, const Viewport& viewport, float x,
+                                    float y);
 
 // Lane at a point, gutter included; nullopt if there is none.
 std::optional<std::size_t> LaneAt(const Layout& layout, float x, float y);

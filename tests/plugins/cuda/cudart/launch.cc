@@ -154,7 +154,7 @@ void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int,
 void __cudaRegisterFunction(void** /*handle*/, const char* function, char* /*name*/,
                             const char* device_name, int, uint3*, uint3*, dim3*, dim3*, int*) {
   const std::lock_guard lock(mutex);
-  functions[function] = {device_name};
+  functions[function] = {ptx::NameIn(device_name)};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t dynamic_bytes,

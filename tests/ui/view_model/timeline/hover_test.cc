@@ -45,6 +45,33 @@ TEST(Hover, SaysBothTimesAndTheirDifference) {
   EXPECT_EQ(ValueOf(counterpart, "error"), "+40.0 ns, +40.0 %");
 }
 
+TEST(Hover, NamesTheKernelsOfAnOpAndTheirLaunches) {
+  CompareInput input = TwoRanks();
+  KernelTable& kernels = input.measured->kernels;
+  kernels.capability = 90;
+  // 255 registers: 8 of 64 warps.
+  kernels.rows = {{"void ns::gemm<8>(float*)",
+                   {.grid = {64, 2, 1}, .block = {128, 1, 1}, .registers = 255},
+                   10,
+                   900},
+                  {"ns::split(float*)", {}, 10, 100}};
+  const OpId op = IdOf({.micro_batch = 0});
+  kernels.Own(op, 0);
+  const CompareModel model = ModelOf(input);
+  const SpanRef ref = RefOf(model, Side::kMeasured, 0, 1);
+  EXPECT_EQ(ValueOf(HoverOfSpan(model, 0, ref), "kernel"), "gemm");
+  const HoverText details = DetailsOfSpan(model, 0, ref);
+  EXPECT_EQ(ValueOf(details, "launch"), "grid 64 x 2, block 128, 255 registers");
+  EXPECT_EQ(ValueOf(details, "occupancy"), "12.5 % (registers)");
+  // The forecast knows no kernels.
+  const SpanRef forecast = RefOf(model, Side::kPredicted, 0, 1);
+  EXPECT_EQ(ValueOf(DetailsOfSpan(model, 0, forecast), "launch"), "(none)");
+  // A kernel whose launch was not recorded has its name only.
+  input.measured->kernels.Own(op, 1);
+  const CompareModel both = ModelOf(input);
+  EXPECT_EQ(ValueOf(HoverOfSpan(both, 0, ref), "kernels"), "gemm and 1 more");
+}
+
 TEST(Hover, SaysThatACounterpartIsMissing) {
   const CompareInput input = TwoRanks();
   const CompareModel model = ModelOf(input);

@@ -1,4 +1,4 @@
-#include "traces/metrics/throttling.h"
+#include "traces/metrics/gpu/throttling.h"
 
 #include <gtest/gtest.h>
 

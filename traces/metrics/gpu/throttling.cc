@@ -1,8 +1,10 @@
-#include "traces/metrics/throttling.h"
+#include "traces/metrics/gpu/throttling.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
+
+#include "traces/metrics/gpu/counters.h"
 
 namespace foretrain {
 namespace {
@@ -10,8 +12,6 @@ namespace {
 // Bits of nvmlClocksEventReasons (NVML documentation).
 constexpr std::uint64_t kSwPowerCap = 0x4, kHwSlowdown = 0x8, kSwThermal = 0x20, kHwThermal = 0x40,
                         kHwPowerBrake = 0x80;
-// A reading counts at most this long: after it the monitor may have been stopped.
-constexpr std::int64_t kLongestReadingNs = 2'000'000'000;
 
 struct Reading {
   std::optional<std::uint64_t> reasons;
@@ -45,7 +45,7 @@ struct Mean {
   }
 };
 
-// Each reading holds until the next, but at most kLongestReadingNs. Clocks are averaged separately
+// Each reading holds until the next, but at most kMaxReadingNs. Clocks are averaged separately
 // for the time with and without a reason, so that its cost can be shown.
 void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int64_t end_ns,
              std::vector<Throttling>& out) {
@@ -56,7 +56,7 @@ void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int
     if (!at->second.reasons) continue;
     const auto next = std::next(at);
     const std::int64_t until = std::min(
-        {end_ns, at->first + kLongestReadingNs, next == readings.end() ? end_ns : next->first});
+        {end_ns, at->first + kMaxReadingNs, next == readings.end() ? end_ns : next->first});
     const auto length = static_cast<double>(until - std::max(start_ns, at->first));
     if (length <= 0) continue;
     covered += length;
