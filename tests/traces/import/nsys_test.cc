@@ -101,7 +101,7 @@ TEST(Nsys, KeepsHowKernelsWereLaunched) {
     columns += std::string("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN ") + name +
                " INT DEFAULT " + std::to_string(++value) + ";";
   }
-  MakeDatabase(path, kTables + columns + OneRank(100, 0));
+  MakeDatabase(path, kTables + OneRank(100, 0) + columns);
   const auto runs = ReadFile(path);
   ASSERT_TRUE(runs.has_value()) << runs.error().message;
   const KernelTable& kernels = runs->front().kernels;
