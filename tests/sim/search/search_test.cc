@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/learn/forecast_error.h"
@@ -110,6 +112,32 @@ TEST_F(Search, EndsWhenItIsCancelled) {
   const auto result = SearchPlans(model_, *costs_, space_, options_);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kAborted);
+}
+
+// A user who stops a search does not wait for it: whatever it is at, it ends within 200 ms. Each
+// search is stopped a little later than the one before, until one ends by itself. Sanitizers make
+// every search several times slower.
+TEST_F(Search, EndsWithin200MsOfBeingCancelled) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr milliseconds kMax(2'000);
+#else
+  constexpr milliseconds kMax(200);
+#endif
+  options_.threads = 2;
+  options_.simulated = 16;
+  int cancelled = 0;
+  for (milliseconds wait(5); wait < milliseconds(2'000); wait = wait * 2) {
+    const auto stop = steady_clock::now() + wait;
+    options_.cancelled = [stop] { return steady_clock::now() >= stop; };
+    const auto result = SearchPlans(model_, *costs_, space_, options_);
+    if (result.has_value()) break;
+    EXPECT_EQ(result.error().code, ErrorCode::kAborted);
+    EXPECT_LE(steady_clock::now() - stop, kMax) << "cancelled after " << wait.count() << " ms";
+    ++cancelled;
+  }
+  EXPECT_GE(cancelled, 1);
 }
 
 TEST_F(Search, TellsHowFarItIs) {
