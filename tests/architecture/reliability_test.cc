@@ -26,7 +26,7 @@ constexpr int kMinTestsOfCrashes = 0;  // named for R01 to R30
 
 struct Row {
   int number = 0;
-  std::vector<std::string> tests;  // "Subject.Sentence" or "Subject.*"
+  std::vector<std::string> tests;  // "Subject.Sentence", "Subject.*", "NAME_fuzz", "tools/NAME"
   std::string state;
 };
 
@@ -39,7 +39,7 @@ std::string TextOf(const std::string& path) {
 
 // Rows of the page's tables: | R01 | promise | tests | figure | state |.
 std::vector<Row> Rows() {
-  const std::regex test("`([A-Za-z0-9]+\\.(?:[A-Za-z0-9]+|\\*))`");
+  const std::regex test("`([A-Za-z0-9]+\\.(?:[A-Za-z0-9]+|\\*)|[a-z_]+_fuzz|tools/[a-z-]+)`");
   std::vector<Row> rows;
   const std::string page = TextOf("docs/reliability.md");
   for (const std::string_view line : Split(page, '\n')) {
@@ -61,18 +61,23 @@ std::vector<Row> Rows() {
   return rows;
 }
 
-// "Subject.Sentence" of each test in tests/, and "Subject.*" of each subject.
+// "Subject.Sentence" of each test in tests/, "Subject.*" of each subject, "NAME_fuzz" of each fuzz
+// target and "tools/NAME" of each tool.
 std::set<std::string> Tests() {
   const std::regex test("TEST(?:_F|_P)?\\(\\s*([A-Za-z0-9]+),\\s*([A-Za-z0-9]+)\\)");
   std::set<std::string> tests;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SourcePath("tests"))) {
     if (entry.path().extension() != ".cc") continue;
+    if (entry.path().stem().string().ends_with("_fuzz")) tests.insert(entry.path().stem().string());
     const std::string text =
         TextOf(std::filesystem::relative(entry.path(), SourcePath("")).generic_string());
     for (std::sregex_iterator at(text.begin(), text.end(), test), end; at != end; ++at) {
       tests.insert((*at)[1].str() + "." + (*at)[2].str());
       tests.insert((*at)[1].str() + ".*");
     }
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(SourcePath("tools"))) {
+    tests.insert("tools/" + entry.path().filename().string());
   }
   return tests;
 }
