@@ -1,5 +1,6 @@
 #include "tests/traces/fault_vfs.h"
 
+#include <signal.h>
 #include <sqlite3.h>
 
 #include <atomic>
@@ -10,7 +11,7 @@ namespace {
 std::atomic<int> calls_left = -1;  // until the fault; negative after it
 std::atomic<bool> armed = false;
 std::atomic<bool> sticky_fault = false;
-std::atomic<bool> full_fault = false;
+std::atomic<FaultKind> fault_kind = FaultKind::kIo;
 std::atomic<bool> fired = false;
 
 // SQLite's file struct, with the real file after it.
@@ -27,7 +28,8 @@ int Fault(int io_code) {
   const int left = calls_left.fetch_sub(1);
   if (left > 0 || (left < 0 && !sticky_fault)) return SQLITE_OK;
   fired = true;
-  return full_fault ? SQLITE_FULL : io_code;
+  if (fault_kind == FaultKind::kKill) raise(SIGKILL);
+  return fault_kind == FaultKind::kFull ? SQLITE_FULL : io_code;
 }
 
 int Close(sqlite3_file* file) { return Real(file)->pMethods->xClose(Real(file)); }
@@ -124,10 +126,14 @@ const char* FaultVfs() {
   return vfs.zName;
 }
 
+void MakeFaultVfsTheDefault() {
+  sqlite3_vfs_register(sqlite3_vfs_find(FaultVfs()), /*makeDflt=*/1);
+}
+
 void ArmFault(int call, bool sticky, FaultKind kind) {
   calls_left = call;
   sticky_fault = sticky;
-  full_fault = kind == FaultKind::kFull;
+  fault_kind = kind;
   fired = false;
   armed = true;
 }

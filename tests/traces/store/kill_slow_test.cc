@@ -1,10 +1,12 @@
 // State of a store after its recorder was killed. Slow: each kill waits for a random moment.
+// FORETRAIN_KILLS sets the number of kills.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -20,6 +22,11 @@ namespace {
 using testing::ElementsAre;
 
 constexpr int kSpansOfAStep = 400;
+
+int Kills() {
+  const char* asked = std::getenv("FORETRAIN_KILLS");
+  return asked == nullptr ? 20 : std::max(1, std::atoi(asked));
+}
 
 // Span number `i` of the recorder below.
 Span NumberedSpan(std::int64_t i) {
@@ -76,7 +83,8 @@ TEST(KilledRecorder, LosesNothingThatWasAcknowledged) {
   std::mt19937_64 random(59);
   const Timeline earlier = RandomTimeline(random, 2, 500);
   ASSERT_EQ(StoreTimeline(path, earlier), 1);
-  for (RunId id = 2; id < 22; ++id) {
+  const RunId end = 2 + Kills();
+  for (RunId id = 2; id < end; ++id) {
     Child child([&path](const Child::Report& report) { return RecordForEver(path, report); });
     ASSERT_EQ(child.NextReport(), 0);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300'000));
@@ -98,7 +106,8 @@ TEST(KilledRecorder, LeavesRunsWholeOrAbsent) {
   const TempFolder folder;
   std::mt19937_64 random(61);
   const Timeline timeline = RandomTimeline(random, 2, 3'000);
-  for (int round = 0; round < 20; ++round) {
+  const int rounds = Kills();
+  for (int round = 0; round < rounds; ++round) {
     const std::string path = folder.File(std::to_string(round));
     Child child([&](const Child::Report& report) -> std::string {
       report(0);

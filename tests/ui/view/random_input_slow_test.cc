@@ -1,8 +1,10 @@
 // Ten thousand frames of random mouse input, keys, characters and sizes over all views. Slow:
-// thousands of frames of each view.
+// thousands of frames of each view. FORETRAIN_FRAMES sets their number.
 #include <gtest/gtest.h>
 #include <imgui.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "tests/ui/hand_made.h"
@@ -14,7 +16,10 @@
 namespace foretrain {
 namespace {
 
-constexpr int kFrames = 10'000;
+int Frames() {
+  const char* asked = std::getenv("FORETRAIN_FRAMES");
+  return asked == nullptr ? 10'000 : std::max(1, std::atoi(asked));
+}
 
 class RandomInput : public HeadlessFrames {
  protected:
@@ -64,7 +69,8 @@ TEST_F(RandomInput, LeavesEveryViewStanding) {
     return all;
   }();
   OpenDesktop(inputs[0]);
-  for (int frame = 0; frame < kFrames; ++frame) {
+  const int frames = Frames();
+  for (int frame = 0; frame < frames; ++frame) {
     Disturb(engine);
     Frame();
     ASSERT_NO_FATAL_FAILURE(ExpectSense()) << "frame " << frame;

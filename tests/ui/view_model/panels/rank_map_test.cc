@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
 
 #include "tests/ui/hand_made.h"
 
@@ -68,6 +71,42 @@ TEST(RankMap, NamesWhoIsSlow) {
             "rank 2: step time 13.3 % over the others (115 ns, median of the others 102 ns)");
   // 13.5 ns more are less than 14.
   EXPECT_THAT(StragglersOf(map, 14.0), IsEmpty());
+}
+
+// Four ranks whose compute takes 1,000 ns, give or take up to 5 %; rank 3 takes `slower` times
+// that.
+CompareInput NoisyRanks(int steps, double slower, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Span> spans;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int step = 0; step < steps; ++step) {
+      const auto noise = static_cast<std::int64_t>(random() % 101) - 50;
+      const double length_ns = static_cast<double>(1'000 + noise) * (rank == 3 ? slower : 1.0);
+      const std::int64_t start_ns = std::int64_t{10'000} * step;
+      spans.push_back(ComputeSpan({.rank = rank, .step = step}, start_ns,
+                                  start_ns + static_cast<std::int64_t>(length_ns)));
+    }
+  }
+  CompareInput input;
+  input.measured = RunOfSpans(spans);
+  return input;
+}
+
+TEST(RankMap, NamesARankThatIsSlowerBy30PercentWithinTwentySteps) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const CompareInput input = NoisyRanks(/*steps=*/20, /*slower=*/1.3, seed);
+    const std::vector<Straggler> found = StragglersOf(MapOf(input, RankMetric::kCompute));
+    ASSERT_THAT(found, SizeIs(1)) << seed;
+    EXPECT_EQ(found[0].rank, 3);
+    EXPECT_NEAR(found[0].Excess(), 0.3, 0.07);
+  }
+}
+
+TEST(RankMap, NamesNobodyInAThousandEvenSteps) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const CompareInput input = NoisyRanks(/*steps=*/1'000, /*slower=*/1.0, seed);
+    EXPECT_THAT(StragglersOf(MapOf(input, RankMetric::kCompute)), IsEmpty()) << seed;
+  }
 }
 
 TEST(RankMap, KnowsNoStragglerAmongOneOrEqualOnes) {

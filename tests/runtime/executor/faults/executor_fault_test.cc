@@ -7,10 +7,11 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/text.h"
 #include "runtime/executor/executor.h"
 #include "tests/runtime/device/mock_device.h"
+#include "tests/runtime/executor/faults/mixed_program.h"
 #include "tests/runtime/executor/recording_sink.h"
-#include "tests/runtime/program_builder.h"
 
 namespace foretrain {
 namespace {
@@ -37,55 +38,6 @@ struct OneFault : FaultInjector {
   Fault fault;
   std::atomic<int> hits{0};
 };
-
-// The eight kinds of op that can fail, by number in the step.
-enum OpNumber : std::int32_t {
-  kLoadOp,
-  kComputeOp,
-  kAllReduceOp,
-  kReduceScatterOp,
-  kAllGatherOp,
-  kSendOp,  // on all but the last rank; receives come after it
-};
-
-// Every rank: load, compute, three collectives, a send to the next rank, a receive from the
-// previous one, an update and the host's read.
-std::shared_ptr<const Program> MixedProgram(int ranks) {
-  ProgramBuilder builder(ranks);
-  constexpr Access kR = Access::kRead;
-  constexpr Access kW = Access::kWrite;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto ids = builder.Buffer(rank, 8, false, Category::kStaging);
-    const auto x = builder.Buffer(rank, 16 * ranks, true);
-    const auto shard = builder.Buffer(rank, 16, true);
-    const auto got = builder.Buffer(rank, 16, true);
-    builder.Add(rank, OpKind::kLoadBatch, Queue::kH2d, {{ids, kW}, {-1}}, "load");
-    builder.Opaque(rank, Queue::kCompute, 0.001, {{ids, kR}, {x, Access::kReadWrite}}, "compute");
-    builder.AllReduce(rank, Queue::kReduce, x, 16 * ranks, "grads.bucket2");
-    Op& scatter = builder.Add(rank, OpKind::kReduceScatter, Queue::kReduce, {{x, kR}, {shard, kW}},
-                              "scatter");
-    scatter.group = GroupKind::kWorld;
-    scatter.shape.elements = 16 * ranks;
-    Op& gather =
-        builder.Add(rank, OpKind::kAllGather, Queue::kGather, {{shard, kR}, {x, kW}}, "gather");
-    gather.group = GroupKind::kWorld;
-    gather.shape.elements = 16 * ranks;
-    if (rank + 1 < ranks) {
-      Op& send = builder.Add(rank, OpKind::kSend, Queue::kSendNext, {{shard, kR}}, "send");
-      send.group = GroupKind::kNext;
-      send.shape.elements = 16;
-    }
-    if (rank > 0) {
-      Op& receive = builder.Add(rank, OpKind::kRecv, Queue::kRecvPrev, {{got, kW}}, "recv");
-      receive.group = GroupKind::kPrev;
-      receive.shape.elements = 16;
-    }
-    builder.Add(rank, OpKind::kSquaredNorm, Queue::kCompute, {{x, kR}, {got, kW, 0, 1}}, "norm")
-        .shape.elements = 16;
-    builder.ReadLoss(rank, got);
-  }
-  return builder.Take();
-}
 
 struct Outcome {
   Error error;
@@ -123,15 +75,14 @@ class ExecutorFaults : public testing::TestWithParam<std::tuple<int, std::int32_
   int Ranks() const { return std::get<0>(GetParam()); }
   std::int32_t Op() const { return std::get<1>(GetParam()); }
   std::int64_t Step() const { return std::get<2>(GetParam()); }
+  const char* Name() const { return kMixedNames[static_cast<std::size_t>(Op())]; }
   // Rank 0 has no receive and the last rank no send: the fault is on a rank in between.
   int Culprit() const { return Ranks() / 2 - (Ranks() == 2 ? 1 : 0); }
   // "rank 1, step 4, " followed by instruction and op name.
   testing::Matcher<const std::string&> NamesTheCulprit() const {
-    static constexpr const char* kNames[] = {"load",    "compute", "grads.bucket2",
-                                             "scatter", "gather",  "send"};
     return AllOf(
         StartsWith("rank " + std::to_string(Culprit()) + ", step " + std::to_string(Step()) + ", "),
-        HasSubstr(std::string(", ") + kNames[Op()] + ": "));
+        HasSubstr(std::string(", ") + Name() + ": "));
   }
   void ExpectOthersAborted(const Outcome& outcome) const {
     ASSERT_EQ(outcome.ranks.size(), static_cast<std::size_t>(Ranks()));
@@ -140,6 +91,21 @@ class ExecutorFaults : public testing::TestWithParam<std::tuple<int, std::int32_
       if (rank == Culprit() || !error.has_value()) continue;
       EXPECT_EQ(error->code, ErrorCode::kAborted) << error->message;
     }
+  }
+  // The ring holds the op at fault, and no more than it may of any rank.
+  void ExpectRings(const Outcome& outcome) const {
+    std::vector<int> records(static_cast<std::size_t>(Ranks()));
+    bool culprit = false;
+    for (const std::string_view line : Split(outcome.flight, '\n')) {
+      if (line.empty()) continue;
+      const auto rank = std::stoi(std::string(line.substr(5)));
+      ++records[static_cast<std::size_t>(rank)];
+      culprit =
+          culprit || (rank == Culprit() && line.ends_with(std::string(", ") + Name() + " (step " +
+                                                          std::to_string(Step()) + ")"));
+    }
+    EXPECT_TRUE(culprit) << outcome.flight;
+    for (const int count : records) EXPECT_LE(count, 1'024);
   }
 };
 
@@ -151,6 +117,7 @@ TEST_P(ExecutorFaults, AnErrorIsTheRunsAndNamesRankStepAndOp) {
   EXPECT_THAT(outcome.error.message, NamesTheCulprit());
   EXPECT_THAT(outcome.error.message, HasSubstr("an injected fault"));
   ExpectOthersAborted(outcome);
+  ExpectRings(outcome);
   EXPECT_EQ(outcome.hits, 1);
 }
 
@@ -171,15 +138,19 @@ TEST_P(ExecutorFaults, AStallEndsTheRunInTimeAndIsNamed) {
   // Five steps of a millisecond, the timeout, and a quarter of it if the rank itself notices.
   EXPECT_LE(outcome.end_ns, 3 * kSecond);
   EXPECT_THAT(outcome.error.message, HasSubstr("rank " + std::to_string(Culprit())));
-  static constexpr const char* kNames[] = {"load",    "compute", "grads.bucket2",
-                                           "scatter", "gather",  "send"};
-  EXPECT_THAT(outcome.error.message, HasSubstr(std::string(", ") + kNames[Op()]));
+  EXPECT_THAT(outcome.error.message, HasSubstr(std::string(", ") + Name()));
   EXPECT_THAT(outcome.error.message, HasSubstr("step " + std::to_string(Step())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, ExecutorFaults,
-                         testing::Combine(testing::Values(2, 4, 8),
+                         testing::Combine(testing::Values(2, 4, 8, 32),
                                           testing::Range<std::int32_t>(kLoadOp, kSendOp + 1),
+                                          testing::Values<std::int64_t>(0, 2, kSteps - 1)));
+
+// With two ranks, no rank has a neighbour on either side.
+INSTANTIATE_TEST_SUITE_P(InBetween, ExecutorFaults,
+                         testing::Combine(testing::Values(4, 8, 32),
+                                          testing::Range<std::int32_t>(kRecvOp, kReadOp + 1),
                                           testing::Values<std::int64_t>(0, 2, kSteps - 1)));
 
 TEST(ExecutorFault, NamesBothSidesWhereARankMakesAnotherCall) {
@@ -243,41 +214,9 @@ TEST(ExecutorFault, LeavesAThreadBehindThatNeverReturns) {
 }
 
 TEST(ExecutorFault, GivesTheSameBitsUnderRandomDelays) {
-  struct Jitter : FaultInjector {
-    explicit Jitter(std::uint64_t the_seed) : seed(the_seed) {}
-    Fault At(int rank, std::int64_t step, std::int32_t op) override {
-      const std::uint64_t mixed =
-          (seed * 1000003 + static_cast<std::uint64_t>(rank * 131 + step * 17 + op)) *
-          0x9e3779b97f4a7c15U;
-      Fault fault{Fault::Kind::kDelay};
-      fault.delay_ns = static_cast<std::int64_t>(mixed >> 43);  // up to 2 ms
-      return fault;
-    }
-    std::uint64_t seed;
-  };
-  std::vector<std::vector<float>> losses;
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    VirtualClock clock;
-    Jitter jitter(seed);
-    ExecutorOptions options;
-    options.faults = &jitter;
-    auto executor = Executor::Make(MixedProgram(4), MockDeviceApi(), clock, options);
-    ASSERT_TRUE(executor.has_value());
-    for (int rank = 0; rank < 4; ++rank) {
-      auto* x = reinterpret_cast<float*>((*executor)->Arena(rank).BufferAt(1));
-      for (int i = 0; i < 64; ++i) x[i] = 0.1F * static_cast<float>(rank * 64 + i);
-    }
-    RecordingSink sink;
-    CountingBatches batches;
-    ASSERT_TRUE((*executor)->Run(kSteps, batches, sink).has_value());
-    std::vector<float> seen(4 * kSteps);
-    for (const StepScalars& scalars : sink.scalars) {
-      seen[static_cast<std::size_t>(scalars.step * 4 + scalars.rank)] = *scalars.loss;
-    }
-    losses.push_back(seen);
-  }
-  EXPECT_GT(losses[0][0], 0.0F);
-  for (const auto& other : losses) EXPECT_EQ(other, losses[0]);
+  const std::vector<float> first = LossesUnderDelays(0);
+  EXPECT_GT(first[0], 0.0F);
+  for (std::uint64_t seed = 1; seed < 10; ++seed) EXPECT_EQ(LossesUnderDelays(seed), first);
 }
 
 }  // namespace
