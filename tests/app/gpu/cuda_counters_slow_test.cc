@@ -33,9 +33,8 @@ std::set<double> ValuesOf(const StoredRun& run, const std::string& name, int ran
 TEST(CudaCounters, AreStoredAndAnalyzedAndErrorsAreToldAtOnce) {
   if (!HasFakeCuda()) GTEST_SKIP() << kWithoutFakeCuda;
   const TemporaryFolder folder;
-  std::string train = SmallCudaTraining(folder) + "--device cuda --dp 2 --json";
-  // Long enough for two readings of activity, which are 0.2 s apart.
-  train.replace(train.find("--steps 3"), 9, "--steps 12");
+  // Its three steps take long enough for two readings of activity, which are 0.2 s apart.
+  const std::string train = SmallCudaTraining(folder) + "--device cuda --dp 2 --json";
   const CudaRun ran = RunOnFakeCuda(folder, "gpus=2", train, "FORETRAIN_FAKE_XID=79");
   ASSERT_EQ(ran.end.code, 0) << ran.end.errors;
   const std::string told = std::string("foretrain: rank 0's GPU 0000:1C:00.0 ") + kSentence;

@@ -174,8 +174,8 @@ class Painter {
     for (std::size_t c = 0; c < columns.size(); ++c) {
       if (columns[c].IsEmpty()) continue;
       const int high = y_of(columns[c].high), low = y_of(columns[c].low);
-      image_.Fill(static_cast<int>(c), high, low, Mixed(theme_.ground, theme_.muted, 0.3F));
-      image_.Fill(static_cast<int>(c), low, y1, Mixed(theme_.ground, theme_.muted, 0.6F));
+      image_.Fill(static_cast<int>(c), high, low, Mixed(theme_.ground, theme_.muted, 0.22F));
+      image_.Fill(static_cast<int>(c), low, y1, Mixed(theme_.ground, theme_.muted, 0.42F));
     }
   }
 

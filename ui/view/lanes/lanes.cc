@@ -258,7 +258,7 @@ void DrawCounterNames(const Frame& frame, const LaneBox& box) {
                   counter.series.title);
     const Box top{at.box.x0 + canvas.Px(4), at.box.y0, at.box.x1, at.box.y1};
     canvas.TextIn(canvas.fonts.mono_small, top, Align::kLeft, canvas.theme.text,
-                  FormatReading(counter.series.unit, TopOf(counter)));
+                  "to " + FormatReading(counter.series.unit, TopOf(counter)));
   }
 }
 
