@@ -1,5 +1,10 @@
 #include "base/io/sha256.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,7 +13,7 @@ namespace foretrain {
 namespace {
 
 // FIPS 180-4, section 4.2.2: the fractional parts of the cube roots of the first 64 primes.
-constexpr std::array<std::uint32_t, 64> kRound = {
+alignas(16) constexpr std::array<std::uint32_t, 64> kRound = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -31,10 +36,8 @@ std::string BlockOfKey(std::string_view key, unsigned char pad) {
   return block;
 }
 
-}  // namespace
-
 // FIPS 180-4, section 6.2.2.
-void Sha256::Block(const unsigned char* block) {
+void BlockByWords(std::array<std::uint32_t, 8>& state, const unsigned char* block) {
   std::array<std::uint32_t, 64> w{};
   for (std::size_t t = 0; t < 16; ++t) w[t] = LoadBigEndian(block + 4 * t);
   for (std::size_t t = 16; t < 64; ++t) {
@@ -42,7 +45,7 @@ void Sha256::Block(const unsigned char* block) {
     const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
     w[t] = w[t - 16] + s0 + w[t - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (std::size_t t = 0; t < 64; ++t) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
@@ -51,7 +54,61 @@ void Sha256::Block(const unsigned char* block) {
     h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
   }
   const std::array<std::uint32_t, 8> change = {a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state_[i] += change[i];
+  for (std::size_t i = 0; i < 8; ++i) state[i] += change[i];
+}
+
+#if defined(__x86_64__)
+// The same by the SHA extensions [Intel SDM, SHA256RNDS2]: an instruction does two rounds on the
+// state in two registers, {A, B, E, F} and {C, D, G, H}. Seven times as fast: `--check-transfers
+// hmac` hashes all tensors.
+__attribute__((target("sha,sse4.1,ssse3"))) void BlockByInstruction(
+    std::array<std::uint32_t, 8>& state, const unsigned char* block) {
+  const auto in = [&](std::size_t i) { return static_cast<int>(state[i]); };
+  const __m128i abef_before = _mm_set_epi32(in(0), in(1), in(4), in(5));
+  const __m128i cdgh_before = _mm_set_epi32(in(2), in(3), in(6), in(7));
+  const __m128i big_endian = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
+  __m128i abef = abef_before, cdgh = cdgh_before;
+  __m128i w[4];  // the newest 16 words
+  for (std::size_t i = 0; i < 16; ++i) {
+    const std::size_t now = i % 4, next = (i + 1) % 4, last = (i + 3) % 4;
+    if (i < 4) {
+      const auto* const from = reinterpret_cast<const __m128i*>(block + 16 * i);
+      w[now] = _mm_shuffle_epi8(_mm_loadu_si128(from), big_endian);
+    } else {
+      const __m128i w_t_7 = _mm_alignr_epi8(w[last], w[(i + 2) % 4], 4);
+      const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[now], w[next]), w_t_7);
+      w[now] = _mm_sha256msg2_epu32(sum, w[last]);
+    }
+    const auto* const round = reinterpret_cast<const __m128i*>(kRound.data() + 4 * i);
+    const __m128i k = _mm_add_epi32(w[now], _mm_load_si128(round));
+    // After two rounds the old {A, B, E, F} are the new {C, D, G, H}.
+    const __m128i abef_half = _mm_sha256rnds2_epu32(cdgh, abef, k);
+    abef = _mm_sha256rnds2_epu32(abef, abef_half, _mm_shuffle_epi32(k, 0x0e));
+    cdgh = abef_half;
+  }
+  abef = _mm_add_epi32(abef, abef_before);
+  cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  const auto out = [](int value) { return static_cast<std::uint32_t>(value); };
+  state = {out(_mm_extract_epi32(abef, 3)), out(_mm_extract_epi32(abef, 2)),
+           out(_mm_extract_epi32(cdgh, 3)), out(_mm_extract_epi32(cdgh, 2)),
+           out(_mm_extract_epi32(abef, 1)), out(_mm_extract_epi32(abef, 0)),
+           out(_mm_extract_epi32(cdgh, 1)), out(_mm_extract_epi32(cdgh, 0))};
+}
+
+// CPUID leaf 7: bit 29 of EBX. CPUs that have it also have SSE 4.1.
+bool HasInstruction() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
+}
+#endif
+
+}  // namespace
+
+Sha256::Sha256([[maybe_unused]] bool portable) : block_of_(&BlockByWords) {
+#if defined(__x86_64__)
+  static const bool has = HasInstruction();
+  if (has && !portable) block_of_ = &BlockByInstruction;
+#endif
 }
 
 Sha256& Sha256::Add(std::string_view bytes) {

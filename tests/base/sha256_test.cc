@@ -32,6 +32,16 @@ TEST(Sha256, GivesTheDigestsOfTheStandard) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Sha256, IsTheSameWithAndWithoutTheInstructionsOfTheCpu) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(Sha256().Add(text).Finish(), Sha256(/*portable=*/true).Add(text).Finish()) << i;
+    text += static_cast<char>(i * i >> 3);
+  }
+  EXPECT_EQ(Hex(Sha256(/*portable=*/true).Add("abc").Finish()),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 TEST(Sha256, DoesNotDependOnThePieces) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += static_cast<char>(i);

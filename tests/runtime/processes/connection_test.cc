@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -143,16 +144,18 @@ TEST(Connection, AllocatesOnlyForBytesThatHaveCome) {
 TEST(Connection, EndsASenderThatIsTooSlow) {
   Sockets sockets = MakeSockets();
   Connection mine(std::move(sockets.accepts), Side::kAccepts, kKey, kSecond / 5);
+  std::atomic<bool> over{false};
   std::thread slow([&] {
     const std::string bytes = "FTRAIN02" + std::string(200, 'n');
-    for (int i = 0; i < 100; ++i) {
-      SendBytes(sockets.connects, bytes.substr(static_cast<std::size_t>(i), 1));
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (std::size_t i = 0; i < bytes.size() && !over; ++i) {
+      SendBytes(sockets.connects, bytes.substr(i, 1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   });
   const auto begin = std::chrono::steady_clock::now();
   const auto frame = mine.Await(&MaxOf, DeadlineIn(10 * kSecond));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(800));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  over = true;
   slow.join();
   ASSERT_FALSE(frame.has_value());
   EXPECT_EQ(frame.error().code, ErrorCode::kTimeout);
@@ -160,10 +163,10 @@ TEST(Connection, EndsASenderThatIsTooSlow) {
 
 TEST(Connection, GivesUpOnAReceiverThatDoesNotRead) {
   Pair pair = MakePair();
-  const std::string text(std::size_t{1} << 26, 'x');  // more than the buffers of both ends hold
+  const std::string text(std::size_t{1} << 24, 'x');  // more than the buffers of both ends hold
   const auto begin = std::chrono::steady_clock::now();
   const auto sent = pair.connects.Send('m', text, DeadlineIn(kSecond / 5));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   ASSERT_FALSE(sent.has_value());
   EXPECT_EQ(sent.error().code, ErrorCode::kTimeout);
   EXPECT_FALSE(pair.connects.Send('m', "", DeadlineIn(kSecond)).has_value());

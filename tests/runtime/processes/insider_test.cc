@@ -121,7 +121,8 @@ std::vector<Message> BadMessagesToRankZero() {
   };
 }
 
-// What rank 0 says after a process that has joined as rank 1 has sent these frames.
+// What rank 0 says after a process that has joined as rank 1 has sent these frames. It sends them
+// once rank 0 takes records, which it says by a value.
 Error ErrorOfRankZero(const std::vector<Frame>& frames) {
   const int port = FreePort();
   std::thread insider([&] {
@@ -132,6 +133,10 @@ Error ErrorOfRankZero(const std::vector<Frame>& frames) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         continue;
       }
+      static_cast<void>(joined->connection.Send(kGet, Pack(std::int32_t{0}, std::string("ready")),
+                                                DeadlineIn(kSecond)));
+      const auto ready = joined->connection.Await(&MaxBytesFromFirst, DeadlineIn(5 * kSecond));
+      ASSERT_TRUE(ready.has_value()) << ready.error().message;
       for (const Frame& frame : frames) {
         static_cast<void>(joined->connection.Send(frame.type, frame.text, DeadlineIn(kSecond)));
       }
@@ -150,6 +155,7 @@ Error ErrorOfRankZero(const std::vector<Frame>& frames) {
     if (group.has_value()) {
       RecordingSink sink;
       (*group)->Collect(&sink, 0, 3);
+      EXPECT_TRUE((*group)->Put(0, "ready", "").has_value());
       const auto end = (*group)->Get(1, "nothing", nullptr);
       EXPECT_FALSE(end.has_value());
       error = end.error();

@@ -20,10 +20,11 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kElements = 4096;  // of each rank's part
-constexpr std::size_t kSignatureBytes = 56;
+constexpr std::int64_t kElements = 4096;         // of each rank's part
+constexpr std::int64_t kOpeningBytes = 40 + 37;  // random bytes and a frame without text
+constexpr std::int64_t kSignatureBytes = 56;
 
-std::size_t CodeBytes(TransferCheck check) {
+std::int64_t CodeBytes(TransferCheck check) {
   return check == TransferCheck::kNone ? 0 : check == TransferCheck::kCrc32c ? 4 : 32;
 }
 
@@ -74,6 +75,17 @@ class Cable {
   std::thread thread_;
 };
 
+// Both ends prove their key before tensors follow without frames.
+bool Open(Connection& peer, bool dials) {
+  const auto max = [](char) { return std::int64_t{0}; };
+  while (dials && !peer.IsKeyed()) {
+    if (!peer.Receive(max).has_value()) return false;
+  }
+  return (!dials || peer.Send('h', "", DeadlineIn(kSecond)).has_value()) &&
+         peer.Await(max, DeadlineIn(5 * kSecond)).has_value() &&
+         (dials || peer.Send('w', "", DeadlineIn(kSecond)).has_value());
+}
+
 struct Gathered {
   std::array<std::vector<float>, 2> tensors;
   std::array<std::string, 2> errors;
@@ -86,6 +98,7 @@ Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t 
   static const Program program = *Compile(TinyGpt(), TinyPlan());
   std::array<Socket, 2> sockets = {std::move(dials), std::move(accepts)};
   Gathered gathered;
+  RunControl control;  // of both: an error of one ends the other at once
   std::vector<std::thread> threads;
   const auto begin = std::chrono::steady_clock::now();
   for (int rank = 0; rank < 2; ++rank) {
@@ -94,11 +107,8 @@ Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t 
       Connection peer(std::move(sockets[at]),
                       rank == 0 ? Connection::Side::kConnects : Connection::Side::kAccepts,
                       std::string(32, 'k'), 5 * kSecond);
-      while (!peer.IsKeyed()) {
-        ASSERT_TRUE(peer.Receive([](char) { return std::int64_t{-1}; }).has_value());
-      }
+      ASSERT_TRUE(Open(peer, rank == 0));
       RealClock clock;
-      RunControl control;
       FlightRecorder flight(2);
       const WorldContext context{program, {},     CpuDeviceApi(), clock,
                                  control, flight, 5 * kSecond,    [](int, OpId) { return "op"; }};
@@ -114,7 +124,9 @@ Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t 
       call.out = gathered.tensors[at].data();
       for (int i = 0; i < calls && gathered.errors[at].empty(); ++i) {
         const auto times = endpoint.Call(call, nullptr);
-        if (!times.has_value()) gathered.errors[at] = times.error().message;
+        if (times.has_value()) continue;
+        gathered.errors[at] = times.error().message;
+        control.Fail(rank, times.error());
       }
     });
   }
@@ -129,9 +141,9 @@ Gathered GatherOver(std::int64_t flipped, TransferCheck check) {
   return Gather(cable.TakeDialling(), cable.TakeAccepting(), check, kElements, 2);
 }
 
-// Rank 0 sends random bytes (40), then for each call its signature, its part, and their codes.
+// For each call rank 0 sends its signature and its part, each followed by its code.
 std::int64_t FirstByteOfPart(TransferCheck check) {
-  return static_cast<std::int64_t>(40 + kSignatureBytes + CodeBytes(check));
+  return kOpeningBytes + kSignatureBytes + CodeBytes(check);
 }
 
 TEST(Transfers, ArriveAsTheyWereWithEachCheck) {
@@ -150,9 +162,9 @@ TEST(Transfers, ThatArriveChangedEndTheRun) {
   for (const TransferCheck check : {TransferCheck::kCrc32c, TransferCheck::kHmac}) {
     const std::int64_t part = FirstByteOfPart(check);
     const std::int64_t end = part + kElements * 4;
-    const auto codes = static_cast<std::int64_t>(CodeBytes(check));
+    const std::int64_t codes = CodeBytes(check);
     // In the signature, in its code, in the part, in the part's code, and in the second call.
-    for (const std::int64_t flipped : {std::int64_t{41}, part - 1, part, part + 5000, end - 1, end,
+    for (const std::int64_t flipped : {kOpeningBytes + 1, part - 1, part, part + 5000, end - 1, end,
                                        end + codes - 1, end + codes + 100}) {
       const Gathered gathered = GatherOver(flipped, check);
       EXPECT_THAT(gathered.errors[1], HasSubstr("bytes from rank 0 arrived changed")) << flipped;
@@ -170,7 +182,7 @@ TEST(Transfers, AreNotCheckedUnlessAsked) {
 TEST(Transfers, OfNoKindAreRefused) {
   for (const std::int64_t byte : {40, 41, 43, 44, 48, 52}) {
     // The signature: four numbers and the op of 8 bytes each, then the kind.
-    const Gathered gathered = GatherOver(40 + byte, TransferCheck::kNone);
+    const Gathered gathered = GatherOver(kOpeningBytes + byte, TransferCheck::kNone);
     EXPECT_THAT(gathered.errors[1], HasSubstr("members disagree")) << byte;
   }
 }
