@@ -9,6 +9,16 @@
 #include "base/units.h"
 
 namespace foretrain {
+namespace {
+
+// Also for one that is too large; commands check the ranges that mean something.
+tl::unexpected<Error> NoNumber(const std::string& name, const std::string& text,
+                               const std::string& kind) {
+  return Fail(ErrorCode::kInvalidArgument,
+              name + ": \"" + Printable(text) + "\" is not " + kind + " that can be used");
+}
+
+}  // namespace
 
 // An option whose text is read after parsing, so that its error carries foretrain's own wording.
 struct Arguments::Text {
@@ -39,7 +49,9 @@ void Arguments::Option(const std::string& names, std::int64_t& value, const std:
   Parsed(
       names, value_name, help,
       [&value](const std::string& name, const std::string& text) -> Result<void> {
-        FT_ASSIGN(value, ParseInt(name, text, INT64_MIN, INT64_MAX));
+        const auto number = ParseInt(name, text, INT64_MIN, INT64_MAX);
+        if (!number.has_value()) return NoNumber(name, text, "a whole number");
+        value = *number;
         return {};
       },
       value != 0 ? std::to_string(value) : "");
@@ -51,7 +63,9 @@ void Arguments::Option(const std::string& names, double& value, const std::strin
   Parsed(
       names, value_name, help,
       [&value](const std::string& name, const std::string& text) -> Result<void> {
-        FT_ASSIGN(value, ParseNumber(name, text, -kLargest, kLargest));
+        const auto number = ParseNumber(name, text, -kLargest, kLargest);
+        if (!number.has_value()) return NoNumber(name, text, "a number");
+        value = *number;
         return {};
       },
       NumberText(value));

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "runtime/processes/job_key.h"
+#include "runtime/processes/wire/job_key.h"
 
 namespace foretrain {
 

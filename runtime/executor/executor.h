@@ -87,6 +87,8 @@ struct ExecutorOptions {
   AttentionTimes attention_times;  // for kAuto; empty: the device's own kernels
   // Kernels for tensor cores. WGMMA must be asked for: no GPU has run them yet.
   FtTensorKernels tensor_kernels = FT_TENSOR_MMA;
+  // A loss or gradient that is infinite or NaN ends the run. False for runs that only measure.
+  bool ends_if_not_finite = false;
   FaultInjector* faults = nullptr;   // for tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose and nothing is recorded
 };
@@ -144,8 +146,9 @@ class Executor {
   //   stop           called before each step, from any thread; if true, the run ends with the last
   //                  step that any rank has begun. May be null.
   //
-  // A step whose gradient is infinite or NaN ends the run before its update, if the gradient's norm
-  // is computed and no loss scale handles it. The step then runs once more, to name the op.
+  // With ends_if_not_finite, a step whose gradient is infinite or NaN ends the run before its
+  // update, if the gradient's norm is computed and no loss scale handles it. The step then runs once
+  // more, to name the op.
   //
   // Errors: the first failing rank's, "rank 3, step 7, backward layer 2 mb 1, mlp.up: ..."; after
   // it the executor cannot run again. If a rank stalls, Run returns within the timeout plus about a

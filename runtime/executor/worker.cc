@@ -388,7 +388,7 @@ Result<void> Worker::Read(const PlannedRead& read) {
 // A loss scale handles gradients that are not finite. All ranks read the same norm, so all end with
 // this step, and the executor can run it again. Only the last stage's ranks read the loss.
 Result<void> Worker::EndIfNotFinite(const StepScalars& scalars) {
-  if (rank_.call_->searches) return {};
+  if (!rank_.shared_.options.ends_if_not_finite || rank_.call_->searches) return {};
   const bool scaled = rank_.shared_.program->plan.loss_scale > 0;
   if (!scaled && scalars.squared_norm && !IsFinite(*scalars.squared_norm)) {
     rank_.call_->EndWith(scalars.step);

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {

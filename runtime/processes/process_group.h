@@ -20,7 +20,7 @@
 
 #include "base/result.h"
 #include "runtime/executor/executor.h"
-#include "runtime/processes/connection.h"
+#include "runtime/processes/wire/connection.h"
 #include "runtime/processes/id_store.h"
 #include "runtime/processes/launched_rank.h"
 #include "runtime/processes/peer_clock.h"

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
 
 namespace foretrain {

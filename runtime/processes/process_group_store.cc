@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
 
 namespace foretrain {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/processes/connection.h"
+#include "runtime/processes/wire/connection.h"
 
 namespace foretrain {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 

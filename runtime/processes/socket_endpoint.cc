@@ -16,7 +16,7 @@
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
 #include "runtime/inproc/part_of.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {

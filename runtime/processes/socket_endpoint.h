@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/processes/connection.h"
+#include "runtime/processes/wire/connection.h"
 #include "runtime/run/rank_world.h"
 
 namespace foretrain {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {

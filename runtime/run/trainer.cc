@@ -133,6 +133,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   options.seed = job.seed;
   options.optimizer.seed = job.seed;
   options.agreement = group;
+  options.ends_if_not_finite = true;
   options.capture = job.capture;
   // If the peak cannot be reset, an earlier larger peak may hide that of the run.
   ResetPeakResident();

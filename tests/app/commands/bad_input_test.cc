@@ -118,8 +118,10 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
   const std::string train = std::string("train ") + kSmall + "--data text.txt ";
   folder.Write("text.txt", Text(5000));
   for (const auto& [option, says] :
-       {std::pair{"--steps x", "--steps: \"x\" is not a number"}, std::pair{"--steps 0", "below 1"},
-        std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: nan"},
+       {std::pair{"--steps x", "--steps: \"x\" is not a whole number"}, std::pair{"--steps 0", "below 1"},
+        std::pair{"--steps ''", "--steps: \"\" is not a whole number"},
+        std::pair{"--steps 99999999999999999999", "is not a whole number"},
+        std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: \"nan\" is not a number"},
         std::pair{"--warmup -4", "--warmup: -4"}, std::pair{"--timeout 0s", "--timeout: \"0s\""},
         std::pair{"--capture some", "off, launches, full"},
         std::pair{"--init", "--init: FILE is missing"}}) {
@@ -156,12 +158,12 @@ TEST(BadInput, NamesOptionAndValueThatIsOutOfRange) {
                              {"plan --top 0", "--top: 0 is outside 1 to 1000"},
                              {"plan --top -1", "--top: -1"},
                              {"plan --tokens nan", "--tokens: \"nan\""},
-                             {"plan --tokens 1T --price nan", "--price: nan"},
+                             {"plan --tokens 1T --price nan", "--price: \"nan\" is not a number"},
                              {"plan --tokens 1T --price -2", "--price: -2"},
                              {"plan --devices 0", "--devices: 0 is outside 1"},
                              {"fit --models nope", "--models: model \"nope\""},
                              {"fit --sequence 0", "--sequence: 0 is outside 1"},
-                             {"calibrate --seconds nan", "--seconds: nan"},
+                             {"calibrate --seconds nan", "--seconds: \"nan\" is not a number"},
                              {"calibrate --nvme missing", "--nvme: missing is no folder"},
                              {"analyze --step -7", "--step: -7"},
                              {"train --data x --lr -1", "--lr: -1 is not a learning rate"}}) {

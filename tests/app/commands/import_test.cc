@@ -125,7 +125,7 @@ std::vector<std::string> CachedStores(const TemporaryFolder& folder) {
   std::vector<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(folder.path() + "/cache/foretrain")) {
-    names.push_back(entry.path().filename().string());
+    if (entry.path().extension() == ".db") names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;

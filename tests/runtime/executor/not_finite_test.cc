@@ -72,6 +72,7 @@ Ended RunSteps(const ModelSpec& model, const Plan& plan, std::int64_t steps,
   options.timeout_ns = 60'000'000'000;
   options.faults = spoiler;
   options.poison = true;
+  options.ends_if_not_finite = true;
   options.learning_rate = [](std::int64_t) { return 1e-2F; };
   const auto executor = *Executor::Make(program, CpuDeviceApi(), clock, options);
   EXPECT_TRUE(FillParameters(*executor, InitialWeights(model, 5)).has_value());

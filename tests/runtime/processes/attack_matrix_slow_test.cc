@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "runtime/processes/job_key.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/job_key.h"
+#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/reception.h"
 #include "tests/runtime/processes/man_in_the_middle.h"
 #include "tests/runtime/processes/rank_process.h"

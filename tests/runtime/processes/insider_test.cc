@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/job_key.h"
-#include "runtime/processes/packing.h"
+#include "runtime/processes/wire/job_key.h"
+#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
 #include "runtime/processes/reception.h"
 #include "tests/runtime/executor/recording_sink.h"

@@ -1,4 +1,4 @@
-#include "runtime/processes/job_key.h"
+#include "runtime/processes/wire/job_key.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

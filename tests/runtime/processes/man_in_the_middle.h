@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/processes/socket.h"
+#include "runtime/processes/wire/socket.h"
 
 namespace foretrain {
 

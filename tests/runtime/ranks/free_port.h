@@ -1,7 +1,7 @@
 // A free port of this machine.
 #pragma once
 
-#include "runtime/processes/socket.h"
+#include "runtime/processes/wire/socket.h"
 
 namespace foretrain {
 

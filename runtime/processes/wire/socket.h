@@ -1,4 +1,4 @@
-// TCP sockets over IPv4. Every wait has a deadline. runtime/processes/connection.h adds
+// TCP sockets over IPv4. Every wait has a deadline. runtime/processes/wire/connection.h adds
 // authentication.
 #pragma once
 

@@ -16,7 +16,7 @@
 
 #include "base/io/sha256.h"
 #include "base/result.h"
-#include "runtime/processes/socket.h"
+#include "runtime/processes/wire/socket.h"
 
 namespace foretrain {
 

@@ -1,4 +1,4 @@
-#include "runtime/processes/socket.h"
+#include "runtime/processes/wire/socket.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-#include "runtime/processes/job_key.h"
+#include "runtime/processes/wire/job_key.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 
 #include "base/io/sha256.h"
 #include "base/text.h"
-#include "runtime/processes/connection.h"
-#include "runtime/processes/socket.h"
+#include "runtime/processes/wire/connection.h"
+#include "runtime/processes/wire/socket.h"
 
 namespace foretrain {
 namespace {

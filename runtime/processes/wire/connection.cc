@@ -1,4 +1,4 @@
-#include "runtime/processes/connection.h"
+#include "runtime/processes/wire/connection.h"
 
 #include <sys/random.h>
 #include <sys/socket.h>
