@@ -100,7 +100,7 @@ Result<void> RunRecorder::Finish(RunStatus status, std::string_view message) {
 Store::Store(std::shared_ptr<Writer> writer) : writer_(std::move(writer)) {}
 
 // An error at this point has no receiver: callers that need to know call Close.
-Store::~Store() { static_cast<void>(writer_->Close().has_value()); }
+Store::~Store() { writer_->CloseAnyhow(); }
 
 Result<std::unique_ptr<Store>> Store::Open(const std::string& path, const StoreOptions& options) {
   FT_ASSIGN(std::shared_ptr<Writer> writer, Writer::Open(path, options));

@@ -1,7 +1,9 @@
 // The calls of recorders, and opening a store. The writing thread is in writer_thread.cc.
 #include "traces/store/writer.h"
 
-#include <system_error>
+#include <chrono>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "base/stop_point.h"
@@ -52,7 +54,9 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
   FT_TRY(writer->TakeFile());
   try {
     writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for it
+    // Close does this on the thread. Without it, this process would seem to record until its end.
+    static_cast<void>(writer->database_->Execute("DELETE FROM writer").has_value());
     return Fail(ErrorCode::kResourceExhausted,
                 path +
                     ": no thread can be started to write it: raise the limit (ulimit -u, or pids "
@@ -61,7 +65,7 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
   return writer;
 }
 
-Writer::~Writer() { static_cast<void>(Close().has_value()); }
+Writer::~Writer() { CloseAnyhow(); }
 
 // Registers this process as the recorder unless another one is alive, and marks the runs of a dead
 // one as interrupted. One transaction, so that two processes cannot both register.
@@ -240,9 +244,13 @@ Result<void> Writer::FinishRun(RunState& run, RunStatus status, std::string_view
   });
 }
 
+// Called by a destructor: without memory for the command, the store's end closes the run.
 void Writer::Abandon(RunState& run) {
-  // Returns kAborted if the run was finished or the store closed.
-  static_cast<void>(FinishRun(run, RunStatus::kInterrupted, kAbandoned).has_value());
+  try {
+    // Returns kAborted if the run was finished or the store closed.
+    static_cast<void>(FinishRun(run, RunStatus::kInterrupted, kAbandoned).has_value());
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // close_mutex_ serializes callers; the thread is joined only once.
@@ -252,6 +260,19 @@ Result<void> Writer::Close() {
   const Result<void> result = Call([this] { return CloseFile(); }, /*always=*/true);
   thread_.join();
   return result;
+}
+
+// A thread that is not joined would end the program. So without memory for the last command it
+// waits, up to a second, for some.
+void Writer::CloseAnyhow() {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    try {
+      static_cast<void>(Close().has_value());
+      return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
 }
 
 }  // namespace foretrain::store_internal

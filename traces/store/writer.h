@@ -70,6 +70,8 @@ class Writer {
   void Abandon(RunState& run);
   // Finishes open runs, releases the file and ends the thread. A second call does nothing.
   Result<void> Close();
+  // Close for destructors: drops its result and throws nothing.
+  void CloseAnyhow();
 
   std::int64_t NowUnixNs() const { return clock_->RealtimeNs(); }
   const std::string& path() const { return path_; }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/commands/small_run.h"
+#include "tests/paths.h"
 
 namespace foretrain {
 namespace {
@@ -195,6 +196,25 @@ INSTANTIATE_TEST_SUITE_P(Signals, StoppedRun,
                                          std::tuple{"terminate", 143, "SIGTERM"},
                                          std::tuple{"hangup", 143, "SIGHUP"}),
                          [](const auto& at) { return std::string(std::get<0>(at.param)); });
+
+// A rank that stalls never comes to the end of its step, so the first signal stops nothing.
+TEST(SecondSignal, EndsARunThatDoesNotStopAndKeepsWhatIsStored) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 600s ";
+  const ProgramEnd end = RunCommand(
+      folder.path(), "FORETRAIN_FAULT=1:3:9:stall " + StoppableBinary() + " " + train +
+                         "> out & program=$!; until grep -q '\"step\"' out; do sleep 0.1; done; "
+                         "sleep 1; kill -INT $program; sleep 1; kill -0 $program && echo waits > "
+                         "first; kill -INT $program; wait $program; exit $?");
+  EXPECT_EQ(end.code, 130) << end.errors;
+  EXPECT_EQ(folder.Read("first"), "waits\n");
+  const nlohmann::json runs = RunsIn(folder);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].at("status"), "finished");
+  EXPECT_EQ(runs[1].at("status"), "interrupted");
+  EXPECT_GT(ValueIn(folder, "SELECT count(*) FROM v_span WHERE run_id = 2"), 0);
+  EXPECT_EQ(IntegrityOf(folder), "ok");
+}
 
 TEST(StopPoints, AreNotInTheProduct) {
   const TemporaryFolder folder;

@@ -8,23 +8,13 @@
 
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
-#include "tests/runtime/ranks/free_port.h"
+#include "tests/app/runs/pair.h"
 
 namespace foretrain {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// A script that starts rank 1 in the background and rank 0 in the foreground, and writes both exit
-// codes to `codes`. Each of `arguments` belongs to one process.
-std::string Pair(const std::string& first, const std::string& second,
-                 const std::string& between = "") {
-  const std::string meet =
-      "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort()) + " WORLD_SIZE=2 ";
-  return meet + "RANK=1 $FORETRAIN " + second + " > out1 2> err1 & other=$!; " + between + meet +
-         "RANK=0 $FORETRAIN " + first + "; first=$?; wait $other; echo $first $? > codes";
-}
 
 std::vector<double> LossesOf(const std::string& output) {
   std::vector<double> losses;
@@ -51,19 +41,31 @@ TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   EXPECT_EQ(compare.code, 0) << compare.errors;
 }
 
-TEST(ProcessesOfTheProgram, OneThatIsKilledEndsTheOthersByName) {
+struct Death {
+  const char* signal;
+  int code;  // of the shell
+};
+
+class DeathOfAProcess : public testing::TestWithParam<Death> {};
+
+TEST_P(DeathOfAProcess, EndsTheOthersByName) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
   const ProgramEnd end =
       RunCommand(folder.path(),
                  Pair(train, train,
-                      "(until grep -q '\"step\"' stdout; do sleep 0.1; done; kill -9 $other) & "));
-  EXPECT_EQ(folder.Read("codes"), "3 137\n") << end.errors;
+                      kAfterAStep + ("kill -" + std::string(GetParam().signal)) + " $other) & "));
+  EXPECT_EQ(folder.Read("codes"), "3 " + std::to_string(GetParam().code) + "\n") << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("rank 1: its process has ended without saying why"));
   const nlohmann::json runs = RunsIn(folder);
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[1].at("status"), "failed");
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, DeathOfAProcess,
+                         testing::Values(Death{"KILL", 137}, Death{"SEGV", 139},
+                                         Death{"ABRT", 134}),
+                         [](const auto& test) { return std::string(test.param.signal); });
 
 TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   const TemporaryFolder folder;
