@@ -1,5 +1,6 @@
 #include "app/report/gpu_report.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 
 namespace foretrain {
 namespace {
+
+constexpr std::size_t kColumns = 11;  // of a table, about 120 characters
 
 // By rank, then by series.
 using MeansByRank = std::map<int, std::map<std::string_view, double>>;
@@ -42,20 +45,25 @@ std::string_view KeyOf(std::string_view series) {
 // Units are in the cells, since a rate may be in MB/s on one rank and in GB/s on another.
 std::string GpuMeansText(std::span<const GpuMean> means) {
   const MeansByRank ranks = ByRank(means);
-  const std::vector<GpuSeries> columns = ColumnsOf(ranks);
-  if (columns.empty()) return "";
-  std::vector<std::string> titles{">rank"};
-  for (const GpuSeries& series : columns) titles.push_back(">" + std::string(series.title));
-  Table table(titles);
-  for (const auto& [rank, values] : ranks) {
-    std::vector<std::string> row{std::to_string(rank)};
-    for (const GpuSeries& series : columns) {
-      const auto value = values.find(series.name);
-      row.push_back(value == values.end() ? "-" : FormatReading(series.unit, value->second));
+  const std::vector<GpuSeries> all = ColumnsOf(ranks);
+  std::string text;
+  for (std::size_t first = 0; first < all.size(); first += kColumns) {
+    const std::span<const GpuSeries> columns =
+        std::span(all).subspan(first, std::min(kColumns, all.size() - first));
+    std::vector<std::string> titles{">rank"};
+    for (const GpuSeries& series : columns) titles.push_back(">" + std::string(series.title));
+    Table table(titles);
+    for (const auto& [rank, values] : ranks) {
+      std::vector<std::string> row{std::to_string(rank)};
+      for (const GpuSeries& series : columns) {
+        const auto value = values.find(series.name);
+        row.push_back(value == values.end() ? "-" : FormatReading(series.unit, value->second));
+      }
+      table.AddRow(std::move(row));
     }
-    table.AddRow(std::move(row));
+    text += (text.empty() ? "" : "\n") + table.Text(2);
   }
-  return table.Text(2);
+  return text;
 }
 
 void WriteGpus(JsonWriter& json, std::span<const GpuMean> means, std::span<const GpuFault> faults) {

@@ -12,8 +12,8 @@ namespace foretrain {
 
 class JsonWriter;
 
-// A table with a row for each rank and a column for each main series, as means over a step; "" if
-// there are none.
+// A row for each rank and a column for each main series, as means over a step, in tables of at most
+// 11 series; "" if there are none.
 std::string GpuMeansText(std::span<const GpuMean> means);
 
 // The keys `gpus` (all means, by rank) and `gpu_faults` into the open object. Empty lists are left

@@ -31,6 +31,21 @@ TEST(GpuReport, HasARowForEachRankAndColumnsThatAnyRankHas) {
   EXPECT_EQ(GpuMeansText({}), "");
 }
 
+// All main series of one rank: 20, in a table of 11 and one of 9. A blank line lies between them.
+TEST(GpuReport, BreaksManySeriesIntoTables) {
+  std::vector<GpuMean> means;
+  for (const GpuSeries& series : AllGpuSeries()) {
+    if (series.main) means.push_back({0, series, 0.5});
+  }
+  ASSERT_EQ(means.size(), 20U);
+  const std::string text = GpuMeansText(means);
+  const std::size_t blank = text.find("\n\n");
+  ASSERT_NE(blank, std::string::npos);
+  EXPECT_LT(text.find("PCIe in"), blank);
+  EXPECT_GT(text.find("power"), blank);
+  EXPECT_EQ(text.find("\n\n", blank + 1), std::string::npos);
+}
+
 TEST(GpuReport, WritesAllMeansAndFaultsAsJson) {
   const std::vector<GpuFault> faults = {{GpuFaultKind::kXid, 1, 79, 2, 1'500'000'000},
                                         {GpuFaultKind::kUncorrectedEcc, 1, 0, 4, 0}};

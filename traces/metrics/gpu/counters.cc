@@ -21,6 +21,15 @@ constexpr std::array kSeries{
     GpuSeries{"gpu_nvlink_rx_bytes_per_s", "NVLink in", GpuUnit::kBytesPerSecond},
     GpuSeries{"gpu_pcie_tx_bytes_per_s", "PCIe out", GpuUnit::kBytesPerSecond},
     GpuSeries{"gpu_pcie_rx_bytes_per_s", "PCIe in", GpuUnit::kBytesPerSecond},
+    GpuSeries{"gpu_sm_active_share", "SM cycles"},
+    GpuSeries{"gpu_sm_issue_share", "SM issue"},
+    GpuSeries{"gpu_tensor_active_share", "tensor cycles"},
+    GpuSeries{"gpu_dram_read_share", "DRAM read"},
+    GpuSeries{"gpu_dram_write_share", "DRAM write"},
+    GpuSeries{"gpu_nvlink_sent_bytes_per_s", "NVLink sent", GpuUnit::kBytesPerSecond},
+    GpuSeries{"gpu_nvlink_received_bytes_per_s", "NVLink recv", GpuUnit::kBytesPerSecond},
+    GpuSeries{"gpu_pcie_read_bytes_per_s", "PCIe read", GpuUnit::kBytesPerSecond},
+    GpuSeries{"gpu_pcie_write_bytes_per_s", "PCIe write", GpuUnit::kBytesPerSecond},
     GpuSeries{"gpu_sm_clock_hz", "SM clock", GpuUnit::kHertz},
     GpuSeries{"gpu_power_w", "power", GpuUnit::kWatt},
     GpuSeries{"gpu_sm_occupancy", "SM occupancy", GpuUnit::kShare, false},
@@ -53,8 +62,14 @@ std::string FormatReading(GpuUnit unit, double value) {
 }
 
 std::int64_t GpuCounter::EndOf(std::size_t i) const {
-  const std::int64_t limit = readings[i].time_ns + kMaxReadingNs;
-  return i + 1 < readings.size() ? std::min(limit, readings[i + 1].time_ns) : limit;
+  const auto time = [this](std::size_t at) { return readings[at].time_ns; };
+  std::int64_t length = kMaxReadingNs;
+  if (i + 1 < readings.size()) {
+    length = time(i + 1) - time(i);
+  } else if (i > 0) {
+    length = time(i) - time(i - 1);
+  }
+  return time(i) + std::min(length, kMaxReadingNs);
 }
 
 std::optional<std::size_t> GpuCounter::At(double time_ns) const {

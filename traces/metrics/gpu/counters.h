@@ -1,5 +1,6 @@
-// Readings of GPUs over time, as the monitor (profiler/gpu_monitor.h) records them: names, units
-// and means. Leaves out throttling (throttling.h) and errors (faults.h).
+// Readings of GPUs over time, as the monitor (profiler/gpu_monitor.h) and the sampling of hardware
+// counters (profiler/counter_sampling.h) record them: names, units and means. Leaves out throttling
+// (throttling.h) and errors (faults.h).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace foretrain {
 
-// A reading holds until the next one of its series, but at most this long: after it the monitor may
-// have been stopped.
+// A reading holds until the next one of its series, and the last one as long as the one before it,
+// but at most this long: after it the monitor may have been stopped.
 inline constexpr std::int64_t kMaxReadingNs = 2'000'000'000;
 
 enum class GpuUnit : std::uint8_t { kShare, kBytesPerSecond, kHertz, kWatt, kCelsius };

@@ -58,7 +58,10 @@ TEST(GpuCounters, ReadingHoldsForTwoSecondsAtMost) {
       GpuCountersOf(std::vector<Counter>{Activity(0, 0, 0.5), Activity(0, 100, 0.9)});
   ASSERT_EQ(counters.size(), 1U);
   EXPECT_EQ(counters[0].EndOf(0), 2 * kSecond);
-  EXPECT_EQ(counters[0].EndOf(1), 12 * kSecond);
+  EXPECT_EQ(counters[0].EndOf(1), 12 * kSecond);  // as long as the one before, but at most 2 s
+  const std::vector<GpuCounter> close =
+      GpuCountersOf(std::vector<Counter>{Activity(0, 0, 0.5), Activity(0, 2, 0.9)});
+  EXPECT_EQ(close[0].EndOf(1), 4 * kSecond / 10);
   EXPECT_DOUBLE_EQ(counters[0].Mean(kSecond, 4 * kSecond).value(), 0.5);
   EXPECT_FALSE(counters[0].Mean(3 * kSecond, 9 * kSecond).has_value());
   EXPECT_EQ(counters[0].At(1.9e9), 0U);

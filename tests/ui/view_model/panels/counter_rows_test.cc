@@ -54,8 +54,8 @@ TEST(CounterRows, FoldReadingsIntoColumns) {
   const auto one = FoldCounter(counter, 1000, 1200, 1);
   EXPECT_EQ(one[0].low, 0.25);
   EXPECT_EQ(one[0].high, 0.75);
-  // The last reading ends after 2 s, at 2,000,001,100 ns: in the middle of the first column.
-  const auto late = FoldCounter(counter, 2e9, 2e9 + 4400, 2);
+  // The last reading holds as long as the one before it, to 1,200 ns: the end of the first column.
+  const auto late = FoldCounter(counter, 1150, 1250, 2);
   EXPECT_FALSE(late[0].IsEmpty());
   EXPECT_TRUE(late[1].IsEmpty());
   EXPECT_THAT(FoldCounter(counter, 0, 1, 0), IsEmpty());
