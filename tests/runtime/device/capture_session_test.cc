@@ -88,7 +88,9 @@ TEST_F(CaptureSessionTest, GivesEveryOpTheDevicesTimes) {
   EXPECT_EQ(captured.report.counts.Coverage(), 1.0);
   EXPECT_EQ(captured.report.counts.invalid, 0);
   EXPECT_EQ(captured.report.late, 0);
-  EXPECT_EQ(captured.report.kernels.at("mock_kernel").calls, captured.report.counts.records);
+  ASSERT_EQ(captured.report.kernels.rows.size(), 1U);
+  EXPECT_EQ(captured.report.kernels.rows[0].name, "mock_kernel");
+  EXPECT_EQ(captured.report.kernels.rows[0].calls, captured.report.counts.records);
   EXPECT_EQ(device.starts, 1);
   EXPECT_EQ(device.stops, 1);
   // Each op has one span of work and one of its launch, on the host's clock and inside the run.
