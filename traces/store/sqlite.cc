@@ -261,6 +261,8 @@ Result<std::unique_ptr<Database>> Database::OpenForeign(const std::string& path)
                                     {SQLITE_LIMIT_WORKER_THREADS, 0}}) {
     sqlite3_limit(handle, limit, most);
   }
+  // Its first use declares the virtual table, which asks for more than reading.
+  FT_TRY(database->Prepare("SELECT name FROM pragma_table_info('')"));
   sqlite3_progress_handler(handle, kUnit, &CountWork, database.get());
   sqlite3_set_authorizer(handle, &Permit, nullptr);
   return database;
