@@ -147,8 +147,8 @@ class Executor {
   //                  step that any rank has begun. May be null.
   //
   // With ends_if_not_finite, a step whose gradient is infinite or NaN ends the run before its
-  // update, if the gradient's norm is computed and no loss scale handles it. The step then runs once
-  // more, to name the op.
+  // update, if the gradient's norm is computed and no loss scale handles it. The step then runs
+  // once more, to name the op.
   //
   // Errors: the first failing rank's, "rank 3, step 7, backward layer 2 mb 1, mlp.up: ..."; after
   // it the executor cannot run again. If a rank stalls, Run returns within the timeout plus about a

@@ -20,11 +20,11 @@
 
 #include "base/result.h"
 #include "runtime/executor/executor.h"
-#include "runtime/processes/wire/connection.h"
 #include "runtime/processes/id_store.h"
 #include "runtime/processes/launched_rank.h"
 #include "runtime/processes/peer_clock.h"
 #include "runtime/processes/records.h"
+#include "runtime/processes/wire/connection.h"
 #include "runtime/run/rank_world.h"
 #include "runtime/run/run_clock.h"
 #include "runtime/run/run_control.h"

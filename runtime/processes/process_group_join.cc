@@ -7,10 +7,10 @@
 #include "base/io/sha256.h"
 #include "base/units.h"
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/wire/job_key.h"
-#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
 #include "runtime/processes/reception.h"
+#include "runtime/processes/wire/job_key.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {

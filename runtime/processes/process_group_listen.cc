@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {

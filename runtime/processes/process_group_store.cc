@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 

@@ -118,7 +118,8 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
   const std::string train = std::string("train ") + kSmall + "--data text.txt ";
   folder.Write("text.txt", Text(5000));
   for (const auto& [option, says] :
-       {std::pair{"--steps x", "--steps: \"x\" is not a whole number"}, std::pair{"--steps 0", "below 1"},
+       {std::pair{"--steps x", "--steps: \"x\" is not a whole number"},
+        std::pair{"--steps 0", "below 1"},
         std::pair{"--steps ''", "--steps: \"\" is not a whole number"},
         std::pair{"--steps 99999999999999999999", "is not a whole number"},
         std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: \"nan\" is not a number"},

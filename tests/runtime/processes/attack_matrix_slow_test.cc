@@ -9,9 +9,9 @@
 #include <random>
 #include <thread>
 
+#include "runtime/processes/reception.h"
 #include "runtime/processes/wire/job_key.h"
 #include "runtime/processes/wire/packing.h"
-#include "runtime/processes/reception.h"
 #include "tests/runtime/processes/man_in_the_middle.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"

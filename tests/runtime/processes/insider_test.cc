@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "runtime/processes/group_messages.h"
-#include "runtime/processes/wire/job_key.h"
-#include "runtime/processes/wire/packing.h"
 #include "runtime/processes/process_group.h"
 #include "runtime/processes/reception.h"
+#include "runtime/processes/wire/job_key.h"
+#include "runtime/processes/wire/packing.h"
 #include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/ranks/free_port.h"
 
