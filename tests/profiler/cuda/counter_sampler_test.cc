@@ -97,10 +97,12 @@ TEST_F(CounterSamplerTest, EmptiesAFullImageAndGoesOn) {
 
 TEST_F(CounterSamplerTest, TellsTheShareOfTimeInWhichKernelsRan) {
   ASSERT_EQ(Open(), FT_OK) << why;
+  ASSERT_EQ(sampler.Start(why, sizeof why), FT_OK) << why;
   const auto now = static_cast<std::uint64_t>(Now());
   // From now to in 10 ms, on this device; the other is another's.
   fake.busy = {{0, now, now + 10'000'000}, {1, now, now + 1'000'000'000}};
-  SampleFor(30);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  ASSERT_EQ(sampler.Stop(why, sizeof why), FT_OK) << why;
   double busy_s = 0;
   for (const FtCounterSample& sample : Drained()) {
     if (sample.name == std::string("gpu_sm_active_share")) busy_s += sample.value * 1e-3;
