@@ -13,6 +13,7 @@ std::span<const CommandEntry> CommandTable() {
       {"plan", "Search for the fastest plans that fit in memory", &MakePlan},
       {"predict", "Forecast step time, memory and timeline of one plan", &MakePredict},
       {"fit", "Show which models fit on a cluster, each with its longest sequence", &MakeFit},
+      {"tokenize", "Turn texts into a shard of tokens for train", &MakeTokenize},
       {"train", "Run a plan on real data and record it", &MakeTrain},
       {"compare", "Compare a run with its forecast, op by op", &MakeCompare},
       {"analyze", "Show where one run's time and memory go, and suggest changes", &MakeAnalyze},

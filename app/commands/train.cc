@@ -94,7 +94,9 @@ class TrainCommand final : public Command {
     TrainJob& job = options_.job;
     ExecutorOptions& executor = job.executor;
     arguments.Option("--data", options_.data, "FILE",
-                     "Text (one token a byte) or a shard of 16-bit tokens");
+                     "Text, a shard of tokens (foretrain tokenize, llm.c), or Megatron's .bin");
+    arguments.Option("--tokenizer", options_.tokenizer, "PATH",
+                     "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");

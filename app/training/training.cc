@@ -18,6 +18,7 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
 #include "runtime/parameters/safetensors.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"
@@ -40,7 +41,15 @@ Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, cons
     return TokenData::FromText(options.text, options.data_name, model.vocab, plan);
   }
   PosixFileSystem files;
-  return TokenData::Open(files, options.data, model.vocab, plan);
+  if (options.tokenizer.empty()) return TokenData::Open(files, options.data, model.vocab, plan);
+  FT_ASSIGN(const TokenFile text, ReadTokenFile(files, options.data));
+  if (text.width != 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--tokenizer: " + options.data + " has tokens already; leave --tokenizer out");
+  }
+  FT_ASSIGN(const auto tokenizer, Tokenizer::Open(files, options.tokenizer));
+  return TokenData::FromFile(TokenFileOf(tokenizer->Encode(text.content, /*adds_special=*/false)),
+                             options.data, model.vocab, plan);
 }
 
 // The job that the options ask for, with everything that they leave to the machine and the profile.

@@ -16,8 +16,9 @@ struct TrainingOptions {
   // Steps, learning rate, seed and the executor's settings. RunTraining adds the program, weights,
   // ranks, the profile's algorithms and the device's own recording.
   TrainJob job;
-  std::string data;  // file; empty: `text`
-  std::string text;  // bytes to train on, called `data_name`
+  std::string data;       // file; empty: `text`
+  std::string tokenizer;  // of `data`, if that is a text; empty: one token a byte
+  std::string text;       // bytes to train on, called `data_name`
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time

@@ -1,4 +1,5 @@
 // A file of tokens: if it is accepted, every id of every batch is in the vocabulary.
+#include <string>
 #include <vector>
 
 #include "base/checked.h"
@@ -12,7 +13,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   plan.sequence = 4;
   plan.global_batch = 2;
   plan.micro_batch = 1;
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
   const auto tokens = TokenData::FromText(bytes, "fuzz", kVocab, plan);
   if (!tokens.has_value()) {
     FT_CHECK(!tokens.error().message.empty());
