@@ -162,9 +162,9 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
        "CREATE VIEW " + kernel +
            " AS WITH RECURSIVE r(start, \"end\") AS (SELECT 1, 2 UNION ALL SELECT start + 1, "
            "\"end\" + 1 FROM r) SELECT * FROM r;"},
-      {"a generated column of a gigabyte", "CREATE TABLE " + kernel +
+      {"a generated column of 200 megabytes", "CREATE TABLE " + kernel +
                                                "(start INT, \"end\" INT, shortName TEXT AS "
-                                               "(hex(zeroblob(500000000))));INSERT INTO " +
+                                               "(hex(zeroblob(100000000))));INSERT INTO " +
                                                kernel + "(start, \"end\") VALUES(1, 2);"},
       {"a virtual table",
        "CREATE VIRTUAL TABLE " + kernel + " USING fts4(start, \"end\", shortName);"},
