@@ -31,14 +31,20 @@ std::optional<std::string> ThreadIdStore::Find(int owner, const std::string& nam
   return found->second;
 }
 
+// `over` is asked without the lock: it may take a lock under which another thread stores a value.
 Result<std::string> ThreadIdStore::Get(int owner, const std::string& name,
                                        const std::function<bool()>& over) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns_);
   const std::pair<int, std::string> key(owner, name);
   std::unique_lock<std::mutex> lock(mutex_);
   while (values_.count(key) == 0) {
+    if (over) {
+      lock.unlock();
+      if (over()) return Fail(ErrorCode::kAborted, "stopped while it waited for " + name);
+      lock.lock();
+      if (values_.count(key) != 0) break;
+    }
     const auto now = std::chrono::steady_clock::now();
-    if (over && over()) return Fail(ErrorCode::kAborted, "stopped while it waited for " + name);
     if (now >= deadline) {
       return Fail(ErrorCode::kTimeout, "rank " + std::to_string(owner) + " has not stored " + name +
                                            " within " + FormatSeconds(SecondsFromNs(timeout_ns_)));

@@ -39,7 +39,7 @@ TEST(Tokenize, WritesDocumentsWithTheirEndsAndTrainsOnThem) {
   EXPECT_EQ(without.at("tokens"), tokens - 3);
 
   const std::string train =
-      "train --model gpt-10m --layers 1 --hidden 64 --heads 2 --ranks 1 --sequence 32 "
+      "train --model gpt2-124m --layers 1 --hidden 64 --heads 2 --ranks 1 --sequence 32 "
       "--global-batch 2 --steps 2 --json --capture off ";
   const auto loss = [&](const std::string& data) {
     const ProgramEnd run = RunForetrain(folder.path(), train + data);

@@ -29,6 +29,17 @@ TEST(ThreadIdStore, KeepsAValueForEachRank) {
   EXPECT_EQ(store.Get(2, "id", [] { return true; }).error().code, ErrorCode::kAborted);
 }
 
+// Another thread may store a value under a lock that `over` takes.
+TEST(ThreadIdStore, AsksWhetherToStopWithoutItsLock) {
+  ThreadIdStore store(10 * kSecond);
+  const auto value = store.Get(1, "x", [&] {
+    EXPECT_TRUE(store.Put(1, "x", "v").has_value());
+    return false;
+  });
+  ASSERT_TRUE(value.has_value()) << value.error().message;
+  EXPECT_EQ(*value, "v");
+}
+
 TEST(ThreadIdStore, NeverChangesAValue) {
   ThreadIdStore store(kSecond);
   ASSERT_TRUE(store.Put(0, "id", "first").has_value());
