@@ -203,6 +203,7 @@ void Worker::SetStep(std::int64_t step) {
 
 // Faults are injected only in tests.
 Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
+  FT_TRY(ClearOutputs(number));
   FT_TRY(Work(op, number, span));
   if (rank_.shared_.options.faults != nullptr) FT_TRY(Spoil(number));
   return CheckOutputs(number);

@@ -102,8 +102,9 @@ class Worker {
   // The search for infinite and NaN values (worker_check.cc).
   struct CheckedOp;
   struct BadValues;
+  Result<void> ClearOutputs(std::int32_t number);
   Result<void> CheckOutputs(std::int32_t number);
-  Result<BadValues> LookThrough(const CheckedOp& checked, std::size_t operand);
+  Result<BadValues> LookThrough(const CheckedOp& checked, std::size_t operand, bool clears);
   Result<void> Spoil(std::int32_t number);
 
   Result<void> CheckDevice(FtStatus status) const;

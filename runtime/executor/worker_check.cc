@@ -51,12 +51,16 @@ struct Worker::BadValues {
   std::int64_t first = 0;  // index of the first of them
   std::int64_t of = 0;     // values looked through
 
+  // With `clears`, bad values become 0.
   template <class Bits>
-  void Add(const std::byte* at, std::int64_t bytes, unsigned exponent) {
-    const std::span values(reinterpret_cast<const Bits*>(at),
+  void Add(std::byte* at, std::int64_t bytes, unsigned exponent, bool clears) {
+    const std::span values(reinterpret_cast<Bits*>(at),
                            static_cast<std::size_t>(bytes) / sizeof(Bits));
-    for (const Bits value : values) {
-      if ((value & exponent) == exponent && count++ == 0) first = of;
+    for (Bits& value : values) {
+      if ((value & exponent) == exponent) {
+        if (count++ == 0) first = of;
+        if (clears) value = 0;
+      }
       ++of;
     }
   }
@@ -85,6 +89,7 @@ struct Worker::CheckedOp {
   const std::string& Name(std::size_t i) const {
     return block.slots[static_cast<std::size_t>(operands[i].slot)].name;
   }
+  bool Searched() const;
   Binding Bound(std::size_t i) const {
     return OperandBinding(program, rank, ref, static_cast<int>(i));
   }
@@ -97,33 +102,50 @@ struct Worker::CheckedOp {
   const std::span<const Operand> operands;
 };
 
-// Copies piece by piece, because a tensor may be larger than the host's free memory. Rows behind
-// those that counts give were never written, so they are not read.
-Result<Worker::BadValues> Worker::LookThrough(const CheckedOp& checked, std::size_t operand) {
+// Copies piece by piece, through pinned memory on a GPU. With `clears`, bad values become 0.
+Result<Worker::BadValues> Worker::LookThrough(const CheckedOp& checked, std::size_t operand,
+                                              bool clears) {
   BadValues found;
   const Op& op = checked.op;
   const OperandSpecs& specs = SpecsOf(op.kind, op.inverse);
   const unsigned exponent = ExponentOf(op.formats[operand]);
   const Binding binding = checked.Bound(operand);
-  const std::byte* const at = binding.bytes > 0 ? rank_.arena_->At(binding) : nullptr;
+  std::byte* const at = binding.bytes > 0 ? rank_.arena_->At(binding) : nullptr;
   if (at == nullptr || exponent == 0) return found;
   if (operand < specs.count && IsLeftOut(specs.specs[operand].name)) return found;
-  std::int64_t bytes = binding.bytes;
-  if (specs.Find("counts") >= 0 && values_.rows >= 0 && op.shape.rows > 0) {
-    bytes = bytes / op.shape.rows * std::min(values_.rows, op.shape.rows);
-  }
-  for (std::int64_t begin = 0; begin < bytes; begin += kPieceBytes) {
-    const std::int64_t piece = std::min(kPieceBytes, bytes - begin);
+  for (std::int64_t begin = 0; begin < binding.bytes; begin += kPieceBytes) {
+    const std::int64_t piece = std::min(kPieceBytes, binding.bytes - begin);
+    const std::int64_t before = found.count;
     FT_ASSIGN(std::byte* const room, Landing(piece));
     FT_TRY(CheckDevice(api_.copy(device_queue_.get(), room, at + begin, piece)));
     FT_TRY(Settle());
     if (exponent > 0xffffU) {
-      found.Add<std::uint32_t>(room, piece, exponent);
+      found.Add<std::uint32_t>(room, piece, exponent, clears);
     } else {
-      found.Add<std::uint16_t>(room, piece, exponent);
+      found.Add<std::uint16_t>(room, piece, exponent, clears);
     }
+    if (!clears || found.count == before) continue;
+    FT_TRY(CheckDevice(api_.copy(device_queue_.get(), at + begin, room, piece)));
+    FT_TRY(Settle());
   }
   return found;
+}
+
+// Communication only moves values, also those that no op reads. Targets are integers.
+bool Worker::CheckedOp::Searched() const {
+  return !IsCommunication(op.kind) && op.kind != OpKind::kShiftTargets;
+}
+
+// Before the op: many ops write a part of a tensor, and the rest may hold anything, as may a result
+// of an earlier step.
+Result<void> Worker::ClearOutputs(std::int32_t number) {
+  if (!rank_.call_->searches) return {};
+  const CheckedOp checked(*rank_.shared_.program, rank_.program_, number);
+  if (!checked.Searched()) return {};
+  for (const std::size_t i : checked.Operands(/*written=*/true)) {
+    FT_TRY(LookThrough(checked, i, /*clears=*/true));
+  }
+  return {};
 }
 
 // An op whose outputs are bad made them so, because the outputs of all ops before it were checked,
@@ -131,14 +153,15 @@ Result<Worker::BadValues> Worker::LookThrough(const CheckedOp& checked, std::siz
 Result<void> Worker::CheckOutputs(std::int32_t number) {
   if (!rank_.call_->searches) return {};
   const CheckedOp checked(*rank_.shared_.program, rank_.program_, number);
+  if (!checked.Searched()) return {};
   for (const std::size_t i : checked.Operands(/*written=*/true)) {
-    FT_ASSIGN(const BadValues out, LookThrough(checked, i));
+    FT_ASSIGN(const BadValues out, LookThrough(checked, i, /*clears=*/false));
     if (out.count == 0) continue;
     std::string text = std::to_string(out.count) + " of the " + std::to_string(out.of) +
                        " values of " + checked.Name(i) +
                        " are infinite or NaN, the first at index " + std::to_string(out.first);
     for (const std::size_t j : checked.Operands(/*written=*/false)) {
-      FT_ASSIGN(const BadValues in, LookThrough(checked, j));
+      FT_ASSIGN(const BadValues in, LookThrough(checked, j, /*clears=*/false));
       if (in.count == 0) continue;
       text += "; so are " + std::to_string(in.count) + " of its input " + checked.Name(j);
     }
