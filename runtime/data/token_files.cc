@@ -67,8 +67,8 @@ Result<TokenFile> ReadPair(FileSystem& files, const std::string& base) {
   const auto left = static_cast<std::uint64_t>(std::ssize(index) - kIndexHeader);
   if (version != 1) return Corrupt(name, fmt::format("version {}; 1 is known", version));
   if (WidthOf(type) == 0) {
-    return Corrupt(name, fmt::format("tokens of type {}; 1, 3, 4 and 8 (1 to 4 bytes) are known",
-                                     type));
+    return Corrupt(name,
+                   fmt::format("tokens of type {}; 1, 3, 4 and 8 (1 to 4 bytes) are known", type));
   }
   if (sequences > left / 12) {
     return Corrupt(name, fmt::format("says {} sequences and has room for {}; it was cut", sequences,
@@ -151,9 +151,10 @@ Result<void> CheckTokens(const TokenFile& file, std::string_view name, std::int6
 Result<void> WriteShard(FileSystem& files, const std::string& path,
                         std::span<const std::int32_t> tokens, std::int64_t vocab) {
   if (std::ssize(tokens) > std::numeric_limits<std::int32_t>::max()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: {} tokens; a shard has fewer than 2^31: give fewer files at a time",
-                            path, tokens.size()));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: {} tokens; a shard has fewer than 2^31: give fewer files at a time", path,
+                    tokens.size()));
   }
   const ShardKind& kind = kShards[vocab <= 65'536 ? 0 : 1];
   std::vector<std::int32_t> header(kHeaderWords, 0);

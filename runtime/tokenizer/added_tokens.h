@@ -25,8 +25,8 @@ class AddedTokens {
  private:
   const AddedToken* LongestAt(std::string_view text, std::size_t at) const;
 
-  std::vector<AddedToken> tokens_;                 // by first byte, the longest first
-  std::vector<std::pair<int, int>> of_byte_;       // range of tokens_, by first byte
+  std::vector<AddedToken> tokens_;            // by first byte, the longest first
+  std::vector<std::pair<int, int>> of_byte_;  // range of tokens_, by first byte
 };
 
 }  // namespace foretrain

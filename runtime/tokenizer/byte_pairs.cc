@@ -74,8 +74,8 @@ void BytePairs::AddSymbols(std::string_view piece, std::vector<Symbol>& symbols)
     const std::size_t size = data_.bytes ? 1 : std::max<std::size_t>(1, Utf8Bytes(piece));
     const std::string_view symbol = piece.substr(0, size);
     piece.remove_prefix(size);
-    const std::int32_t id = data_.bytes ? byte_ids_[static_cast<unsigned char>(symbol[0])]
-                                        : IdOf(std::string(symbol));
+    const std::int32_t id =
+        data_.bytes ? byte_ids_[static_cast<unsigned char>(symbol[0])] : IdOf(std::string(symbol));
     const bool by_bytes =
         id < 0 && data_.byte_fallback && std::all_of(symbol.begin(), symbol.end(), [&](char c) {
           return byte_ids_[static_cast<unsigned char>(c)] >= 0;

@@ -70,9 +70,9 @@ std::optional<Pattern::Range> Pattern::Find(std::string_view text, std::size_t f
 struct Pattern::Code {};
 
 Result<Pattern> Pattern::Make(const std::string&, std::string_view source) {
-  return Fail(ErrorCode::kUnsupported,
-              std::string(source) + ": this build has no PCRE2, which splits text: install "
-                                    "libpcre2-dev and build again");
+  return Fail(ErrorCode::kUnsupported, std::string(source) +
+                                           ": this build has no PCRE2, which splits text: install "
+                                           "libpcre2-dev and build again");
 }
 
 std::optional<Pattern::Range> Pattern::Find(std::string_view, std::size_t) const { return {}; }

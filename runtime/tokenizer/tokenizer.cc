@@ -22,9 +22,14 @@ constexpr std::int64_t kMaxValues = std::int64_t{1} << 23;
 constexpr std::int64_t kMaxId = std::int64_t{1} << 30;
 
 // Tokens that end a document, in the order in which they are looked for.
-constexpr std::array<const char*, 8> kEnds = {
-    "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>",
-    "<eos>",         "<|return|>",      "[SEP]",                "<end>"};
+constexpr std::array<const char*, 8> kEnds = {"<|endoftext|>",
+                                              "<|end_of_text|>",
+                                              "<｜end▁of▁sentence｜>",
+                                              "</s>",
+                                              "<eos>",
+                                              "<|return|>",
+                                              "[SEP]",
+                                              "<end>"};
 
 tl::unexpected<Error> Damaged(std::string_view source, std::string_view what) {
   return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", source, what));
@@ -265,8 +270,7 @@ Tokenizer::~Tokenizer() = default;
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Open(FileSystem& files, const std::string& path) {
   FT_ASSIGN(const FileInfo info, files.Stat(path));
-  const std::string file =
-      info.kind == FileKind::kDirectory ? path + "/tokenizer.json" : path;
+  const std::string file = info.kind == FileKind::kDirectory ? path + "/tokenizer.json" : path;
   FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxBytes));
   return FromJson(text, file);
 }

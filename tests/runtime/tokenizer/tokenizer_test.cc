@@ -75,9 +75,9 @@ TEST(Tokenizer, KnowsItsVocabularyAndTheEndOfAText) {
 
 // The pair that was learned first is merged first, and of equal pairs the leftmost.
 TEST(Tokenizer, MergesByRankThenFromTheLeft) {
-  const auto tokenizer = Made(
-      R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"aa":3,"aab":4},)"
-      R"("merges":["a a",["a","b"],"aa b"]}})");
+  const auto tokenizer =
+      Made(R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"aa":3,"aab":4},)"
+           R"("merges":["a a",["a","b"],"aa b"]}})");
   ASSERT_NE(tokenizer, nullptr);
   EXPECT_THAT(tokenizer->Encode("aab", false), ElementsAre(4));
   EXPECT_THAT(tokenizer->Encode("aaab", false), ElementsAre(3, 2));

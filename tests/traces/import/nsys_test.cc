@@ -163,9 +163,9 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
            " AS WITH RECURSIVE r(start, \"end\") AS (SELECT 1, 2 UNION ALL SELECT start + 1, "
            "\"end\" + 1 FROM r) SELECT * FROM r;"},
       {"a generated column of 200 megabytes", "CREATE TABLE " + kernel +
-                                               "(start INT, \"end\" INT, shortName TEXT AS "
-                                               "(hex(zeroblob(100000000))));INSERT INTO " +
-                                               kernel + "(start, \"end\") VALUES(1, 2);"},
+                                                  "(start INT, \"end\" INT, shortName TEXT AS "
+                                                  "(hex(zeroblob(100000000))));INSERT INTO " +
+                                                  kernel + "(start, \"end\") VALUES(1, 2);"},
       {"a virtual table",
        "CREATE VIRTUAL TABLE " + kernel + " USING fts4(start, \"end\", shortName);"},
       {"many tables",
