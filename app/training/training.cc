@@ -246,7 +246,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   Drift drift(profile, options, plan.World());
   FT_TRY(drift.MeasureBefore(clock));
   const CaptureWindow& window = job.executor.window;
-  // A store that fails ends the run through the sink, so errors of the readings are dropped.
+  // The sink tells of a store that fails, so errors of the readings are dropped.
   const auto take = [&](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); };
   job.capture =
       OpenCapture(device, *job.program, options.ranks.local, clock, options.capture, window,

@@ -34,9 +34,10 @@ struct TrainingResult {
   std::string unrecorded;  // why a part of the run was not recorded; empty: all of it was
 };
 
-// Stores the forecast, commits the run's row, trains, and stores measurements as they come. SIGINT
-// or SIGTERM ends the run at a step boundary: the summary says `stopped`, and the run is stored as
-// interrupted. A fault ends it as failed, with the error's text.
+// Stores the forecast, commits the run's row, trains, and stores measurements as they come.
+// SIGINT, SIGTERM or SIGHUP ends the run at a step boundary: the summary says `stopped`, and the
+// run is stored as interrupted. A store that fails ends it only with recording_required. A fault
+// ends it as failed, with the error's text.
 //
 // Errors: those of data, weights, training and the store. An error about memory names up to two
 // changes of the plan that fit. Everything stored before the error stays.

@@ -175,7 +175,7 @@ Result<void> AddAround(const JsonValue& value, std::string_view source, Around& 
   return {};
 }
 
-// What decoding does with SentencePiece's spaces; ByteLevel needs nothing.
+// How decoding turns SentencePiece's spaces back; ByteLevel needs nothing.
 struct DecodeRule {
   std::vector<std::pair<std::string, std::string>> replaced{};
   bool strips_first_space = false;

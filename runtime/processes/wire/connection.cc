@@ -61,8 +61,8 @@ std::string Connection::CodeOf(HmacSha256 of, std::uint64_t& number, std::string
   return of.Add(LittleEndian(number++, 8)).Add(bytes).Finish();
 }
 
-// What has come is read before the deadline is looked at: a reader that was busy meanwhile must not
-// blame the sender.
+// Reads before it looks at the deadline: a reader that was busy meanwhile must not blame the
+// sender.
 Result<bool> Connection::Fill() {
   while (in_.size() < need_) {
     const std::size_t had = in_.size();

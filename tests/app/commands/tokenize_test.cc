@@ -27,7 +27,7 @@ TEST(Tokenize, WritesDocumentsWithTheirEndsAndTrainsOnThem) {
   folder.Write("b.jsonl", "{\"text\":\"one\"}\n\n{\"text\":\"two\"}\n");
   const ProgramEnd end = TokenizeOrSkip(folder, "--out t.bin a.txt b.jsonl");
   if (end.errors.find("no PCRE2") != std::string::npos) {
-    GTEST_SKIP() << "needs libpcre2-dev: " << end.errors;
+    GTEST_SKIP() << "needs libpcre2-dev, which tools/test installs: " << end.errors;
   }
   ASSERT_EQ(end.code, 0) << end.errors;
   const json summary = json::parse(end.output);

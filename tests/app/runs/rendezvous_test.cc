@@ -185,7 +185,9 @@ TEST(Rendezvous, LetsNoOtherHostIn) {
   const TemporaryFolder folder;
   const SecondHost host(folder);
   if (host.made().code != 0) {
-    GTEST_SKIP() << "needs root and ip, for a network namespace: " << host.made().errors;
+    GTEST_SKIP() << "needs root and iproute2, for a network namespace; runs as root in a container "
+                    "or in CI: "
+                 << host.made().errors;
   }
   const std::string train = SmallTraining(folder) + "--json --steps 4 ";
   const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");

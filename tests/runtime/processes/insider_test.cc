@@ -121,8 +121,8 @@ std::vector<Message> BadMessagesToRankZero() {
   };
 }
 
-// What rank 0 says after a process that has joined as rank 1 has sent these frames. It sends them
-// once rank 0 takes records, which it says by a value.
+// Joins as rank 1 and sends these frames. Returns the error of rank 0. The frames are sent once
+// rank 0 takes records, which it says by a value.
 Error ErrorOfRankZero(const std::vector<Frame>& frames) {
   const int port = FreePort();
   std::thread insider([&] {
