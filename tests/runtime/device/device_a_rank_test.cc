@@ -29,7 +29,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 TEST(DeviceARank, PlansTrainAsOnTheCpu) {
   for (const auto& cases : {Cases(), ContextCases(), OffloadCases()}) {
-    for (std::size_t i = 2; i < cases.size(); i += 20) {  // device_a_rank_slow_test.cc has all
+    for (std::size_t i = 2; i < cases.size(); i += 20) {  // device_a_rank_nightly_test.cc has all
       ExpectTrainsAlikeOnDevices(TinyGpt(), cases[i].plan, cases[i].name);
     }
   }

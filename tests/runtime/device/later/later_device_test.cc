@@ -21,7 +21,7 @@ namespace {
 TEST(OnLaterDevice, PlansTrainAsOnTheCpuToTheBit) {
   ExpectTrainsAlikeLater(TinyPlan(), "one rank");
   for (const auto& cases : {Cases(), ContextCases(), OffloadCases()}) {
-    for (std::size_t i = 0; i < cases.size(); i += 32) {  // later_device_slow_test.cc has all
+    for (std::size_t i = 0; i < cases.size(); i += 32) {  // later_device_nightly_test.cc has all
       ExpectTrainsAlikeLater(cases[i].plan, cases[i].name);
     }
   }
