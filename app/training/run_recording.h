@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "app/training/run_capture.h"
 #include "app/training/training_options.h"
 #include "base/result.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/run/run_sink.h"
 #include "traces/metrics/metrics.h"
 #include "traces/store.h"
@@ -20,8 +22,10 @@ namespace foretrain {
 // about every twentieth step.
 class TrainingProgress {
  public:
-  explicit TrainingProgress(const TrainingOptions& options);
+  // `first_step`: number of the run's first step.
+  TrainingProgress(const TrainingOptions& options, std::int64_t first_step);
   void OnStep(const StepReport& report);
+  void OnSaved(const SaveReport& report) const;
   void End() const;
 
  private:
@@ -31,6 +35,7 @@ class TrainingProgress {
   std::string Bar(std::int64_t done) const;
 
   const TrainingOptions& options_;
+  const std::int64_t first_step_;
   bool terminal_;
   bool drawn_ = false;
   double elapsed_s_ = 0;
@@ -49,8 +54,9 @@ struct CaptureCost {
 // from then on, and the run ends at the next step with the store's Error.
 class RecordingSink final : public RunSink {
  public:
-  // `known_troubles`: problems of this process's recording that were reported before the run.
-  RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+  //   first_step      number of the run's first step
+  //   known_troubles  problems of this process's recording that were reported before the run.
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::int64_t first_step,
                 std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
@@ -60,21 +66,28 @@ class RecordingSink final : public RunSink {
   void OnCounters(std::span<const Counter> counters) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
 
+  // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next step.
+  void OnSaved(const SaveReport& report);
+
   // Ends the progress line and stores how each process's recording went. Called once no rank runs.
   void End();
   bool failed() const { return error_.has_value() && options_.recording_required; }
   // The first error of the store.
   const std::optional<Error>& error() const { return error_; }
+  // All so far. Called once no rank runs.
+  const std::vector<SaveReport>& saves() const { return saves_; }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
   CaptureCost Cost(const RecordingCost& recording) const;
 
  private:
   int FirstRankHere() const;
+  void ShowSaves();
   // Remembers the first error, and says on stderr that the run goes on unrecorded.
   void Keep(const Result<void>& result);
 
   const TrainingOptions& options_;
+  const std::int64_t first_step_;
   RunRecorder& recorder_;
   const std::vector<std::string> known_troubles_;
   CaptureReports reports_;
@@ -82,6 +95,9 @@ class RecordingSink final : public RunSink {
   std::vector<Span> spans_;  // swapped with the recorder, which returns an empty vector
   std::vector<MemorySample> samples_;
   std::optional<Error> error_;
+  std::mutex saving_;
+  std::vector<SaveReport> saves_;  // guarded by saving_
+  std::size_t saves_shown_ = 0;
   double first_loss_ = 0, last_loss_ = 0;
   std::vector<double> recorded_s_, unrecorded_s_;  // seconds of steps
 };
