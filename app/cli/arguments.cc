@@ -43,9 +43,8 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
   if (!value.empty()) option->capture_default_str();
 }
 
-void Arguments::OptionalValue(const std::string& names, std::string& value,
-                              const std::string& bare, const std::string& value_name,
-                              const std::string& help) {
+void Arguments::OptionalValue(const std::string& names, std::string& value, const std::string& bare,
+                              const std::string& value_name, const std::string& help) {
   Parsed(names, "[" + value_name + "]", help,
          [&value, bare](const std::string&, const std::string& text) -> Result<void> {
            value = text.empty() ? bare : text;

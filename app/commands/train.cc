@@ -74,7 +74,7 @@ class TrainCommand final : public Command {
     ExecutorOptions& executor = options_.job.executor;
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
-    options_.checkpoints.arguments = ArgumentsToSave();
+    options_.checkpoints.arguments = ArgumentsToSave(plan);
     options_.job.learning_rate.steps = options_.job.steps;
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
@@ -104,9 +104,8 @@ class TrainCommand final : public Command {
     arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
                             "Save checkpoints in this folder, also at the end and when stopped; "
                             "alone: checkpoints");
-    arguments.Parsed("--save-every", "STEPS|TIME",
-                     "Steps or time (30s, 10min) between checkpoints", IntoSaveEvery(checkpoints),
-                     "10min");
+    arguments.Parsed("--save-every", "STEPS|TIME", "Steps or time (30s, 10min) between checkpoints",
+                     IntoSaveEvery(checkpoints), "10min");
     arguments.Parsed("--keep", "N", "Newest checkpoints that stay", IntoKeep(checkpoints), "2");
     arguments.OptionalValue("--resume", checkpoints.resume, kDefaultCheckpoints, "DIR",
                             "Go on from the newest whole checkpoint of this folder, or from this "
@@ -286,10 +285,13 @@ class TrainCommand final : public Command {
                 options_.job.executor.pin ? ", each on its cores" : "");
   }
 
-  // The command's arguments without the checkpoint to go on from.
-  std::vector<std::string> ArgumentsToSave() const {
-    std::vector<std::string> saved = arguments_;
-    std::erase_if(saved, [](const std::string& one) { return one.starts_with("--resume="); });
+  // The command's arguments for a run that goes on: without the checkpoint to go on from and the
+  // form of the output. The batch stands first, because its default depends on the plan.
+  std::vector<std::string> ArgumentsToSave(const Plan& plan) const {
+    std::vector<std::string> saved{"--global-batch=" + std::to_string(plan.global_batch)};
+    for (const std::string& one : arguments_) {
+      if (one != "--json" && !one.starts_with("--resume=")) saved.push_back(one);
+    }
     return saved;
   }
 

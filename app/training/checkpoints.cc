@@ -22,15 +22,17 @@ Result<void> CheckSameRun(const Checkpoint& checkpoint, const Plan& plan, const 
   const std::string start = "--resume: " + checkpoint.path() + " ";
   if (saved.data != data_digest) {
     return Fail(ErrorCode::kInvalidArgument,
-                start + "was trained on other data; give its --data and --tokenizer, or start "
-                        "anew from its weights");
+                start +
+                    "was trained on other data; give its --data and --tokenizer, or start "
+                    "anew from its weights");
   }
   if (saved.plan.global_batch != plan.global_batch || saved.plan.sequence != plan.sequence) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}has batches of {} x {} tokens, this run of {} x {}, which would read "
-                            "other data; leave --global-batch and --sequence as they were",
-                            start, saved.plan.global_batch, saved.plan.sequence, plan.global_batch,
-                            plan.sequence));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}has batches of {} x {} tokens, this run of {} x {}, which would read "
+                    "other data; leave --global-batch and --sequence as they were",
+                    start, saved.plan.global_batch, saved.plan.sequence, plan.global_batch,
+                    plan.sequence));
   }
   if (saved.seed != job.seed) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -15,12 +15,12 @@ namespace foretrain {
 inline constexpr const char* kDefaultCheckpoints = "checkpoints";
 
 struct CheckpointOptions {
-  std::string save;                      // folder; empty: none are saved
-  std::int64_t every_steps = 0;          // 0: by time
+  std::string save;              // folder; empty: none are saved
+  std::int64_t every_steps = 0;  // 0: by time
   std::int64_t every_ns = 600'000'000'000;
   int keep = 2;
-  std::string resume;                    // a folder of checkpoints, or one of them; empty: none
-  std::vector<std::string> arguments;    // of the command, saved for --resume
+  std::string resume;                  // a folder of checkpoints, or one of them; empty: none
+  std::vector<std::string> arguments;  // of the command, saved for --resume
 };
 
 // Fills the job's checkpoint to go on from, its first and remaining steps, and when it saves.

@@ -63,7 +63,8 @@ void TrainingProgress::OnStep(const StepReport& report) {
   }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
-  if (!terminal_ && done % every != 0 && done != first_step_ + 1 && done != options_.job.steps) return;
+  if (!terminal_ && done % every != 0 && done != first_step_ + 1 && done != options_.job.steps)
+    return;
   std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
                Bar(done).c_str(), static_cast<long long>(done),
                static_cast<long long>(options_.job.steps), report.loss,
@@ -86,10 +87,13 @@ void TrainingProgress::OnSaved(const SaveReport& report) const {
   }
   if (report.error) {
     End();
-    std::fprintf(stderr,
-                 "foretrain: no checkpoint of step %lld; earlier ones stay, training goes on: %s\n",
-                 static_cast<long long>(report.step), report.error->message.c_str());
-  } else if (options_.progress) {
+    std::fprintf(stderr, "foretrain: %s step %lld%s: %s\n",
+                 report.path.empty() ? "no checkpoint of" : "an old checkpoint stays after",
+                 static_cast<long long>(report.step),
+                 report.path.empty() ? "; earlier ones stay, training goes on" : "",
+                 report.error->message.c_str());
+  }
+  if (!report.path.empty() && options_.progress) {
     End();
     std::fprintf(stderr, "saved %s: %s, %s of standstill, written in %s beside training\n",
                  report.path.c_str(), FormatBytes(report.bytes).c_str(),

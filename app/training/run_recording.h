@@ -66,7 +66,8 @@ class RecordingSink final : public RunSink {
   void OnCounters(std::span<const Counter> counters) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
 
-  // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next step.
+  // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next
+  // step.
   void OnSaved(const SaveReport& report);
 
   // Ends the progress line and stores how each process's recording went. Called once no rank runs.

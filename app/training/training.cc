@@ -9,6 +9,7 @@
 
 #include "app/build_info.h"
 #include "app/cli/stop_signal.h"
+#include "app/report/checkpoint_report.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
@@ -92,8 +93,9 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
       fmt::format("steps {} to {}, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
                   "steps {} to {} of ranks {}, counters every {} ns",
-                  job.executor.first_step, AllSteps(job), job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
-                  job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
+                  job.executor.first_step, AllSteps(job), job.seed, rate.peak, rate.warmup,
+                  rate.cosine ? ", cosine" : "", job.executor.graphs ? "on" : "off",
+                  static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),
                   options.counters_interval_ns));
@@ -125,14 +127,13 @@ Error WithAdvice(Error error, const ForecastContext& context, const Plan& plan,
 // Plays `program` with the compute times of the measured run, each rank on a device of its own, and
 // stores the timeline as a resimulated run. Errors: the store's, and those of EmulateRanks.
 Result<EmulatedRun> StoreEmulated(Store& store, const ForecastContext& context,
-                                  const Program& program, RunId measured,
-                                  std::int64_t first_step) {
+                                  const Program& program, RunId measured, std::int64_t first_step) {
   FT_ASSIGN(const StoreReader reader, StoreReader::Open(store.path(), {.max_checked_bytes = 0}));
   FT_ASSIGN(const StoredRun run, reader.LoadRun(measured));
   FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
   // The first step warms up, unless it is the only one.
-  const auto from = static_cast<int>(
-      std::min<std::int64_t>(run.info.last_step.value_or(0), first_step + 1));
+  const auto from =
+      static_cast<int>(std::min<std::int64_t>(run.info.last_step.value_or(0), first_step + 1));
   SimulateOptions options;
   options.last_step = true;
   FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, from, options));
@@ -289,6 +290,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
             MetricsOfRecording(store, recorder,
                                MetricOptionsFor(context, plan, RecordsWarmUp(job) ? 1 : 0)));
   if (records) FT_TRY(recorder.AddMetrics(MetricsOf(result.capture_cost)));
+  if (const auto cost = MeasuredCost(result.saves)) FT_TRY(recorder.AddMetrics(MetricsOf(*cost)));
   if (const std::int64_t growth = summary->resident_growth_bytes; growth > 0) {
     FT_TRY(AddCounter(recorder, "resident_growth_bytes", static_cast<double>(growth)));
   }
@@ -404,10 +406,11 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->run = recorder->id();
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
+  result->predicted_checkpoint = CheckpointCostIn(context, plan);
   FT_TRY(FinishRun(*recorder, options, *result));
   if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
-    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run,
-                                                job.executor.first_step));
+    FT_ASSIGN(result->emulated,
+              StoreEmulated(store, context, *job.program, result->run, job.executor.first_step));
   }
   return result;
 }

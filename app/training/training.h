@@ -33,8 +33,9 @@ struct TrainingResult {
   EmulatedRun emulated;      // with virtual time only
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
+  CheckpointCost predicted_checkpoint;
   std::vector<SaveReport> saves;  // of rank 0's process, in order
-  std::string unrecorded;  // why a part of the run was not recorded; empty: all of it was
+  std::string unrecorded;         // why a part of the run was not recorded; empty: all of it was
 };
 
 // Stores the forecast, commits the run's row, trains, and stores measurements as they come.

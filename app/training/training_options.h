@@ -24,8 +24,8 @@ struct TrainingOptions {
   std::string init;              // safetensors file; empty: fresh weights
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
   CheckpointOptions checkpoints;
-  bool json_lines = false;       // one line a step on stdout
-  bool progress = true;          // progress on stderr, unless json_lines
+  bool json_lines = false;  // one line a step on stdout
+  bool progress = true;     // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
   bool recording_required = false;        // a store that cannot be written ends the run
   std::int64_t counters_interval_ns = 0;  // between samples of hardware counters; 0: none

@@ -21,8 +21,8 @@ Result<void> ReadAll(ReadableFile& file, const std::string& path, std::int64_t a
                      std::span<std::byte> out) {
   FT_ASSIGN(const std::int64_t got, file.ReadAt(at, out));
   if (got == static_cast<std::int64_t>(out.size())) return {};
-  return Fail(ErrorCode::kCorruptInput, fmt::format("{}: ends at byte {}, in the middle of its tensors",
-                                                    path, at + got));
+  return Fail(ErrorCode::kCorruptInput,
+              fmt::format("{}: ends at byte {}, in the middle of its tensors", path, at + got));
 }
 
 // Called with each piece of a file and its bytes, once their checksum is right.
@@ -43,10 +43,10 @@ Result<void> ReadPieces(FileSystem& files, const std::string& path, const RankFi
     bytes.resize(static_cast<std::size_t>(saved.bytes()));
     FT_TRY(ReadAll(*file, path, saved.begin, bytes));
     if (Crc32c(bytes) != saved.crc) {
-      return Fail(ErrorCode::kCorruptInput,
-                  fmt::format("{}: bytes {} to {} are damaged: the {} of {}", path, saved.begin,
-                              saved.begin + saved.bytes(), Name(saved.piece.kind),
-                              saved.piece.name));
+      return Fail(
+          ErrorCode::kCorruptInput,
+          fmt::format("{}: bytes {} to {} are damaged: the {} of {}", path, saved.begin,
+                      saved.begin + saved.bytes(), Name(saved.piece.kind), saved.piece.name));
     }
     FT_TRY(take(saved, bytes));
   }
@@ -66,9 +66,15 @@ Result<Checkpoint> Checkpoint::Open(FileSystem& files, const std::string& path) 
   const std::string manifest = path + "/" + kManifestName;
   FT_ASSIGN(const std::string text, ReadFile(files, manifest, kMaxTextBytes));
   FT_ASSIGN(checkpoint.manifest_, ParseManifest(text, manifest));
-  for (int rank = 0; rank < checkpoint.manifest_.ranks; ++rank) {
+  const std::vector<std::uint32_t>& indexes = checkpoint.manifest_.indexes;
+  for (int rank = 0; rank < static_cast<int>(indexes.size()); ++rank) {
     const std::string name = path + "/" + IndexName(rank);
     FT_ASSIGN(const std::string index, ReadFile(files, name, kMaxTextBytes));
+    if (Crc32c(index) != indexes[static_cast<std::size_t>(rank)]) {
+      return Fail(ErrorCode::kCorruptInput,
+                  name + ": its checksum is not the one in " + kManifestName +
+                      "; one of the two is damaged or of another checkpoint");
+    }
     FT_ASSIGN(RankFile file, ParseRankFile(index, name));
     const std::string tensors = path + "/" + TensorsName(rank);
     FT_ASSIGN(const FileInfo info, files.Stat(tensors));

@@ -52,7 +52,6 @@ struct NewestCheckpoint {
 //   verify  compare all checksums; else only those of the descriptions, which is quick
 //
 // Errors: kInvalidArgument, no checkpoint; kCorruptInput, all are damaged.
-Result<NewestCheckpoint> OpenNewest(FileSystem& files, const std::string& path,
-                                    bool verify = true);
+Result<NewestCheckpoint> OpenNewest(FileSystem& files, const std::string& path, bool verify = true);
 
 }  // namespace foretrain

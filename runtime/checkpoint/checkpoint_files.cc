@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kSchema = 1;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
-constexpr JsonLimits kLimits{.max_bytes = std::int64_t{1} << 30, .max_values = std::int64_t{1} << 26};
+constexpr JsonLimits kLimits{.max_bytes = std::int64_t{1} << 30,
+                             .max_values = std::int64_t{1} << 26};
 // `{"crc32c":"01234567",`: what follows is what the checksum covers.
 constexpr std::string_view kSumStart = "{\"crc32c\":\"";
 constexpr std::size_t kSumLength = kSumStart.size() + 8 + 2;
@@ -168,9 +169,11 @@ std::string IndexName(int rank) { return fmt::format("rank-{:05}.json", rank); }
 std::string ManifestText(const Manifest& manifest) {
   JsonWriter writer;
   writer.BeginObject().Field("schema", kSchema).Field("step", manifest.step);
-  writer.Field("program", HexText(manifest.program)).Field("ranks", manifest.ranks);
+  writer.Field("program", HexText(manifest.program));
   writer.Field("seed", HexText(manifest.seed)).Field("data", HexText(manifest.data));
-  writer.Field("version", manifest.version);
+  writer.Field("version", manifest.version).Name("indexes").BeginArray();
+  for (const std::uint32_t crc : manifest.indexes) writer.String(HexOf(crc));
+  writer.EndArray();
   writer.Field("arguments", std::span<const std::string>(manifest.arguments));
   WriteJson(writer.Name("model"), manifest.model);
   WriteJson(writer.Name("plan"), manifest.plan);
@@ -184,10 +187,14 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view source) {
   Manifest manifest;
   manifest.step = fields.Integer("step", 0, std::int64_t{1} << 50);
   manifest.program = ReadHash(fields, "program");
-  manifest.ranks = fields.Integer("ranks", 1, 1 << 20);
   manifest.seed = ReadHash(fields, "seed");
   manifest.data = ReadHash(fields, "data");
   manifest.version = fields.String("version");
+  for (const std::string& crc_text : fields.Strings("indexes", 8)) {
+    const auto crc = ParseHex(crc_text);
+    if (!crc) fields.Refuse("indexes", "has \"" + crc_text + "\", which is no checksum");
+    manifest.indexes.push_back(static_cast<std::uint32_t>(crc.value_or(0)));
+  }
   manifest.arguments = fields.Strings("arguments");
   JsonFields model = fields.Object("model"), plan = fields.Object("plan");
   if (!fields.ok()) FT_TRY(fields.Finish());
@@ -243,8 +250,8 @@ Result<RankFile> ParseRankFile(std::string_view text, std::string_view source) {
   return file;
 }
 
-// Offsets count from the end of the header. The JSON is padded with spaces to a multiple of 8 bytes,
-// so that tensors are aligned.
+// Offsets count from the end of the header. The JSON is padded with spaces to a multiple of 8
+// bytes, so that tensors are aligned.
 std::string TensorsHeader(const std::vector<SavedPiece>& pieces) {
   JsonWriter writer;
   writer.BeginObject();

@@ -21,9 +21,9 @@ namespace foretrain {
 
 // How the run that wrote a checkpoint was started and how far it came.
 struct Manifest {
-  std::int64_t step = 0;      // steps done: number of the next one
-  std::uint64_t program = 0;  // Program::hash
-  std::int64_t ranks = 1;     // files of ranks
+  std::int64_t step = 0;               // steps done: number of the next one
+  std::uint64_t program = 0;           // Program::hash
+  std::vector<std::uint32_t> indexes;  // CRC-32C of each rank's index, by rank
   std::uint64_t seed = 0;
   std::uint64_t data = 0;  // digest of the training data
   ModelSpec model;

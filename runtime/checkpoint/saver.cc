@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/io/crc32c.h"
 #include "base/stop_point.h"
+#include "base/units.h"
 
 namespace foretrain {
 namespace {
+
+constexpr std::int64_t kMaxIndexBytes = kGiB;
 
 std::string ValueName(std::int64_t step) { return fmt::format("checkpoint {}", step); }
 
@@ -77,12 +81,19 @@ void CheckpointSaver::Write(SaveReport report) {
   report.write_start_ns = clock_.Now();
   auto path = WriteAll(report.step);
   report.write_end_ns = clock_.Now();
-  path.has_value() ? void(report.path = *std::move(path)) : void(report.error = path.error());
-  on_saved_(report);
+  if (!path.has_value()) {
+    report.error = path.error();
+  } else if (!path->empty()) {
+    report.path = *std::move(path);
+    const auto removed = RemoveOldCheckpoints(files_, options_.folder, options_.keep);
+    if (!removed.has_value()) report.error = removed.error();
+  }
+  if (on_saved_) on_saved_(report);
 }
 
 // All processes found the same earlier checkpoints, so all choose the same path. Rank 0's process
-// writes the manifest once the files of all ranks are whole, and removes those of a save that failed.
+// writes the manifest once the files of all ranks are whole, and removes those of a save that
+// failed.
 Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
   std::int64_t repeat = 1;
   for (const CheckpointPath& one : earlier_) {
@@ -103,14 +114,17 @@ Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
     return tl::unexpected<Error>(written.error());
   }
   StopPoint("checkpoint.finished");
-  FT_TRY(RemoveOldCheckpoints(files_, options_.folder, options_.keep));
   return path;
 }
 
 Result<void> CheckpointSaver::WriteManifest(std::int64_t step, const std::string& path) {
   Manifest manifest = options_.manifest;
   manifest.step = step;
-  manifest.ranks = static_cast<std::int64_t>(executor_.program().ranks.size());
+  for (const RankProgram& rank : executor_.program().ranks) {
+    FT_ASSIGN(const std::string index,
+              ReadFile(files_, path + "/" + IndexName(rank.rank), kMaxIndexBytes));
+    manifest.indexes.push_back(Crc32c(index));
+  }
   manifest.program = executor_.program().hash;
   StopPoint("checkpoint.manifest");
   FT_TRY(WriteFileAtomically(files_, path + "/" + kManifestName, ManifestText(manifest)));

@@ -27,13 +27,14 @@ namespace foretrain {
 // One save on one process. Times are on the run's clock.
 struct SaveReport {
   std::int64_t step = 0;
-  std::int64_t bytes = 0;        // of the ranks here
+  std::int64_t bytes = 0;  // of the ranks here
   std::int64_t copy_start_ns = 0;
   std::int64_t copy_end_ns = 0;  // training stood still
   std::int64_t write_start_ns = 0;
   std::int64_t write_end_ns = 0;
-  std::string path;           // of the checkpoint; on rank 0's process, if all ranks wrote theirs
-  std::optional<Error> error;  // there is no checkpoint of this step
+  // The checkpoint, on rank 0's process; empty if a rank could not write its part.
+  std::string path;
+  std::optional<Error> error;  // why there is no checkpoint, or an old one could not be removed
 };
 
 struct SaverOptions {
@@ -47,8 +48,8 @@ struct SaverOptions {
 
 class CheckpointSaver {
  public:
-  // `on_saved` is called from the writing thread; calls do not overlap. `files`, `executor` and
-  // `clock` are borrowed.
+  // `on_saved` is called from the writing thread, and may be null; calls do not overlap. `files`,
+  // `executor` and `clock` are borrowed.
   //
   // Errors: kResourceExhausted, no memory for a copy of the state; the file system's, if `folder`
   // cannot be made or written.
@@ -83,7 +84,7 @@ class CheckpointSaver {
   Executor& executor_;
   RunClock& clock_;
   const std::function<void(const SaveReport&)> on_saved_;
-  std::vector<Snapshot> snapshots_;  // of the ranks here
+  std::vector<Snapshot> snapshots_;      // of the ranks here
   std::vector<CheckpointPath> earlier_;  // found in the folder before the first save
   std::thread thread_;
   std::int64_t last_step_ = -1;

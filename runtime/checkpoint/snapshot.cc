@@ -75,7 +75,8 @@ Result<Snapshot> Snapshot::Make(int rank, std::vector<StatePiece> pieces) {
   if (snapshot.data_ == nullptr) {
     return Fail(ErrorCode::kResourceExhausted,
                 "rank " + std::to_string(rank) + ": no host memory for " +
-                    FormatBytes(snapshot.bytes_) + ", the copy of the state that a checkpoint saves");
+                    FormatBytes(snapshot.bytes_) +
+                    ", the copy of the state that a checkpoint saves");
   }
   return snapshot;
 }

@@ -93,16 +93,18 @@ Result<void> StateLoader::Fill(Target& target, const SavedPiece& saved,
   if (col_begin >= col_end) return {};
   const bool codes = from.format == NumberFormat::kInt8 || to.format == NumberFormat::kInt8;
   if (codes && !(same_program_ && from.format == to.format)) {
-    return Fail(ErrorCode::kUnsupported,
-                "moments in 8 bits resume under the plan that saved them; leave its options as they "
-                "were, or train with moments in bf16 or fp32 from the start");
+    return Fail(
+        ErrorCode::kUnsupported,
+        "moments in 8 bits resume under the plan that saved them; leave its options as they "
+        "were, or train with moments in bf16 or fp32 from the start");
   }
   if (from.format != to.format && !(IsFloat(from.format) && IsFloat(to.format))) {
-    return Fail(ErrorCode::kUnsupported, std::string(Name(from.kind)) + " of " + from.name + " is " +
-                                             std::string(Name(from.format)) + ", this plan's is " +
-                                             std::string(Name(to.format)));
+    return Fail(ErrorCode::kUnsupported, std::string(Name(from.kind)) + " of " + from.name +
+                                             " is " + std::string(Name(from.format)) +
+                                             ", this plan's is " + std::string(Name(to.format)));
   }
   FT_ASSIGN(std::byte* const base, HostCopy(to.data.buffer));
+  const std::int64_t filled_before = target.filled;
   const std::int64_t from_bytes = LayoutOf(from.format).bits / 8;
   const std::int64_t to_bytes = LayoutOf(to.format).bits / 8;
   const std::int64_t from_width = from.col_end - from.col_begin;
@@ -120,7 +122,7 @@ Result<void> StateLoader::Fill(Target& target, const SavedPiece& saved,
                 base + to.data.offset + (first + shift - to.first) * to_bytes, end - first);
     target.filled += end - first;
   }
-  if (saved.scale_bytes == 0 || target.filled == 0) return {};
+  if (saved.scale_bytes == 0 || target.filled == filled_before) return {};
   FT_ASSIGN(std::byte* const scales, HostCopy(to.scales.buffer));
   std::memcpy(scales + to.scales.offset, bytes.data() + saved.data_bytes,
               static_cast<std::size_t>(std::min(saved.scale_bytes, to.scales.bytes)));
@@ -146,8 +148,9 @@ Result<void> StateLoader::Finish() {
       if (target.filled == target.piece.elements() || (optional && target.filled == 0)) continue;
       return Fail(ErrorCode::kInvalidArgument,
                   "the checkpoint has " + std::to_string(target.filled) + " of " +
-                      std::to_string(target.piece.elements()) + " numbers that a rank needs of the " +
-                      std::string(Name(key.first)) + " of " + key.second);
+                      std::to_string(target.piece.elements()) +
+                      " numbers that a rank needs of the " + std::string(Name(key.first)) + " of " +
+                      key.second);
     }
   }
   for (const auto& [buffer, bytes] : copies_) {

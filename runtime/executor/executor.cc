@@ -275,13 +275,13 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     return tl::unexpected<Error>(state.shared.control.AbortedError());
   }
   const RunClock& clock = state.shared.clock;
-  auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step,
-                  steps,
-                  &batches,
-                  &sink,
-                  {steps, std::move(stop), state.shared.options.agreement,
-                   state.next_step - state.shared.options.first_step}});
+  auto call =
+      std::shared_ptr<RunCall>(new RunCall{state.next_step,
+                                           steps,
+                                           &batches,
+                                           &sink,
+                                           {steps, std::move(stop), state.shared.options.agreement,
+                                            state.next_step - state.shared.options.first_step}});
   const std::int64_t start_ns = clock.Now();
   FT_TRY(RunCalled(call));
   if (const std::int64_t step = call->not_finite_step; step >= 0) {

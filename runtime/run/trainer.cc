@@ -139,7 +139,8 @@ Result<RunSummary> RunAndSave(const TrainJob& job, Executor& executor, RunClock&
     const std::int64_t until =
         plan.every_steps > 0 ? (next / plan.every_steps + 1) * plan.every_steps : end;
     const auto pause = [&] { return (stop && stop()) || clock.Now() >= due_ns; };
-    FT_ASSIGN(const RunSummary part, executor.Run(std::min(until, end) - next, batches, sink, pause));
+    FT_ASSIGN(const RunSummary part,
+              executor.Run(std::min(until, end) - next, batches, sink, pause));
     Append(part, all);
     stopped = part.stopped && clock.Now() < due_ns;
     stopped = stopped || (stop && stop());

@@ -28,7 +28,7 @@ struct LearningRate {
 
 // When checkpoints are saved, and what they say of the run.
 struct SavePlan {
-  SaverOptions saver;  // without a folder nothing is saved
+  SaverOptions saver;            // without a folder nothing is saved
   std::int64_t every_steps = 0;  // 0: not by steps
   std::int64_t every_ns = 0;     // 0: not by time; else all ranks are in this process
   std::function<void(const SaveReport&)> on_saved;  // called from another thread

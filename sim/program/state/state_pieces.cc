@@ -155,15 +155,14 @@ void AddBuffersOfRank(const Program& program, const RankProgram& rank,
     const auto number = static_cast<std::int32_t>(i);
     if (!buffer.persistent || buffer.holds != Holds::kState || known.contains(number)) continue;
     pieces.push_back(BytesOf(
-        StateKind::kRank,
-        "rank " + std::to_string(rank.rank) + " buffer " + std::to_string(number),
+        StateKind::kRank, "rank " + std::to_string(rank.rank) + " buffer " + std::to_string(number),
         {number, 0, buffer.bytes}));
   }
 }
 
 // Tells pieces apart: kind, name, first row and column of the part, elements.
-using PieceKey = std::tuple<StateKind, std::string, std::int64_t, std::int64_t, std::int64_t,
-                            std::int64_t>;
+using PieceKey =
+    std::tuple<StateKind, std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 PieceKey KeyOf(const StatePiece& piece) {
   return {piece.kind, piece.name, piece.row_begin, piece.col_begin, piece.first, piece.end};
 }

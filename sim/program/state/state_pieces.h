@@ -1,5 +1,5 @@
-// The training state in a rank's buffers, as pieces of whole tensors that do not depend on the plan.
-// A checkpoint saves them (runtime/checkpoint), and its forecast counts their bytes.
+// The training state in a rank's buffers, as pieces of whole tensors that do not depend on the
+// plan. A checkpoint saves them (runtime/checkpoint), and its forecast counts their bytes.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
@@ -15,16 +14,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-std::vector<double> LossesOf(const std::string& output) {
-  std::vector<double> losses;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.contains("step")) losses.push_back(json.at("loss"));
-  }
-  return losses;
-}
 
 TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   const TemporaryFolder folder;

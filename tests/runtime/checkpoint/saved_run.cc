@@ -58,6 +58,21 @@ Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const Sav
   return result;
 }
 
+void ExpectGoesOnToTheBit(const ModelSpec& model, const Plan& plan) {
+  const std::string folder = FreshFolder();
+  const auto whole = TrainSaved(model, plan, {.folder = folder + "/a"});
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  const auto rest =
+      TrainSaved(model, plan, {.folder = folder + "/b", .from = folder + "/a/step-00000002"});
+  ASSERT_TRUE(rest.has_value()) << rest.error().message;
+  ASSERT_EQ(rest->losses.size(), 2U);
+  ASSERT_EQ(whole->losses.size(), 4U);
+  EXPECT_EQ(rest->losses[0], whole->losses[2]);
+  EXPECT_EQ(rest->losses[1], whole->losses[3]);
+  EXPECT_TRUE(TensorBytes(folder + "/a/step-00000004") == TensorBytes(folder + "/b/step-00000004"));
+  if (!testing::Test::HasFailure()) std::filesystem::remove_all(folder);
+}
+
 std::string FreshFolder() {
   const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(test->test_suite_name()) + "." + test->name();
@@ -83,7 +98,7 @@ std::string TensorBytes(const std::string& checkpoint) {
   const auto opened = Checkpoint::Open(files, checkpoint);
   EXPECT_TRUE(opened.has_value()) << opened.error().message;
   if (!opened.has_value()) return bytes;
-  for (int rank = 0; rank < opened->manifest().ranks; ++rank) {
+  for (int rank = 0; rank < static_cast<int>(opened->manifest().indexes.size()); ++rank) {
     bytes += ReadFile(files, checkpoint + "/" + TensorsName(rank), std::int64_t{1} << 30).value();
   }
   return bytes;

@@ -17,8 +17,8 @@ struct SavedRun {
   std::string folder{};          // of checkpoints; empty: none are saved
   std::int64_t every_steps = 2;  // between them
   int keep = 100;
-  std::int64_t steps = 4;        // in all, those before `from` included
-  std::string from{};            // a checkpoint, or a folder of them; empty: a fresh run
+  std::int64_t steps = 4;  // in all, those before `from` included
+  std::string from{};      // a checkpoint, or a folder of them; empty: a fresh run
   std::uint64_t seed = 5;
   const FtDeviceApi* api = nullptr;  // null: the CPU's
 };
@@ -31,6 +31,10 @@ struct RunResult {
 
 // Trains `model` under `plan` on TrainingText.
 Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const SavedRun& run);
+
+// Trains four steps that are saved after two and four, and the last two once more from the first
+// checkpoint. Expects equal losses, and equal bytes of both checkpoints after four steps.
+void ExpectGoesOnToTheBit(const ModelSpec& model, const Plan& plan);
 
 // A fresh folder for the test that runs.
 std::string FreshFolder();

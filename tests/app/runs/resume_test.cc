@@ -1,0 +1,110 @@
+// `train --save` and `--resume` as users run them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tests/app/commands/small_run.h"
+#include "tests/app/runs/pair.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ResumedRun, AloneGoesOnWithTheOptionsOfTheRunBefore) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 8 --json");
+  const ProgramEnd killed =
+      RunStoppable(folder.path(), train + "--steps 8 --json --save --save-every 2",
+                   {"FORETRAIN_STOP_AT=train.step#6"});
+  EXPECT_EQ(killed.code, 128 + 9);
+  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --json");
+  ASSERT_EQ(rest.code, 0) << rest.errors;
+  const std::vector<double> all = LossesOf(whole.output), last = LossesOf(rest.output);
+  ASSERT_EQ(all.size(), 8U);
+  ASSERT_GE(last.size(), 2U);
+  ASSERT_LE(last.size(), 6U);
+  EXPECT_TRUE(std::equal(last.begin(), last.end(),
+                         all.end() - static_cast<std::ptrdiff_t>(last.size())));
+  EXPECT_EQ(LastLine(rest.output)["checkpoint"], "checkpoints/step-00000008");
+}
+
+TEST(ResumedRun, MayHaveAnotherPlan) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6 --json");
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3 --save here --save-every 3").code, 0);
+  const ProgramEnd rest = RunForetrain(
+      folder.path(), "train --resume here --steps 6 --ranks 4 --dp 2 --tp 2 --json");
+  ASSERT_EQ(rest.code, 0) << rest.errors;
+  const std::vector<double> all = LossesOf(whole.output), last = LossesOf(rest.output);
+  ASSERT_EQ(last.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(last[i], all[i + 3], 1e-5 * all[i + 3]);
+}
+
+TEST(ResumedRun, SavesWhenItIsStopped) {
+  const TemporaryFolder folder;
+  const ProgramEnd stopped =
+      RunStoppable(folder.path(), SmallTraining(folder) + "--steps 100000 --save",
+                   {"FORETRAIN_STOP_AT=train.step#5", "FORETRAIN_STOP_HOW=terminate"});
+  EXPECT_EQ(stopped.code, 143) << stopped.errors;
+  EXPECT_THAT(stopped.errors, HasSubstr("saved checkpoints/step-0000"));
+  EXPECT_EQ(RunForetrain(folder.path(), "train --resume --steps 12").code, 0);
+}
+
+TEST(ResumedRun, PassesOverADamagedCheckpointAndSaysSo) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 4 --save --save-every 2").code, 0);
+  RunCommand(folder.path(), "truncate -s 5000 checkpoints/step-00000004/rank-00001.safetensors");
+  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --steps 5");
+  EXPECT_EQ(rest.code, 0) << rest.errors;
+  EXPECT_THAT(rest.errors, HasSubstr("passed over a damaged checkpoint: "
+                                     "checkpoints/step-00000004/rank-00001.safetensors"));
+}
+
+TEST(ResumedRun, RefusesWhatItCannotGoOnWith) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 2 --save").code, 0);
+  folder.Write("other.txt", std::string(5000, 'x'));
+  for (const auto& [options, text] :
+       {std::pair("--resume nowhere", "nowhere: no checkpoint in this folder"),
+        std::pair("--resume", "has 2 steps of 2 already; give more with --steps"),
+        std::pair("--resume --steps 9 --hidden 32", "in this model; resume with the model"),
+        std::pair("--resume --steps 9 --seed 7", "leave --seed as it was"),
+        std::pair("--resume --steps 9 --global-batch 8", "leave --global-batch and --sequence"),
+        std::pair("--resume --steps 9 --data other.txt", "was trained on other data")}) {
+    const ProgramEnd end = RunForetrain(folder.path(), std::string("train ") + options);
+    EXPECT_EQ(end.code, 2) << options;
+    EXPECT_THAT(end.errors, HasSubstr(text));
+  }
+  EXPECT_EQ(RunsIn(folder).size(), 2U);  // refused runs leave none
+}
+
+// Ranks as processes save their own files; threads or processes go on from them.
+TEST(ResumedRun, GoesOnAsThreadsOrProcesses) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6 --json");
+  const std::string saving = train + "--json --steps 4 --save --save-every 2 ";
+  const ProgramEnd first = RunCommand(folder.path(), Pair(saving, saving));
+  ASSERT_EQ(folder.Read("codes"), "0 0\n") << first.errors << folder.Read("err1");
+  const std::string more = "train --resume --json --steps 6 --store more.db --keep 9 ";
+  const ProgramEnd processes = RunCommand(folder.path(), Pair(more, more));
+  ASSERT_EQ(folder.Read("codes"), "0 0\n") << processes.errors << folder.Read("err1");
+  const ProgramEnd threads =
+      RunForetrain(folder.path(), "train --resume checkpoints/step-00000004 --json --steps 6");
+  ASSERT_EQ(threads.code, 0) << threads.errors;
+  const std::vector<double> all = LossesOf(whole.output);
+  ASSERT_EQ(all.size(), 6U);
+  const std::vector<double> last(all.begin() + 4, all.end());
+  EXPECT_EQ(LossesOf(processes.output), last);
+  EXPECT_EQ(LossesOf(threads.output), last);
+}
+
+}  // namespace
+}  // namespace foretrain
