@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/numeric/number_formats.h"
 
@@ -66,7 +67,18 @@ Range ElementsOf(const StatePiece& piece, std::int64_t row, std::int64_t col_beg
 StateLoader::StateLoader(const Program& program, const RankProgram& rank, RankArena& arena,
                          bool same_program)
     : arena_(arena), same_program_(same_program) {
-  for (StatePiece& piece : StateOf(program, rank)) {
+  std::vector<StatePiece> pieces = StateOf(program, rank);
+  if (same_program) {
+    // Whole buffers come back as they were, so pieces of tensors in them are not needed.
+    std::set<std::int32_t> whole;
+    for (const StatePiece& piece : pieces) {
+      if (piece.kind == StateKind::kRank) whole.insert(piece.data.buffer);
+    }
+    std::erase_if(pieces, [&](const StatePiece& piece) {
+      return piece.kind != StateKind::kRank && whole.contains(piece.data.buffer);
+    });
+  }
+  for (StatePiece& piece : pieces) {
     const std::pair key(piece.kind, piece.name);
     targets_[key].push_back({std::move(piece)});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/enum_names.h"
+#include "sim/program/blocks/parameters.h"
 #include "sim/program/lower/layout/bucket_layout.h"
 
 namespace foretrain {
@@ -136,6 +137,17 @@ std::vector<StatePiece> ScalarsOf(const Program& program, const RankProgram& ran
   return scalars;
 }
 
+// Buckets of which another rank's copy has other bits: amended updates round the tied token tables
+// of two stages differently (post_validation.h).
+std::set<std::int32_t> OwnCopies(const Program& program, const RankProgram& rank) {
+  std::set<std::int32_t> buckets;
+  if (!program.plan.post_validation || !program.model.tied_embeddings) return buckets;
+  for (const ParameterPlace& place : rank.parameters) {
+    if (place.name == kTokenTableName) buckets.insert(place.bucket);
+  }
+  return buckets;
+}
+
 // Buffers whose contents the pieces so far do not hold: state of this rank alone. A delayed update
 // also keeps its gradients, and parameters that are older than their masters.
 void AddBuffersOfRank(const Program& program, const RankProgram& rank,
@@ -145,9 +157,12 @@ void AddBuffersOfRank(const Program& program, const RankProgram& rank,
     if (piece.kind == StateKind::kScalar) known.insert(piece.data.buffer);
   }
   const bool delayed = program.plan.delayed_update;
-  for (const Bucket& bucket : rank.buckets) {
-    if (!delayed || bucket.master < 0) known.insert(bucket.parameters);
+  const std::set<std::int32_t> own = OwnCopies(program, rank);
+  for (std::size_t i = 0; i < rank.buckets.size(); ++i) {
+    const Bucket& bucket = rank.buckets[i];
     if (!delayed) known.insert(bucket.gradients);
+    if (own.contains(static_cast<std::int32_t>(i))) continue;
+    if (!delayed || bucket.master < 0) known.insert(bucket.parameters);
     known.insert({bucket.master, bucket.moment1, bucket.moment2, bucket.absmax1, bucket.absmax2});
   }
   for (std::size_t i = 0; i < rank.buffers.size(); ++i) {

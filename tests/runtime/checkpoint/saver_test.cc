@@ -1,6 +1,7 @@
 // Saving when the file system fails or loses power: the checkpoint before stays, a later save works.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -82,6 +83,30 @@ TEST_F(Saver, KeepsAnEarlierCheckpointOfTheSameStep) {
   EXPECT_FALSE(Save(*NewSaver(files), 10).has_value());
   EXPECT_EQ(last_.path, "/checkpoints/step-00000010-2");
   EXPECT_EQ(ListCheckpoints(files, kFolder)->front().path, last_.path);
+}
+
+// What was loaded is saved again byte for byte.
+TEST_F(Saver, SavesWhatWasLoaded) {
+  const std::string folder = FreshFolder();
+  const Plan plan = With([](Plan& p) {
+    p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.clip_norm = 0.05, p.post_validation = true;
+  });
+  const auto run = TrainSaved(TinyGpt(), plan, {.folder = folder, .steps = 2});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  Open(plan);
+  PosixFileSystem real;
+  const std::string saved = folder + "/step-00000002";
+  auto checkpoint = Checkpoint::Open(real, saved);
+  ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message;
+  ASSERT_TRUE(checkpoint->Load(real, *executor_).has_value());
+  FaultFileSystem files;
+  EXPECT_FALSE(Save(*NewSaver(files), 2).has_value());
+  for (const int rank : {0, 1}) {
+    const std::string name = "/" + TensorsName(rank);
+    EXPECT_TRUE(files.Get(last_.path + name) ==
+                ReadFile(real, saved + name, std::int64_t{1} << 30).value());
+  }
+  std::filesystem::remove_all(folder);
 }
 
 // One save fails at each of its calls in turn. The next one succeeds and leaves nothing of it.
