@@ -14,6 +14,7 @@
 #include "app/training/local_gpu.h"
 #include "app/training/training.h"
 #include "app/training/training_report.h"
+#include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -50,6 +51,7 @@ class TrainCommand final : public Command {
   // would wait for this one otherwise.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
+    FT_TRY(TakeModelOfInit());
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
@@ -99,6 +101,7 @@ class TrainCommand final : public Command {
                      "Text, a shard of tokens (foretrain tokenize, llm.c), or Megatron's .bin");
     arguments.Option("--tokenizer", options_.tokenizer, "PATH",
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
+<<<<<<< HEAD
     arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
     CheckpointOptions& checkpoints = options_.checkpoints;
     arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
@@ -111,6 +114,12 @@ class TrainCommand final : public Command {
                             "Go on from the newest whole checkpoint of this folder, or from this "
                             "one, with the options of the run that saved it; options given now "
                             "count, also another plan; alone: checkpoints");
+=======
+    arguments.Option("--init", options_.init, "PATH",
+                     "Start from these weights: a safetensors file, or a model's folder");
+    arguments.Option("--adapters", options_.adapters, "DIR",
+                     "PEFT adapters of --init: trained on with --method lora, else merged");
+>>>>>>> 103eaafd0873f8992849df858dec3d39481a64aa
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
     arguments.Option("--warmup", job.learning_rate.warmup, "N",
@@ -242,6 +251,16 @@ class TrainCommand final : public Command {
     };
   }
 
+  // A folder of weights says which model they are of, unless options do.
+  Result<void> TakeModelOfInit() {
+    if (options_.init.empty() || model_.Given()) return {};
+    PosixFileSystem files;
+    const std::string config = options_.init + "/config.json";
+    FT_ASSIGN(const FileInfo info, files.Stat(config));
+    if (info.kind == FileKind::kRegular) model_.model = config;
+    return {};
+  }
+
   // A process other than rank 0's, which records and shows the run.
   Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
     FT_TRY(TrainAsMember(context, plan, options_));
@@ -304,6 +323,10 @@ class TrainCommand final : public Command {
     }
     if (job.steps < 1) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("--steps: {} is below 1", job.steps));
+    }
+    if (!options_.adapters.empty() && options_.init.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--adapters: give the weights of their base model with --init");
     }
     const LearningRate& rate = job.learning_rate;
     if (!std::isfinite(rate.peak) || rate.peak < 0) {

@@ -11,6 +11,7 @@
 #include "app/cli/stop_signal.h"
 #include "app/report/checkpoint_report.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
@@ -18,7 +19,8 @@
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
-#include "runtime/parameters/safetensors.h"
+#include "runtime/parameters/peft.h"
+#include "runtime/parameters/weights.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
@@ -53,8 +55,30 @@ Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, cons
                              options.data, model.vocab, plan);
 }
 
+// The weights in the files that the options name. Adapters are trained on if the plan has adapters,
+// and merged into the weights if not.
+Result<TensorSource> InitialFiles(const TrainingOptions& options, const ModelSpec& model,
+                                  const Plan& plan, std::uint64_t seed) {
+  PosixFileSystem files;
+  FT_ASSIGN(const Weights weights, OpenWeights(files, options.init, model, seed));
+  if (!weights.unused.empty() && !options.ranks.IsMember()) {
+    std::fprintf(stderr, "foretrain: %s: %zu tensors are no part of the model, the first is %s\n",
+                 options.init.c_str(), weights.unused.size(),
+                 Printable(weights.unused.front(), 200).c_str());
+  }
+  if (options.adapters.empty()) return weights.source;
+  if (!weights.names) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--adapters: " + options.init + " has no names of the Hugging Face library");
+  }
+  FT_ASSIGN(const AdapterOf adapters, OpenAdapters(files, options.adapters, model, *weights.names));
+  if (!plan.HasAdapters()) return MergedWeights(weights.source, adapters);
+  return WeightsWithAdapters(weights.source, adapters, model, plan, seed);
+}
+
 // The job that the options ask for, with everything that they leave to the machine and the profile.
-Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& options) {
+Result<TrainJob> JobOf(const ForecastContext& context, const Plan& plan,
+                       const TrainingOptions& options) {
   TrainJob job = options.job;
   job.processes = options.ranks.processes.get();
   ExecutorOptions& executor = job.executor;
@@ -67,8 +91,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   executor.faults = AskedFaults();
   if (options.pattern_weights) job.weights = PatternWeights(context.model, job.seed);
   if (!options.init.empty()) {
-    PosixFileSystem files;
-    FT_ASSIGN(job.weights, WeightsFromSafetensors(files, options.init, context.model, job.seed));
+    FT_ASSIGN(job.weights, InitialFiles(options, context.model, plan, job.seed));
   }
   return job;
 }
@@ -347,7 +370,7 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
 Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options) {
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
-  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
                             forecast.simulation.step_s, job));
@@ -382,7 +405,7 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options) {
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
-  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
                             forecast.simulation.step_s, job));

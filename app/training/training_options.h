@@ -22,6 +22,7 @@ struct TrainingOptions {
   std::string text;       // bytes to train on, called `data_name`
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
+  std::string adapters;          // folder of PEFT adapters of `init`; empty: none
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
   CheckpointOptions checkpoints;
   bool json_lines = false;  // one line a step on stdout

@@ -51,6 +51,12 @@ bool HasTransformers() {
   return !python.empty() && HasModule(python, "transformers");
 }
 
+bool HasPeft() { return HasTransformers() && HasModule(TorchPython(), "peft"); }
+
+nlohmann::json WeightsInLibrary(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/weights.py", folder, arguments);
+}
+
 nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments) {
   return Train("tests/torch/library.py", folder, arguments);
 }
