@@ -54,7 +54,6 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
   FT_TRY(database->Execute("PRAGMA journal_size_limit = 67108864"));  // 64 MiB
   std::shared_ptr<Writer> writer(new Writer(std::move(database), options));
   FT_TRY(writer->TakeFile());
-  FT_ASSIGN(writer->tables_, RunTables::Prepare(*writer->database_));
   try {
     writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
   } catch (const std::exception&) {  // no thread, or no memory for it
@@ -100,6 +99,7 @@ Result<void> Writer::TakeFile() {
               ", which recorded it, ended without finishing it");
     FT_TRY(mark.Run());
     FT_TRY(Migrate(*database_));
+    FT_ASSIGN(tables_, RunTables::Prepare(*database_));
     FT_ASSIGN(Statement enter,
               database_->Prepare("INSERT OR REPLACE INTO writer VALUES(1, ?, ?, ?, ?, ?, ?, ?)"));
     return enter

@@ -300,13 +300,14 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
   // In WAL mode, FULL syncs the log at the commit, and with it every earlier commit
   // [sqlite.org/wal.html].
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = FULL"));
-  const Result<void> result = [&]() -> Result<void> {
+  // What throws is rolled back too, and then the ids that were given out in it are void.
+  const Result<void> result = Caught([&]() -> Result<void> {
     FT_ASSIGN(Transaction transaction, Transaction::Begin(*database_, /*write=*/true));
     FT_TRY(insert());
     FT_ASSIGN(Statement beat, database_->Prepare("UPDATE writer SET heartbeat_unix_ns = ?"));
     FT_TRY(beat.Bind(NowUnixNs()).Run());
     return transaction.Commit();
-  }();
+  });
   if (!result.has_value() && tables_ != nullptr) tables_->Forget();
   if (result.has_value()) database_->CheckpointAt(kLogPages);
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = NORMAL"));
@@ -326,6 +327,11 @@ std::map<RunId, std::int64_t> Writer::LostRowsLocked() const {
 // database_ is set.
 Result<void> Writer::CloseFile() {
   const Result<void> result = Caught([this] { return CloseRuns(); });
+  if (!result.has_value()) {
+    // The runs are then shown as interrupted, and this process no longer as their recorder.
+    const auto leave = [this] { return database_->Execute("DELETE FROM writer"); };
+    static_cast<void>(Caught(leave).has_value());
+  }
   backlog_.clear();
   taken_.clear();
   tables_.reset();
