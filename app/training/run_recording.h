@@ -59,6 +59,7 @@ class RecordingSink final : public RunSink {
   void OnStep(const StepReport& report) override;
   void OnCounters(std::span<const Counter> counters) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
+  void OnFailure(const std::string& last_ops) override;
 
   // Ends the progress line and stores how each process's recording went. Called once no rank runs.
   void End();
