@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
+#include "app/cli/learning_rate_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -74,7 +74,6 @@ class TrainCommand final : public Command {
     ExecutorOptions& executor = options_.job.executor;
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
-    options_.job.learning_rate.steps = options_.job.steps;
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
     FT_ASSIGN(options_.ranks, launched.world > 1
@@ -100,11 +99,7 @@ class TrainCommand final : public Command {
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
-    arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
-    arguments.Option("--warmup", job.learning_rate.warmup, "N",
-                     "Steps over which the learning rate rises to its peak");
-    arguments.Flag("--cosine", job.learning_rate.cosine,
-                   "Let the learning rate fall to a tenth of its peak over the steps");
+    DeclareLearningRate(arguments, job.learning_rate);
     arguments.Parsed("--seed", "N", "Seed of the initial weights and of dropout", IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
                      "How long a rank waits for its peers before the run fails",
@@ -250,22 +245,15 @@ class TrainCommand final : public Command {
   // Checks the options that need no machine and no plan, so that a typing error fails before any
   // device is opened.
   Result<void> CheckOptions() {
-    const TrainJob& job = options_.job;
+    TrainJob& job = options_.job;
     if (options_.data.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
     }
     if (job.steps < 1) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("--steps: {} is below 1", job.steps));
     }
-    const LearningRate& rate = job.learning_rate;
-    if (!std::isfinite(rate.peak) || rate.peak < 0) {
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("--lr: {} is not a learning rate; give 0 or more, e.g. 3e-4", rate.peak));
-    }
-    if (rate.warmup < 0) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("--warmup: {} is below 0", rate.warmup));
-    }
+    job.learning_rate.steps = job.steps;
+    FT_TRY(CheckLearningRate(job.learning_rate));
     // The forecast must assume CUDA graphs exactly if the run uses them.
     cluster_.cuda_graphs = job.executor.graphs;
     if (job.executor.graphs && job.executor.take_turns) {

@@ -82,14 +82,13 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
   FT_TRY(group.Agree("program", HexText(job.program->hash)));
   FT_TRY(group.Agree("data file",
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
-  const LearningRate& rate = job.learning_rate;
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
       "command",
-      fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
+      fmt::format("{} steps, seed {}, learning rate {}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
                   "steps {} to {} of ranks {}, counters every {} ns",
-                  job.steps, job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
+                  job.steps, job.seed, Describe(job.learning_rate),
                   job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -111,17 +110,6 @@ class Collecting {
 };
 
 }  // namespace
-
-// Warm-up reaches `peak` at its last step; the cosine ends at a tenth of the peak.
-float LearningRate::At(std::int64_t step) const {
-  if (step < warmup) {
-    return static_cast<float>(peak * static_cast<double>(step + 1) / static_cast<double>(warmup));
-  }
-  if (!cosine || steps <= warmup) return static_cast<float>(peak);
-  const double progress =
-      std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(steps - warmup));
-  return static_cast<float>(peak * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi * progress))));
-}
 
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
 // other than 0 they go to the group's sender instead, and rank 0 feeds them into `shared`.

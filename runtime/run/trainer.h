@@ -10,19 +10,9 @@
 #include "runtime/executor/executor.h"
 #include "runtime/parameters/tensors.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/run/learning_rate.h"
 
 namespace foretrain {
-
-// The learning rate rises linearly over `warmup` steps, then stays, or falls as a cosine to a tenth
-// at `steps`.
-struct LearningRate {
-  double peak = 3e-4;
-  std::int64_t warmup = 0;
-  bool cosine = false;
-  std::int64_t steps = 0;
-
-  float At(std::int64_t step) const;
-};
 
 struct TrainJob {
   std::shared_ptr<const Program> program;  // linked, all ranks; shared with the executor's threads
