@@ -46,18 +46,18 @@ Result<void> CheckLearningRate(const LearningRate& rate) {
   }
   if (rate.schedule == LearningRateSchedule::kConstant) {
     if (rate.min == 0 && rate.decay_steps == 0) return {};
-    return Refuse(fmt::format(
-        "{}: the learning rate is constant and never falls; give --lr-schedule linear, "
-        "cosine or wsd",
-        rate.min > 0 ? "--lr-min" : "--lr-decay-steps"));
+    return Refuse(
+        fmt::format("{}: the learning rate is constant and never falls; give --lr-schedule linear, "
+                    "cosine or wsd",
+                    rate.min > 0 ? "--lr-min" : "--lr-decay-steps"));
   }
   const std::int64_t fall = std::max<std::int64_t>(1, rate.decay_steps);
-  const bool ends_with_steps =
-      rate.schedule == LearningRateSchedule::kWsd || rate.decay_steps == 0;
+  const bool ends_with_steps = rate.schedule == LearningRateSchedule::kWsd || rate.decay_steps == 0;
   if (ends_with_steps && fall > rate.steps) {
-    return Refuse(fmt::format("--lr-decay-steps: {} exceed the {} steps of the training; use {} or "
-                              "less",
-                              fall, rate.steps, rate.steps - rate.warmup));
+    return Refuse(
+        fmt::format("--lr-decay-steps: {} exceed the {} steps of the training; use {} or "
+                    "less",
+                    fall, rate.steps, rate.steps - rate.warmup));
   }
   if (ends_with_steps && rate.warmup > rate.steps - fall) {
     return Refuse(fmt::format(

@@ -145,6 +145,10 @@ class TrainCommand final : public Command {
         "--recording", options_.recording_required, {{"optional", false}, {"required", true}},
         "If the store cannot be written any more, e.g. on a full disk: train on without "
         "a record (optional), or stop (required)");
+    arguments.Option("--metrics", options_.step_files.lines, "FILE.jsonl",
+                     "Add a line of JSON for each step to this file");
+    arguments.Option("--tensorboard", options_.step_files.tensorboard, "FOLDER",
+                     "Write loss, speed and memory of each step for TensorBoard");
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
@@ -254,6 +258,7 @@ class TrainCommand final : public Command {
     }
     job.learning_rate.steps = job.steps;
     FT_TRY(CheckLearningRate(job.learning_rate));
+    FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.
     cluster_.cuda_graphs = job.executor.graphs;
     if (job.executor.graphs && job.executor.take_turns) {

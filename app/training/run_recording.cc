@@ -1,5 +1,7 @@
 #include "app/training/run_recording.h"
 
+#include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
 #include "runtime/device/cuda_driver.h"
@@ -27,6 +28,13 @@ int CapabilityOf(const TrainingOptions& options) {
   return 10 * driver->gpus[number].capability_major + driver->gpus[number].capability_minor;
 }
 
+// Width of the terminal behind stderr; a large number if it does not tell.
+std::int64_t TerminalColumns() {
+  winsize size{};
+  const bool told = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : 1 << 20;
+}
+
 constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
 // Without spans, keeps the metrics that step windows alone give: how long steps took, not what
@@ -43,8 +51,10 @@ std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
 
 }  // namespace
 
-TrainingProgress::TrainingProgress(const TrainingOptions& options)
-    : options_(options), terminal_(isatty(STDERR_FILENO) != 0) {}
+TrainingProgress::TrainingProgress(const TrainingOptions& options, double predicted_step_s)
+    : options_(options),
+      predicted_step_s_(predicted_step_s),
+      terminal_(isatty(STDERR_FILENO) != 0) {}
 
 // On a terminal one line is redrawn at each step. In a log file about twenty lines appear, so that
 // long runs stay readable.
@@ -52,7 +62,11 @@ void TrainingProgress::OnStep(const StepReport& report) {
   // The first step warms up, so the time left is estimated from the others.
   if (report.step > 0) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
-  if (options_.json_lines) return PrintLine(report);
+  if (options_.json_lines) {
+    std::puts(StepLine(report, /*run=*/0, predicted_step_s_).c_str());
+    std::fflush(stdout);
+    return;
+  }
   if (report.usual_loss) {
     End();
     std::fprintf(
@@ -64,10 +78,12 @@ void TrainingProgress::OnStep(const StepReport& report) {
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
   if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
-  std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
-               Bar(done).c_str(), static_cast<long long>(done),
-               static_cast<long long>(options_.job.steps), report.loss,
-               FormatSi(report.tokens_per_s, "").c_str(), Left(done).c_str(),
+  const std::string line = Line(report) + Left(done);
+  std::string bar = Bar(done) + " ";
+  if (terminal_ && static_cast<std::int64_t>(bar.size() + line.size()) >= TerminalColumns()) {
+    bar.clear();
+  }
+  std::fprintf(stderr, "%s%s%s%s", terminal_ ? "\r" : "", bar.c_str(), line.c_str(),
                terminal_ ? "\033[K" : "\n");
   drawn_ = true;
 }
@@ -76,14 +92,13 @@ void TrainingProgress::End() const {
   if (terminal_ && drawn_) std::fputc('\n', stderr);
 }
 
-void TrainingProgress::PrintLine(const StepReport& report) const {
-  JsonWriter json;
-  json.BeginObject().Field("step", report.step).Field("loss", report.loss);
-  json.Field("step_time_s", report.seconds).Field("tokens_per_s", report.tokens_per_s);
-  if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
-  if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
-  std::puts(json.EndObject().Take().c_str());
-  std::fflush(stdout);
+std::string TrainingProgress::Line(const StepReport& report) const {
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  {} tokens/s  {} a step", report.step + 1,
+                                 options_.job.steps, report.loss, FormatSi(report.tokens_per_s, ""),
+                                 FormatSeconds(report.seconds));
+  if (predicted_step_s_ > 0) line += " (forecast " + FormatSeconds(predicted_step_s_) + ")";
+  if (report.resident_bytes > 0) line += "  " + FormatBytes(report.resident_bytes);
+  return line;
 }
 
 std::string TrainingProgress::Left(std::int64_t done) const {
@@ -100,11 +115,14 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+                             double predicted_step_s, std::unique_ptr<StepFiles> files,
                              std::vector<std::string> known_troubles)
     : options_(options),
       recorder_(recorder),
+      predicted_step_s_(predicted_step_s),
+      files_(std::move(files)),
       known_troubles_(std::move(known_troubles)),
-      progress_(options) {}
+      progress_(options, predicted_step_s) {}
 
 void RecordingSink::Keep(const Result<void>& result) {
   if (result.has_value() || error_) return;
@@ -115,6 +133,16 @@ void RecordingSink::Keep(const Result<void>& result) {
                "foretrain: the training goes on unrecorded; --recording required ends it instead: "
                "%s\n",
                error_->message.c_str());
+}
+
+void RecordingSink::KeepFiles(const Result<void>& result) {
+  if (result.has_value()) return;
+  if (options_.recording_required) return Keep(result);
+  progress_.End();
+  std::fprintf(stderr,
+               "foretrain: the training goes on without --metrics and --tensorboard; --recording "
+               "required ends it instead: %s\n",
+               result.error().message.c_str());
 }
 
 void RecordingSink::OnSpans(std::span<const Span> spans) {
@@ -143,6 +171,7 @@ void RecordingSink::OnStep(const StepReport& report) {
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
+  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_step_s_));
   if (report.step == 0) first_loss_ = report.loss;
   if (report.step > 0) {
     (options_.job.executor.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)

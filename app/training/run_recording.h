@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/training/run_capture.h"
+#include "app/training/step_files.h"
 #include "app/training/training_options.h"
 #include "base/result.h"
 #include "runtime/run/run_sink.h"
@@ -20,17 +22,20 @@ namespace foretrain {
 // about every twentieth step.
 class TrainingProgress {
  public:
-  explicit TrainingProgress(const TrainingOptions& options);
+  // `predicted_step_s`: forecast step time, shown beside the measured one; 0: unknown.
+  explicit TrainingProgress(const TrainingOptions& options, double predicted_step_s = 0);
   void OnStep(const StepReport& report);
   void End() const;
 
  private:
-  void PrintLine(const StepReport& report) const;
+  // "step 3/10  loss 2.3456  1.50 k tokens/s  10.2 ms a step (forecast 9.80 ms)  1.20 GiB"
+  std::string Line(const StepReport& report) const;
   // "  12.3 s left"; empty before the second step and after the last.
   std::string Left(std::int64_t done) const;
   std::string Bar(std::int64_t done) const;
 
   const TrainingOptions& options_;
+  const double predicted_step_s_;
   bool terminal_;
   bool drawn_ = false;
   double elapsed_s_ = 0;
@@ -44,14 +49,16 @@ struct CaptureCost {
   std::optional<double> unrecorded_step_s{};  // of the others; neither with fewer than 3 of each
 };
 
-// Hands everything on to the store. If the store cannot be written, the run goes on without a
-// record until it can be written again; with TrainingOptions::recording_required, failed() is true
-// from then on, and the run ends at the next step with the store's Error.
+// Hands everything on to the store and the step files. If the store cannot be written, the run goes
+// on without a record until it can be written again; with TrainingOptions::recording_required,
+// failed() is true from then on, and the run ends at the next step with the store's Error. The same
+// holds for the step files, whose failure leaves the record whole.
 class RecordingSink final : public RunSink {
  public:
-  // `known_troubles`: problems of this process's recording that were reported before the run.
-  RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                std::vector<std::string> known_troubles);
+  // `predicted_step_s`: forecast step time. `files`: also written at each step. `known_troubles`:
+  // problems of this process's recording that were reported before the run.
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, double predicted_step_s,
+                std::unique_ptr<StepFiles> files, std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
   void OnMemory(std::span<const MemorySample> samples) override;
@@ -73,9 +80,13 @@ class RecordingSink final : public RunSink {
   int FirstRankHere() const;
   // Remembers the first error, and says on stderr that the run goes on unrecorded.
   void Keep(const Result<void>& result);
+  // The same for an error of the step files, which leaves the record whole.
+  void KeepFiles(const Result<void>& result);
 
   const TrainingOptions& options_;
   RunRecorder& recorder_;
+  const double predicted_step_s_;
+  const std::unique_ptr<StepFiles> files_;
   const std::vector<std::string> known_troubles_;
   CaptureReports reports_;
   TrainingProgress progress_;

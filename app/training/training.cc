@@ -234,6 +234,7 @@ Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
 // after the last.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
                                       TrainJob job, TokenData& data, const TrainingOptions& options,
+                                      double predicted_step_s, std::unique_ptr<StepFiles> files,
                                       RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   const DeviceProfile& profile = context.costs.profile();
@@ -253,7 +254,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options,
+  RecordingSink sink(recorder, options, predicted_step_s, std::move(files),
                      job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
   const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
   const auto summary =
@@ -369,14 +370,19 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
+  const double predicted_step_s = forecast.simulation.step_s;
   job.program = std::make_shared<const Program>(std::move(forecast.program));
   if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
+  PosixFileSystem files;
+  SystemClock clock;
+  FT_ASSIGN(auto step_files, StepFiles::Open(files, clock, options.step_files));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));
 
   const StopSignals signals;
-  auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
+  auto result = TrainAndRecord(store.path(), context, job, *data, options, predicted_step_s,
+                               std::move(step_files), *recorder);
   if (!result.has_value()) {
     result = tl::unexpected<Error>(
         WithAdvice(result.error(), context, plan, MemoryOfRank(options, plan.World())));

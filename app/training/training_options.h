@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/training/rank_devices.h"
+#include "app/training/step_files.h"
 #include "base/device_api.h"
 #include "profiler/capture.h"
 #include "runtime/run/trainer.h"
@@ -22,8 +23,9 @@ struct TrainingOptions {
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
-  bool json_lines = false;       // one line a step on stdout
-  bool progress = true;          // progress on stderr, unless json_lines
+  StepFilePaths step_files;
+  bool json_lines = false;  // one line a step on stdout
+  bool progress = true;     // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
   bool recording_required = false;        // a store that cannot be written ends the run
   std::int64_t counters_interval_ns = 0;  // between samples of hardware counters; 0: none

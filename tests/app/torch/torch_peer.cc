@@ -51,6 +51,15 @@ bool HasTransformers() {
   return !python.empty() && HasModule(python, "transformers");
 }
 
+bool HasTensorBoard() {
+  const std::string python = TorchPython();
+  return !python.empty() && HasModule(python, "tensorboard");
+}
+
+nlohmann::json EventsByTensorBoard(const std::string& folder) {
+  return Train("tests/torch/events.py", folder, ".");
+}
+
 nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments) {
   return Train("tests/torch/library.py", folder, arguments);
 }

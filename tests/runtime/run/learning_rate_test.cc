@@ -48,8 +48,8 @@ TEST(LearningRate, EqualsPyTorchsSchedulers) {
 }
 
 TEST(LearningRate, KeepsItsMinimumAfterTheFall) {
-  for (const auto schedule : {LearningRateSchedule::kLinear, LearningRateSchedule::kCosine,
-                              LearningRateSchedule::kWsd}) {
+  for (const auto schedule :
+       {LearningRateSchedule::kLinear, LearningRateSchedule::kCosine, LearningRateSchedule::kWsd}) {
     const LearningRate rate = RateOf(schedule);
     EXPECT_EQ(rate.At(kSteps), 0.2F);
     EXPECT_EQ(rate.At(1000 * kSteps), 0.2F);
