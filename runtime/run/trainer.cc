@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -109,6 +110,46 @@ class Collecting {
   ProcessGroup* const group_;
 };
 
+// Adds a later run of the same executor: its times add up, and what it counts from the start is the
+// later one's.
+void Append(const RunSummary& later, RunSummary& all) {
+  const std::int64_t steps = all.steps + later.steps;
+  const double seconds = all.seconds + later.seconds;
+  all = later;
+  all.steps = steps;
+  all.seconds = seconds;
+}
+
+// Runs the executor from save to save. Ranks rest while the state is copied.
+Result<RunSummary> RunAndSave(const TrainJob& job, Executor& executor, RunClock& clock,
+                              BatchSource& batches, RunSink& sink,
+                              const std::function<bool()>& stop) {
+  const SavePlan& plan = job.save;
+  if (plan.saver.folder.empty()) return executor.Run(job.steps, batches, sink, stop);
+  PosixFileSystem files;
+  FT_ASSIGN(const auto saver,
+            CheckpointSaver::Make(plan.saver, files, executor, clock, plan.on_saved));
+  const std::int64_t end = executor.next_step() + job.steps;
+  RunSummary all;
+  for (bool stopped = false; executor.next_step() < end && !stopped;) {
+    const std::int64_t next = executor.next_step();
+    const std::int64_t due_ns =
+        plan.every_ns > 0 ? clock.Now() + plan.every_ns : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t until =
+        plan.every_steps > 0 ? (next / plan.every_steps + 1) * plan.every_steps : end;
+    const auto pause = [&] { return (stop && stop()) || clock.Now() >= due_ns; };
+    FT_ASSIGN(const RunSummary part,
+              executor.Run(std::min(until, end) - next, batches, sink, pause));
+    Append(part, all);
+    stopped = part.stopped && clock.Now() < due_ns;
+    stopped = stopped || (stop && stop());
+    if (executor.next_step() > next) FT_TRY(saver->Save(executor.next_step()));
+  }
+  saver->Wait();
+  all.stopped = executor.next_step() < end;
+  return all;
+}
+
 }  // namespace
 
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
@@ -129,6 +170,10 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
+  if (job.resume != nullptr) {
+    PosixFileSystem files;
+    FT_TRY(job.resume->Load(files, *executor));
+  }
   Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
@@ -137,7 +182,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   const std::vector<LocalRank>& local = job.executor.local;
   CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
                         sends ? group->Sender() : shared);
-  auto run = executor->Run(job.steps, batches, captured, std::move(stop));
+  auto run = RunAndSave(job, *executor, clock, batches, captured, stop);
   captured.End();
   FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
