@@ -12,6 +12,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/parameters/tensors.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/run/evaluation.h"
 #include "runtime/run/learning_rate.h"
 
 namespace foretrain {
@@ -32,6 +33,7 @@ struct TrainJob {
   TensorSource weights;  // null: InitialWeights with the seed
   // State to go on from, after `weights`; its step is the executor's first. Null: a fresh run.
   std::shared_ptr<const Checkpoint> resume;
+  EvaluationJob evaluation;
   SavePlan save;
   ExecutorOptions executor;
   // If ranks are processes: the group of this one. `executor.local` names its rank,
