@@ -134,7 +134,7 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
         std::pair{"--lr-schedule step", "constant, linear, cosine, wsd"},
         std::pair{"--timeout 0s", "--timeout: \"0s\""},
         std::pair{"--capture some", "off, launches, full"},
-        std::pair{"--init", "--init: FILE is missing"}}) {
+        std::pair{"--init", "--init: PATH is missing"}}) {
     const ProgramEnd end = RunForetrain(folder.path(), train + option);
     EXPECT_EQ(end.code, 2) << option;
     EXPECT_THAT(end.errors, HasSubstr(says)) << option;

@@ -48,7 +48,7 @@ TEST(NewerStore, IsRefusedByEveryCommandAndLeftAlone) {
     if (end.errors.find("this build has no desktop") != std::string::npos) continue;
     // File, field, its value, the known value, and what to do.
     EXPECT_THAT(end.errors, AllOf(HasSubstr("foretrain.db"), HasSubstr("schema"), HasSubstr("7"),
-                                  HasSubstr("1"), HasSubstr("newer foretrain")))
+                                  HasSubstr("2"), HasSubstr("newer foretrain")))
         << command;
     EXPECT_TRUE(folder.Read("foretrain.db") == before) << command;
   }
