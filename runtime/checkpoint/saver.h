@@ -85,7 +85,7 @@ class CheckpointSaver {
   const std::function<void(const SaveReport&)> on_saved_;
   std::vector<Snapshot> snapshots_;      // of the ranks here
   std::vector<CheckpointPath> earlier_;  // found in the folder before the first save
-  std::vector<std::jthread> thread_;  // that writes; at most one
+  std::vector<std::jthread> thread_;     // that writes; at most one
 };
 
 }  // namespace foretrain

@@ -23,14 +23,15 @@ Reception::Reception(const Socket& listener, std::string key, std::int64_t timeo
     : listener_(listener), key_(std::move(key)), timeout_ns_(timeout_ns) {}
 
 void Reception::Refuse(const std::string& why) {
-  ++refused_;
-  why_refused_ = why;
+  if (++refused_ == 1) first_why_ = why;
+  last_why_ = why;
 }
 
 std::string Reception::RefusedText() const {
   if (refused_ == 0) return "";
-  return "; refused " + std::to_string(refused_) +
-         (refused_ == 1 ? " connection: " : " connections, the last: ") + why_refused_;
+  if (refused_ == 1) return "; refused 1 connection: " + first_why_;
+  return "; refused " + std::to_string(refused_) + " connections, the first: " + first_why_ +
+         (last_why_ == first_why_ ? "" : ", the last: " + last_why_);
 }
 
 // In a flood the oldest connections are dropped: a process of the job says hello within

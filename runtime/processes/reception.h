@@ -43,7 +43,8 @@ class Reception {
   const std::int64_t timeout_ns_;
   std::vector<Connection> waiting_;  // without a hello yet, oldest first
   std::int64_t refused_ = 0;
-  std::string why_refused_;  // of the last
+  std::string first_why_;  // of the first that was refused
+  std::string last_why_;
 };
 
 // Connects to a Reception, says `hello` and returns its welcome. Errors: kIo and kTimeout, it does

@@ -76,10 +76,11 @@ TEST(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
   for (const bool first : {true, false}) {
     const TemporaryFolder folder;
     const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
-    // Rank 0 is the script's newest child, so it is among its children; rank 1 is $other.
+    // Rank 1 is $other, rank 0 the other process of the program in this folder.
     const std::string stop =
-        first ? "trap '' TERM; for p in $(cat /proc/$$/task/$$/children); do [ $p = $other ] || "
-                "kill -TERM $p; done"
+        first ? "for p in /proc/[0-9]*; do [ \"$(cat $p/comm)\" != foretrain ] || "
+                "[ \"$(readlink $p/cwd)\" != \"$PWD\" ] || [ ${p#/proc/} = $other ] || "
+                "kill -TERM ${p#/proc/}; done"
               : "kill -TERM $other";
     const ProgramEnd end =
         RunCommand(folder.path(), Pair(train, train, kAfterAStep + stop + ") & "));

@@ -92,7 +92,7 @@ TEST_F(Convert, WritesAFileOfWeightsForTheModelThatIsNamed) {
   EXPECT_EQ(folder_.Read("two/model.safetensors"), folder_.Read("one/model.safetensors"));
   const double loss = Loss("--init hub");
   EXPECT_EQ(Loss("--init two"), loss) << "the folder says which model it is";
-  EXPECT_EQ(Loss("--init one/model.safetensors --model two"), loss);
+  EXPECT_EQ(Loss("--init one/model.safetensors --model two/config.json"), loss);
 }
 
 TEST_F(Convert, MergesAdaptersAsTrainingDoes) {
