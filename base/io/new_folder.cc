@@ -23,7 +23,7 @@ Result<void> CheckNew(FileSystem& files, const std::string& path) {
 // The first error is reported, so errors of removing are dropped.
 void RemoveFolder(FileSystem& files, const std::string& folder) {
   if (const auto names = files.List(folder); names.has_value()) {
-    for (const std::string& name : *names) (void)files.Remove(folder + "/" + name);
+    for (const std::string& name : *names) (void)files.Remove(fmt::format("{}/{}", folder, name));
   }
   (void)files.Remove(folder);
 }

@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return fmt::format("{}/{}", folder, name);
+}
+
 std::string NameOf(std::int64_t step, std::int64_t repeat) {
   const std::string name = fmt::format("{}{:08}", kPrefix, step);
   return repeat == 1 ? name : fmt::format("{}-{}", name, repeat);
@@ -52,7 +56,7 @@ Result<std::vector<CheckpointPath>> ListSteps(FileSystem& files, const std::stri
   FT_ASSIGN(const std::vector<std::string> names, files.List(folder));
   for (const std::string& name : names) {
     if (auto path = ParseName(name)) {
-      path->path = folder + "/" + name;
+      path->path = PathIn(folder, name);
       found.push_back(*std::move(path));
     }
   }
@@ -92,7 +96,7 @@ Result<void> RemoveCheckpoint(FileSystem& files, const std::string& path) {
     names.erase(manifest);
   }
   StopPoint("checkpoint.removing");
-  for (const std::string& name : names) FT_TRY(files.Remove(path + "/" + name));
+  for (const std::string& name : names) FT_TRY(files.Remove(PathIn(path, name)));
   return files.Remove(path);
 }
 

@@ -77,7 +77,7 @@ Result<WrittenWeights> WriteWeights(FileSystem& files, const std::string& folder
       const std::string name =
           parts.size() == 1 ? std::string(kWeightsName)
                             : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, parts.size());
-      FT_TRY(WriteTensorFile(files, to + "/" + name, parts[i], source));
+      FT_TRY(WriteTensorFile(files, fmt::format("{}/{}", to, name), parts[i], source));
       for (const GatheredTensor& one : parts[i]) {
         written.bytes += one.tensor.bytes();
         files_of_tensors.emplace_back(one.tensor.name, name);
@@ -88,7 +88,7 @@ Result<WrittenWeights> WriteWeights(FileSystem& files, const std::string& folder
                           IndexOf(files_of_tensors, written.bytes)));
     }
     for (const auto& [name, text] : options.more) {
-      FT_TRY(WriteNewFile(files, to + "/" + name, text));
+      FT_TRY(WriteNewFile(files, fmt::format("{}/{}", to, name), text));
     }
     return WriteNewFile(files, to + "/config.json", config.text);
   }));

@@ -213,7 +213,9 @@ std::vector<std::vector<StatePiece>> SavedPieces(const Program& program) {
   std::map<PieceKey, std::vector<Holder>> holders;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     for (StatePiece& piece : StateOf(program, program.ranks[r])) {
-      if (!piece.derived) holders[KeyOf(piece)].push_back({r, std::move(piece)});
+      if (piece.derived) continue;
+      std::vector<Holder>& all = holders[KeyOf(piece)];
+      all.push_back({r, std::move(piece)});
     }
   }
   std::vector<std::vector<StatePiece>> saved(program.ranks.size());
