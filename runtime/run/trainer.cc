@@ -201,7 +201,7 @@ class Segments {
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
 // other than 0 they go to the group's sender instead, and rank 0 feeds them into `shared`.
 Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
-                         BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
+                         BatchSource& batches, RunSink& sink, const std::function<bool()>& stop) {
   ProcessGroup* const group = job.processes;
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };

@@ -52,6 +52,7 @@ struct TrainJob {
 // Errors: those of Executor::Make and Run, of the weights, and of the checkpoint to resume from. A
 // checkpoint that cannot be written is reported (SaveReport), and the run goes on.
 Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
-                         BatchSource& batches, RunSink& sink, std::function<bool()> stop = nullptr);
+                         BatchSource& batches, RunSink& sink,
+                         const std::function<bool()>& stop = nullptr);
 
 }  // namespace foretrain

@@ -144,7 +144,7 @@ void Writer::Turn() noexcept {
 }
 
 void Writer::SetStatus(const Result<void>& status) noexcept {
-  const Result<void> copy = Caught([&status] { return status; });
+  Result<void> copy = Caught([&status] { return status; });
   {
     const std::lock_guard lock(mutex_);
     failing_.reset();

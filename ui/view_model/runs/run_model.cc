@@ -201,7 +201,7 @@ std::string OptionsOf(const Plan& plan) {
   return JoinWords(words);
 }
 
-void TrainingLog::Keep(std::string line) {
+void TrainingLog::Keep(const std::string& line) {
   lines_.push_back(Printable(line, kMaxLineBytes));
   if (lines_.size() > kMaxLines) lines_.pop_front();
 }

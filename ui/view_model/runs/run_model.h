@@ -74,7 +74,7 @@ class TrainingLog {
 
  private:
   void TakeOutput(const std::string& line);
-  void Keep(std::string line);
+  void Keep(const std::string& line);
 
   std::string output_, errors_;  // the unfinished last line of each stream
   std::vector<StepLine> steps_;
