@@ -1,5 +1,6 @@
-// What a checkpoint costs: bytes, the time for which training stands still, and the time of writing
-// beside it. The closed form of runtime/checkpoint; leaves out scalars and padding.
+// Forecasts the cost of a checkpoint: its bytes, the time for which training stands still, and the
+// time of writing beside training. Closed form of runtime/checkpoint; leaves out scalars and
+// padding.
 #pragma once
 
 #include <cstdint>

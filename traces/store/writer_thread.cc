@@ -300,7 +300,7 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
   // In WAL mode, FULL syncs the log at the commit, and with it every earlier commit
   // [sqlite.org/wal.html].
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = FULL"));
-  // What throws is rolled back too, and then the ids that were given out in it are void.
+  // An exception also rolls the transaction back. Ids that it gave out are void then.
   const Result<void> result = Caught([&]() -> Result<void> {
     FT_ASSIGN(Transaction transaction, Transaction::Begin(*database_, /*write=*/true));
     FT_TRY(insert());

@@ -36,7 +36,8 @@ class ViewWindowAtRest : public testing::TestWithParam<const char*> {};
 TEST_P(ViewWindowAtRest, DrawsNothingWhileNothingChanges) {
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
-    GTEST_SKIP() << "xvfb-run or xauth is not installed; apt-get install xvfb xauth";
+    GTEST_SKIP() << "xvfb-run or xauth is not installed; tools/test --all installs xvfb and xauth "
+                    "and runs this";
   const std::string train = SmallTraining(folder);
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3").code, 0);
   folder.Write("onlooker.sh", kOnlooker);
@@ -45,7 +46,7 @@ TEST_P(ViewWindowAtRest, DrawsNothingWhileNothingChanges) {
                                 "'; exec xvfb-run -a -s '-screen 0 1700x1000x24' sh onlooker.sh");
   const std::string errors = folder.Read("view.errors");
   if (errors.find("window with OpenGL") != std::string::npos)
-    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << errors;
+    GTEST_SKIP() << "needs an X server with OpenGL; runs where Xvfb has Mesa: " << errors;
   ASSERT_EQ(folder.Read("view.code"), "130\n") << errors;
   const auto number = [&folder](const char* file) { return std::stol(folder.Read(file)); };
   std::printf(

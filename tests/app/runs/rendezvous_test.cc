@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "app/training/run_recording.h"
@@ -24,16 +23,6 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 const std::string kToken = "FORETRAIN_JOB_TOKEN=0123456789abcdef0123 ";
-
-std::vector<double> LossesOf(const std::string& output) {
-  std::vector<double> losses;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.contains("step")) losses.push_back(json.at("loss"));
-  }
-  return losses;
-}
 
 std::string Launch(int rank, int port, const std::string& address = "127.0.0.1") {
   return "MASTER_ADDR=" + address + " MASTER_PORT=" + std::to_string(port) +

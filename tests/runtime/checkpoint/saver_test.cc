@@ -88,7 +88,7 @@ TEST_F(Saver, KeepsAnEarlierCheckpointOfTheSameStep) {
   EXPECT_EQ(ListCheckpoints(files, kFolder)->front().path, last_.path);
 }
 
-// What was loaded is saved again byte for byte.
+// State that was loaded from a checkpoint is saved again byte for byte.
 TEST_F(Saver, SavesWhatWasLoaded) {
   const std::string folder = FreshFolder();
   const Plan plan = With([](Plan& p) {

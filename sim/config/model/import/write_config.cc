@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json/json.h"
+#include "base/json/json_copy.h"
 #include "base/text.h"
 #include "sim/config/model/import/families.h"
 #include "sim/config/model/import/hugging_face.h"
@@ -323,38 +323,6 @@ Result<HuggingFaceConfig> Written(const ModelSpec& model, const Writer& writer,
   return config;
 }
 
-void WriteValue(JsonWriter& json, const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::kNull:
-      json.Null();
-      return;
-    case JsonValue::Kind::kBool:
-      json.Bool(value.AsBool());
-      return;
-    case JsonValue::Kind::kInteger:
-      json.Integer(value.AsInteger());
-      return;
-    case JsonValue::Kind::kNumber:
-      json.Number(value.AsNumber());
-      return;
-    case JsonValue::Kind::kString:
-      json.String(value.AsString());
-      return;
-    case JsonValue::Kind::kArray:
-      json.BeginArray();
-      for (const JsonValue& item : value.items()) WriteValue(json, item);
-      json.EndArray();
-      return;
-    case JsonValue::Kind::kObject:
-      json.BeginObject();
-      for (std::size_t i = 0; i < value.items().size(); ++i) {
-        json.Name(value.names()[i]);
-        WriteValue(json, value.items()[i]);
-      }
-      json.EndObject();
-  }
-}
-
 }  // namespace
 
 Result<HuggingFaceConfig> ConfigOf(const ModelSpec& model, std::string_view model_type,
@@ -391,7 +359,7 @@ Result<std::string> WithDtype(std::string_view config, std::string_view dtype) {
     // Weights are written unquantized.
     if (field == "dtype" || field == "torch_dtype" || field == "quantization_config") continue;
     json.Name(field);
-    WriteValue(json, value.items()[i]);
+    Write(value.items()[i], json);
   }
   return json.Field(name, dtype).EndObject().Take() + "\n";
 }
