@@ -18,7 +18,6 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
 #include "runtime/parameters/safetensors.h"
-#include "runtime/tokenizer/tokenizer.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"
@@ -34,22 +33,15 @@ const FtDeviceApi& DeviceOf(const TrainingOptions& options) {
   return options.device != nullptr ? *options.device : CpuDeviceApi();
 }
 
-// Reads the file, or takes the text of the options if no file is given.
+// Opens the files, or takes the text of the options if no file is given.
 Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, const ModelSpec& model,
                                             const Plan& plan) {
   if (options.data.empty()) {
     return TokenData::FromText(options.text, options.data_name, model.vocab, plan);
   }
   PosixFileSystem files;
-  if (options.tokenizer.empty()) return TokenData::Open(files, options.data, model.vocab, plan);
-  FT_ASSIGN(const TokenFile text, ReadTokenFile(files, options.data));
-  if (text.width != 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--tokenizer: " + options.data + " has tokens already; leave --tokenizer out");
-  }
-  FT_ASSIGN(const auto tokenizer, Tokenizer::Open(files, options.tokenizer));
-  return TokenData::FromFile(TokenFileOf(tokenizer->Encode(text.content, /*adds_special=*/false)),
-                             options.data, model.vocab, plan);
+  const DataOptions data{options.data, options.tokenizer, options.shuffle, options.job.seed};
+  return TokenData::Open(files, data, model.vocab, plan);
 }
 
 // The job that the options ask for, with everything that they leave to the machine and the profile.

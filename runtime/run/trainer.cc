@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "runtime/data/read_ahead.h"
 #include "runtime/device/resident_memory.h"
 #include "runtime/run/captured_sink.h"
 #include "runtime/run/loss_spikes.h"
@@ -149,7 +150,8 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   const std::vector<LocalRank>& local = job.executor.local;
   CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
                         sends ? group->Sender() : shared);
-  auto run = executor->Run(job.steps, batches, captured, std::move(stop));
+  ReadAhead ahead(batches);
+  auto run = executor->Run(job.steps, ahead, captured, std::move(stop));
   captured.End();
   FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;

@@ -42,7 +42,7 @@ struct TrainJob {
 // Runs the job to its end, or to the step boundary after `stop` returns true. In rank 0's process
 // the summary covers all ranks.
 //
-//   api, clock, batches, sink  borrowed
+//   api, clock, batches, sink  borrowed; batches are read ahead of the steps that use them
 //
 // Errors: those of Executor::Make and Run, and of the weights.
 Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
