@@ -35,14 +35,14 @@ Result<PathAndWeight> SplitWeight(FileSystem& files, const std::string& part) {
   if (colon == std::string::npos) return PathAndWeight{part, std::nullopt};
   FT_ASSIGN(const FileInfo info, files.Stat(part));
   if (info.kind != FileKind::kMissing) return PathAndWeight{part, std::nullopt};
-  FT_ASSIGN(const double weight,
-            ParseNumber("weight of " + Printable(part, 512), part.substr(colon + 1), 0,
-                        kMaxWeight));
+  FT_ASSIGN(const double weight, ParseNumber("weight of " + Printable(part, 512),
+                                             part.substr(colon + 1), 0, kMaxWeight));
   if (weight == 0) return Refuse(part, ": a weight is above 0; leave the path out instead");
   return PathAndWeight{part.substr(0, colon), weight};
 }
 
-// The files of `folder` that match, in the order of their names. An .idx file is read with its .bin.
+// The files of `folder` that match, in the order of their names. An .idx file is read with its
+// .bin.
 Result<std::vector<std::string>> FilesIn(FileSystem& files, const std::string& folder,
                                          const std::string& prefix, const std::string& pattern) {
   std::vector<std::string> found;
@@ -99,8 +99,8 @@ Result<std::vector<DataSource>> ParseDataSources(FileSystem& files, const std::s
   std::vector<DataSource> sources;
   for (const PathAndWeight& path : paths) {
     if (path.weight.has_value() != weighted) {
-      return Refuse(path.path, weighted ? " has no weight and the paths before have one; write "
-                                              + Printable(path.path, 512) + ":WEIGHT"
+      return Refuse(path.path, weighted ? " has no weight and the paths before have one; write " +
+                                              Printable(path.path, 512) + ":WEIGHT"
                                         : " has a weight and the paths before have none");
     }
     FT_ASSIGN(auto found, FilesOf(files, path.path));

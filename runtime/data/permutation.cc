@@ -1,7 +1,7 @@
 #include "runtime/data/permutation.h"
 
-#include "base/result.h"
 #include "base/numeric/random.h"
+#include "base/result.h"
 
 namespace foretrain {
 namespace {

@@ -28,8 +28,8 @@ ReadAhead::~ReadAhead() {
   if (reader_.joinable()) reader_.join();
 }
 
-// A batch stays until its consumer is two steps further, because the ranks of a tensor-parallel group
-// ask for the same one, each in its own time.
+// A batch stays until its consumer is two steps further, because the ranks of a tensor-parallel
+// group ask for the same one, each in its own time.
 Result<void> ReadAhead::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                              std::span<std::int32_t> targets) {
   const Consumer consumer{request.dp, request.micro_batch, request.cp, ids.size(), targets.size()};
@@ -76,8 +76,7 @@ Result<void> ReadAhead::Read(const Asked& asked) {
     return source_.Fill({asked.step, consumer.dp, consumer.micro_batch, consumer.cp},
                         asked.batch->ids, asked.batch->targets);
   } catch (const std::exception& thrown) {
-    return Fail(ErrorCode::kResourceExhausted,
-                std::string("reading data ahead: ") + thrown.what());
+    return Fail(ErrorCode::kResourceExhausted, std::string("reading data ahead: ") + thrown.what());
   }
 }
 

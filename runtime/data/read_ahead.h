@@ -22,11 +22,11 @@
 
 namespace foretrain {
 
-// Gives what `source` gives. A request for step s makes the reader fetch the same micro-batch of the
-// next steps; one that was not foreseen, as in the first step, is read at once by its caller. An
-// error of reading ahead is returned to the request for that batch, so data that is never asked for
-// cannot end a run. Safe from any thread. Holds up to ahead + 2 steps of the micro-batches that are
-// asked for.
+// Gives what `source` gives. A request for step s makes the reader fetch the same micro-batch of
+// the next steps; one that was not foreseen, as in the first step, is read at once by its caller.
+// An error of reading ahead is returned to the request for that batch, so data that is never asked
+// for cannot end a run. Safe from any thread. Holds up to ahead + 2 steps of the micro-batches that
+// are asked for.
 class ReadAhead final : public BatchSource {
  public:
   //   source  borrowed; used by the reader thread until the destructor has returned

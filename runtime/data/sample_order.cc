@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/result.h"
 #include "base/hash.h"
+#include "base/result.h"
 #include "runtime/data/permutation.h"
 
 namespace foretrain {
@@ -51,8 +51,7 @@ SamplePlace SampleOrder::At(std::int64_t index) const {
   at.epoch = at.sample / samples;
   at.sample %= samples;
   if (!shuffled_) return at;
-  const std::uint64_t stream =
-      StableHash().Add("data order").Add(at.source).Add(at.epoch).Value();
+  const std::uint64_t stream = StableHash().Add("data order").Add(at.source).Add(at.epoch).Value();
   at.sample = Permutation(samples, seed_, stream).At(at.sample);
   return at;
 }

@@ -34,9 +34,7 @@ class SampleOrder {
   SamplePlace At(std::int64_t index) const;
 
   // Samples of `source` in each kPeriod samples; 0: its weight is too small for any.
-  std::int64_t PerPeriod(int source) const {
-    return per_period_[static_cast<std::size_t>(source)];
-  }
+  std::int64_t PerPeriod(int source) const { return per_period_[static_cast<std::size_t>(source)]; }
 
  private:
   void Mix();

@@ -22,8 +22,8 @@ Result<void> AddFile(const TokenFile& file, StableHash& hash) {
     const std::int64_t last = std::max<std::int64_t>(0, bytes - kPieceBytes);
     const std::int64_t at =
         bytes <= kPieces * kPieceBytes ? i * kPieceBytes : last * i / (kPieces - 1);
-    FT_ASSIGN(const std::int64_t got, file.file->ReadAt(file.offset + at,
-                                                        std::as_writable_bytes(std::span(piece))));
+    FT_ASSIGN(const std::int64_t got,
+              file.file->ReadAt(file.offset + at, std::as_writable_bytes(std::span(piece))));
     hash.Add(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
   }
   return {};
@@ -43,8 +43,8 @@ Result<TokenSource> TokenSource::Make(std::vector<TokenFile> files, std::int64_t
 }
 
 Result<void> TokenSource::Read(std::int64_t first, std::span<std::int32_t> out) const {
-  auto file = static_cast<std::size_t>(
-      std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin() - 1);
+  auto file = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) -
+                                       starts_.begin() - 1);
   while (!out.empty()) {
     FT_CHECK(file < files_.size());
     const std::int64_t here = std::min(std::ssize(out), starts_[file + 1] - first);

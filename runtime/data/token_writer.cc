@@ -35,9 +35,9 @@ Result<void> TokenWriter::Begin() {
 Result<void> TokenWriter::AddDocument(std::span<const std::int32_t> tokens) {
   const std::int64_t count = std::ssize(tokens);
   if (count > kMaxCount) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: a document of {} tokens; a document has fewer than 2^31", path_,
-                            count));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: a document of {} tokens; a document has fewer than 2^31", path_, count));
   }
   if (format_ == TokenFormat::kShard && tokens_ + count > kMaxCount) {
     return Fail(ErrorCode::kInvalidArgument,

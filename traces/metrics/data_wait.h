@@ -8,8 +8,8 @@
 
 namespace foretrain {
 
-// If the tokens of a load are not there yet, the wait is a span of class host before the load's own,
-// on the load's queue: op number kDataWaitOp of its instruction.
+// If the tokens of a load are not there yet, the wait is a span of class host before the load's
+// own, on the load's queue: op number kDataWaitOp of its instruction.
 inline constexpr int kDataWaitOp = 1;
 inline constexpr std::string_view kDataWaitName = "data wait";
 
@@ -26,8 +26,7 @@ struct DataWait {
 
   // Share of the step in which a rank stands still for its tokens, in [0, 1]; 0 without a window.
   double ExposedShare() const {
-    return window_ns == 0 ? 0.0
-                          : static_cast<double>(exposed_ns) / static_cast<double>(window_ns);
+    return window_ns == 0 ? 0.0 : static_cast<double>(exposed_ns) / static_cast<double>(window_ns);
   }
 };
 

@@ -57,7 +57,8 @@ TEST_F(DataSources, AreMixedByWeights) {
 }
 
 TEST_F(DataSources, ExpandFoldersAndPatternsByName) {
-  EXPECT_EQ(Sources("shards")[0].files, (Names{"shards/1.bin", "shards/2.bin", "shards/notes.txt"}));
+  EXPECT_EQ(Sources("shards")[0].files,
+            (Names{"shards/1.bin", "shards/2.bin", "shards/notes.txt"}));
   EXPECT_EQ(Sources("shards/*.bin")[0].files, (Names{"shards/1.bin", "shards/2.bin"}));
   EXPECT_EQ(Sources("[ab].t?t")[0].files, (Names{"a.txt", "b.txt"}));
   EXPECT_EQ(Sources("m")[0].files, (Names{"m.bin"}));

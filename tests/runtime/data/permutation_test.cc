@@ -61,8 +61,8 @@ TEST(Permutation, IsEachPermutationOfAFewElementsEquallyOften) {
   EXPECT_LT(chi_square, 49.7);
 }
 
-// Distances of neighbours in a random order of n elements have the mean (n + 1) / 3 and the variance
-// (n + 1)(n - 2) / 18; over 100,000 pairs, five standard errors are 0.4 % of n.
+// Distances of neighbours in a random order of n elements have the mean (n + 1) / 3 and the
+// variance (n + 1)(n - 2) / 18; over 100,000 pairs, five standard errors are 0.4 % of n.
 TEST(Permutation, SeparatesNeighboursAsARandomOrderDoes) {
   constexpr std::int64_t n = 100'000;
   const Permutation permutation(n, 11, 12);

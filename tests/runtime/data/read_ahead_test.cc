@@ -134,7 +134,8 @@ TEST(ReadAhead, ShowsTheWaitForASlowSource) {
     for (const Span& span : timeline.spans) {
       if (span.step != step) continue;
       if (IsDataWait(span.op)) wait = &span;
-      if (UnpackId(span.op).kind == InstructionKind::kLoadBatch && !IsDataWait(span.op)) load = &span;
+      if (UnpackId(span.op).kind == InstructionKind::kLoadBatch && !IsDataWait(span.op))
+        load = &span;
     }
     ASSERT_NE(wait, nullptr) << step;
     ASSERT_NE(load, nullptr) << step;

@@ -30,7 +30,8 @@ TEST(SampleOrder, ShufflesEachEpochInAnotherWay) {
   EXPECT_EQ(std::set<std::int64_t>(second.begin(), second.end()).size(), kSamples);
   EXPECT_NE(first, second);
   EXPECT_NE(first, std::vector(order.At(0).sample, kSamples));
-  const SampleOrder again({{.samples = kSamples}}, true, 5), other({{.samples = kSamples}}, true, 6);
+  const SampleOrder again({{.samples = kSamples}}, true, 5),
+      other({{.samples = kSamples}}, true, 6);
   EXPECT_EQ(again.At(17), order.At(17));
   int equal = 0;
   for (std::int64_t i = 0; i < kSamples; ++i) equal += other.At(i) == order.At(i) ? 1 : 0;

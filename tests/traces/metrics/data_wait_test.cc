@@ -8,7 +8,8 @@ namespace foretrain {
 namespace {
 
 const OpId kLoad = PackId({.kind = InstructionKind::kLoadBatch, .pass = Pass::kForward}, 0);
-const OpId kWait = PackId({.kind = InstructionKind::kLoadBatch, .pass = Pass::kForward}, kDataWaitOp);
+const OpId kWait =
+    PackId({.kind = InstructionKind::kLoadBatch, .pass = Pass::kForward}, kDataWaitOp);
 
 TEST(DataWait, IsKnownByItsOp) {
   EXPECT_TRUE(IsDataWait(kWait));
