@@ -193,6 +193,11 @@ bool Statement::IsNull(int column) const {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
 }
 
+bool Statement::Agrees(int column, std::uint32_t sum) const {
+  if (column >= sqlite3_column_count(statement_.get()) || IsNull(column)) return true;
+  return Int(column) == sum;
+}
+
 std::int64_t Statement::Int(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
