@@ -101,8 +101,10 @@ class TrainCommand final : public Command {
                      "Text, a shard of tokens (foretrain tokenize, llm.c), or Megatron's .bin");
     arguments.Option("--tokenizer", options_.tokenizer, "PATH",
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
-<<<<<<< HEAD
-    arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    arguments.Option("--init", options_.init, "PATH",
+                     "Start from these weights: a safetensors file, or a model's folder");
+    arguments.Option("--adapters", options_.adapters, "DIR",
+                     "PEFT adapters of --init: trained on with --method lora, else merged");
     CheckpointOptions& checkpoints = options_.checkpoints;
     arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
                             "Save checkpoints in this folder, also at the end and when stopped; "
@@ -114,12 +116,6 @@ class TrainCommand final : public Command {
                             "Go on from the newest whole checkpoint of this folder, or from this "
                             "one, with the options of the run that saved it; options given now "
                             "count, also another plan; alone: checkpoints");
-=======
-    arguments.Option("--init", options_.init, "PATH",
-                     "Start from these weights: a safetensors file, or a model's folder");
-    arguments.Option("--adapters", options_.adapters, "DIR",
-                     "PEFT adapters of --init: trained on with --method lora, else merged");
->>>>>>> 103eaafd0873f8992849df858dec3d39481a64aa
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
     arguments.Option("--warmup", job.learning_rate.warmup, "N",
