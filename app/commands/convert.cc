@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/checkpoint/checkpoint_weights.h"
 #include "runtime/parameters/peft.h"
 #include "runtime/parameters/weight_writer.h"
 #include "runtime/parameters/weights.h"
@@ -35,7 +37,8 @@ constexpr std::string_view NameOfFormat(NumberFormat format) {
 class Convert final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("FROM", from_, "A model's folder, or a safetensors file");
+    arguments.Positional("FROM", from_,
+                         "A model's folder, a safetensors file, or checkpoints of train --save");
     arguments.Option("--out", out_, "DIR", "New folder to write");
     arguments.Option("--model", model_, "NAME|FILE",
                      "Model of the weights; default: FROM's config.json");
@@ -91,6 +94,8 @@ class Convert final : public Command {
     ModelFlags flags;
     flags.model = model_;
     if (model_.empty()) {
+      FT_ASSIGN(const std::optional<Checkpoint> checkpoint, FindCheckpoint(files, from_));
+      if (checkpoint) return checkpoint->manifest().model;
       if (info.kind != FileKind::kDirectory) {
         return Fail(ErrorCode::kInvalidArgument,
                     fmt::format("--model: {} is no folder with a config.json; name the model of "

@@ -60,6 +60,16 @@ std::string ShapeOf(const StatePiece& piece) {
 
 }  // namespace
 
+Result<void> ReadPiece(ReadableFile& file, const std::string& path, const SavedPiece& saved,
+                       std::vector<std::byte>& bytes) {
+  bytes.resize(static_cast<std::size_t>(saved.bytes()));
+  FT_TRY(ReadAll(file, path, saved.begin, bytes));
+  if (Crc32c(bytes) == saved.crc) return {};
+  return Fail(ErrorCode::kCorruptInput,
+              fmt::format("{}: bytes {} to {} are damaged: the {} of {}", path, saved.begin,
+                          saved.begin + saved.bytes(), Name(saved.piece.kind), saved.piece.name));
+}
+
 Result<Checkpoint> Checkpoint::Open(FileSystem& files, const std::string& path) {
   Checkpoint checkpoint;
   checkpoint.path_ = path;

@@ -2,6 +2,7 @@
 // plan that wrote it or any other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class Checkpoint {
   Result<void> Load(FileSystem& files, Executor& executor) const;
 
   const Manifest& manifest() const { return manifest_; }
+  const std::vector<RankFile>& ranks() const { return ranks_; }
   const std::string& path() const { return path_; }
   std::int64_t bytes() const;  // of all files of tensors
 
@@ -42,6 +44,11 @@ class Checkpoint {
   Manifest manifest_;
   std::vector<RankFile> ranks_;
 };
+
+// Reads one piece of the file at `path`. Errors: kCorruptInput, naming file, bytes and tensor: its
+// checksum is wrong, or the file ends in it.
+Result<void> ReadPiece(ReadableFile& file, const std::string& path, const SavedPiece& saved,
+                       std::vector<std::byte>& bytes);
 
 // The newest checkpoint of a folder that passes Verify, or the checkpoint at `path` itself.
 struct NewestCheckpoint {

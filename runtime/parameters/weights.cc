@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/checkpoint/checkpoint_weights.h"
 #include "runtime/parameters/model_tensors.h"
 #include "runtime/parameters/peft.h"
 #include "runtime/parameters/tensor_names.h"
@@ -161,6 +162,12 @@ Result<void> CheckIsNoAdapter(FileSystem& files, const std::string& path) {
 
 Result<Weights> OpenWeights(FileSystem& files, const std::string& path, const ModelSpec& model,
                             std::uint64_t seed) {
+  FT_ASSIGN(const std::optional<Checkpoint> checkpoint, FindCheckpoint(files, path));
+  if (checkpoint) {
+    Weights weights;
+    FT_ASSIGN(weights.source, WeightsOf(files, *checkpoint));
+    return weights;
+  }
   FT_TRY(CheckIsNoAdapter(files, path));
   FT_ASSIGN(auto opened, WeightFiles::Open(files, path));
   // Shared by the copies of the source.

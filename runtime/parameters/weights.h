@@ -26,8 +26,8 @@ struct Weights {
   std::optional<TensorNames> names;  // of the files; none if they have our names
 };
 
-// Opens the weights of `model` at `path`: a safetensors file, or a folder of the Hugging Face
-// library (weight_files.h). Names are ours or the library's (tensor_names.h). Adapters
+// Opens the weights of `model` at `path`: a safetensors file, a folder of the Hugging Face library
+// (weight_files.h), or a checkpoint or a folder of them. Names are ours or the library's (tensor_names.h). Adapters
 // (`...lora_A.weight`, `...lora_B.weight`) missing from the file are initialized from `seed`, so
 // that training can start from a base model's file.
 //

@@ -106,5 +106,26 @@ TEST(ResumedRun, GoesOnAsThreadsOrProcesses) {
   EXPECT_EQ(LossesOf(threads.output), last);
 }
 
+// Another training starts from a checkpoint's weights, or from the folder that convert makes of it.
+TEST(SavedWeights, StartAnotherTrainingAndBecomeAFolderOfTheLibrary) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 4 --save --zero 1").code, 0);
+  const ProgramEnd convert = RunForetrain(folder.path(), "convert checkpoints --out library --json");
+  ASSERT_EQ(convert.code, 0) << convert.errors;
+  EXPECT_EQ(LastLine(convert.output)["model_type"], "gpt2");
+  const ProgramEnd from_checkpoint =
+      RunForetrain(folder.path(), train + "--steps 3 --json --init checkpoints");
+  const ProgramEnd from_folder =
+      RunForetrain(folder.path(), train + "--steps 3 --json --init library");
+  ASSERT_EQ(from_checkpoint.code, 0) << from_checkpoint.errors;
+  ASSERT_EQ(from_folder.code, 0) << from_folder.errors;
+  const std::vector<double> losses = LossesOf(from_checkpoint.output);
+  ASSERT_EQ(losses.size(), 3U);
+  EXPECT_EQ(LossesOf(from_folder.output), losses);
+  const ProgramEnd fresh = RunForetrain(folder.path(), train + "--steps 1 --json");
+  EXPECT_LT(losses[0], LossesOf(fresh.output)[0]);
+}
+
 }  // namespace
 }  // namespace foretrain
