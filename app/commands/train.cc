@@ -12,6 +12,7 @@
 #include "app/commands/commands.h"
 #include "app/report/report.h"
 #include "app/training/local_gpu.h"
+#include "app/training/restarts.h"
 #include "app/training/training.h"
 #include "app/training/training_report.h"
 #include "base/io/file_system.h"
@@ -53,6 +54,7 @@ class TrainCommand final : public Command {
     FT_TRY(CheckOptions());
     FT_TRY(TakeModelOfInit());
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
+    if (restarts_ > 0) return Supervise(launched);
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -116,6 +118,9 @@ class TrainCommand final : public Command {
                             "Go on from the newest whole checkpoint of this folder, or from this "
                             "one, with the options of the run that saved it; options given now "
                             "count, also another plan; alone: checkpoints");
+    arguments.Option("--restarts", restarts_, "N",
+                     "If the training fails, go on from its newest checkpoint, at most so often; "
+                     "with --save, and not under a launcher");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
     arguments.Option("--warmup", job.learning_rate.warmup, "N",
@@ -257,6 +262,28 @@ class TrainCommand final : public Command {
     return {};
   }
 
+  // Leaves the training to a child, and starts it again if it fails.
+  Result<Exit> Supervise(const LaunchedRank& launched) {
+    if (launched.world > 1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--restarts: a launcher's processes end together; let the launcher start them "
+                  "again with --resume");
+    }
+    if (options_.checkpoints.save.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--restarts: without --save there is nothing to go on from");
+    }
+    std::vector<std::string> child;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i] == "--restarts") {
+        ++i;  // its value
+      } else if (!arguments_[i].starts_with("--restarts=")) {
+        child.push_back(arguments_[i]);
+      }
+    }
+    return RunWithRestarts(child, static_cast<int>(restarts_), options_.checkpoints.save);
+  }
+
   // A process other than rank 0's, which records and shows the run.
   Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
     FT_TRY(TrainAsMember(context, plan, options_));
@@ -330,6 +357,10 @@ class TrainCommand final : public Command {
           ErrorCode::kInvalidArgument,
           fmt::format("--lr: {} is not a learning rate; give 0 or more, e.g. 3e-4", rate.peak));
     }
+    if (restarts_ < 0 || restarts_ > 1'000'000) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
+    }
     if (rate.warmup < 0) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("--warmup: {} is below 0", rate.warmup));
     }
@@ -385,6 +416,7 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   DeviceFlag device_;
   LaunchFlags launch_;
+  std::int64_t restarts_ = 0;
   std::string store_ = kDefaultStore;
   std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };

@@ -106,6 +106,35 @@ TEST(ResumedRun, GoesOnAsThreadsOrProcesses) {
   EXPECT_EQ(LossesOf(threads.output), last);
 }
 
+// Each attempt is killed at its sixth step, so that the training needs three.
+TEST(Restarts, GoOnFromTheNewestCheckpointUntilTheEnd) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--steps 10 --capture off --json ";
+  const ProgramEnd whole = RunForetrain(folder.path(), train);
+  const ProgramEnd end =
+      RunStoppable(folder.path(), train + "--save --save-every 2 --restarts 9",
+                   {"FORETRAIN_STOP_AT=train.step#6"});
+  EXPECT_EQ(end.code, 0) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("the training was ended by signal 9; it starts again from "));
+  EXPECT_THAT(end.errors, HasSubstr("the training was restarted 2 times"));
+  EXPECT_EQ(LossesOf(end.output).back(), LossesOf(whole.output).back());
+}
+
+TEST(Restarts, EndWhenTheyAreUsedUpOrCannotHelp) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--steps 50 --capture off ";
+  const ProgramEnd end = RunStoppable(folder.path(), train + "--save --restarts 1",
+                                      {"FORETRAIN_STOP_AT=train.step#2"});
+  EXPECT_EQ(end.code, 3);
+  EXPECT_THAT(end.errors, HasSubstr("after 1 restart; no more were asked for"));
+  EXPECT_EQ(RunForetrain(folder.path(), train + "--restarts 2").code, 2);
+  // Bad input is no failure of the training.
+  const ProgramEnd bad =
+      RunForetrain(folder.path(), "train --data nothing.txt --save --restarts 2");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.errors, testing::Not(HasSubstr("again")));
+}
+
 // Another training starts from a checkpoint's weights, or from the folder that convert makes of it.
 TEST(SavedWeights, StartAnotherTrainingAndBecomeAFolderOfTheLibrary) {
   const TemporaryFolder folder;
