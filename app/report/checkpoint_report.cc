@@ -36,4 +36,11 @@ std::vector<MetricValue> MetricsOf(const CheckpointCost& cost) {
           {.name = "checkpoint_write_s", .value = cost.write_s}};
 }
 
+std::optional<CheckpointCost> CostOf(const RunInfo& run) {
+  const auto copy_s = run.Metric("checkpoint_copy_s");
+  if (!copy_s) return std::nullopt;
+  return CheckpointCost{static_cast<std::int64_t>(run.Metric("checkpoint_bytes").value_or(0)),
+                        *copy_s, run.Metric("checkpoint_write_s").value_or(0)};
+}
+
 }  // namespace foretrain

@@ -25,4 +25,7 @@ void WriteCost(JsonWriter& json, const char* name, const CheckpointCost& cost);
 // Under the names that docs/store.md lists.
 std::vector<MetricValue> MetricsOf(const CheckpointCost& cost);
 
+// The cost that a run has under those names; `nullopt` if it has none.
+std::optional<CheckpointCost> CostOf(const RunInfo& run);
+
 }  // namespace foretrain

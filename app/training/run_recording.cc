@@ -77,7 +77,7 @@ void TrainingProgress::OnSaved(const SaveReport& report) const {
   if (options_.json_lines) {
     JsonWriter json;
     json.BeginObject().Field("checkpoint", report.path).Field("steps", report.step);
-    if (report.error) json.Field("error", report.error->message);
+    if (report.error) json.Field("checkpoint_error", report.error->message);
     json.Field("bytes", report.bytes);
     json.Field("copy_s", SecondsFromNs(report.copy_end_ns - report.copy_start_ns));
     json.Field("write_s", SecondsFromNs(report.write_end_ns - report.write_start_ns));

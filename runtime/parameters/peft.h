@@ -27,8 +27,8 @@ Result<AdapterOf> OpenAdapters(FileSystem& files, const std::string& folder, con
 
 struct AdapterWriterOptions {
   NumberFormat format = NumberFormat::kFp32;  // kFp32, kBf16 or kFp16
-  std::string model_type{};// family of the base; empty: the first that can express the model
-  std::string base{};      // base_model_name_or_path; empty: null
+  std::string model_type{};  // family of the base; empty: the first that can express the model
+  std::string base{};        // base_model_name_or_path; empty: null
 };
 
 // Writes the adapters of a model that was trained with `plan`, whose method is lora or qlora. The
