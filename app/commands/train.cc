@@ -286,8 +286,8 @@ class TrainCommand final : public Command {
 
   // A process other than rank 0's, which records and shows the run.
   Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
-    FT_TRY(TrainAsMember(context, plan, options_));
-    return StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
+    FT_ASSIGN(const bool stopped, TrainAsMember(context, plan, options_));
+    return stopped || StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
   }
 
   // Runs all ranks of this process and records the run. The store is closed before the summary is

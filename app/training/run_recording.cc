@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
@@ -198,6 +199,11 @@ void RecordingSink::ShowSaves() {
 
 void RecordingSink::OnCounters(std::span<const Counter> counters) {
   Keep(recorder_.AddCounters(counters));
+}
+
+// The run fails anyway, with an error of its own.
+void RecordingSink::OnFailure(const std::string& last_ops) {
+  (void)recorder_.Attach(kLastOpsAttachment, last_ops);
 }
 
 int RecordingSink::FirstRankHere() const {

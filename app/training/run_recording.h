@@ -65,6 +65,7 @@ class RecordingSink final : public RunSink {
   void OnStep(const StepReport& report) override;
   void OnCounters(std::span<const Counter> counters) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
+  void OnFailure(const std::string& last_ops) override;
 
   // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next
   // step.

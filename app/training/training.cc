@@ -347,27 +347,27 @@ std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
-// A stopped run keeps its steps and says how many there are. A run without a whole record says so,
-// if the store can be written again.
+// A stopped run keeps its steps, says how many there are, and is interrupted. A run without a whole
+// record says so, if the store can be written again: its error is known by then.
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
                        const TrainingResult& result) {
   const RunSummary& summary = result.summary;
-  if (!result.unrecorded.empty()) {
-    (void)recorder.Finish(RunStatus::kFinished, "not all of it is recorded: " + result.unrecorded);
-    return {};
-  }
-  if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
-  return recorder.Finish(RunStatus::kInterrupted, std::string("stopped by ") + NameOfStopSignal() +
-                                                      " after " + std::to_string(summary.steps) +
-                                                      " of " + std::to_string(options.job.steps) +
-                                                      " steps");
+  const RunStatus status = summary.stopped ? RunStatus::kInterrupted : RunStatus::kFinished;
+  const std::string message =
+      summary.stopped ? fmt::format("stopped by {} after {} of {} steps", NameOfStopSignal(),
+                                    summary.steps, options.job.steps)
+                      : "";
+  if (result.unrecorded.empty()) return recorder.Finish(status, message);
+  (void)recorder.Finish(status, message + (message.empty() ? "" : "; ") +
+                                    "not all of it is recorded: " + result.unrecorded);
+  return {};
 }
 
 }  // namespace
 
 // A rank in another process than rank 0's. It compiles the program itself, and AgreeOnJob compares
 // its hash with rank 0's before any step. Nothing is stored here: the recording goes to rank 0.
-Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options) {
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
@@ -396,7 +396,7 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
   PrintTroubles(troubles(), known);
   if (!end.has_value()) return tl::unexpected<Error>(end.error());
-  return {};
+  return end->stopped;
 }
 
 // Data, weights, forecast and the agreement of all processes come before BeginRun, so that a

@@ -48,10 +48,11 @@ struct TrainingResult {
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options);
 
-// RunTraining for a process other than rank 0's. Its recording goes to rank 0's store.
+// RunTraining for a process other than rank 0's. Its recording goes to rank 0's store. True if a
+// process of the job was asked to stop before the last step.
 //
 // Errors: those of data, weights and training, of any process.
-Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options);
 
 }  // namespace foretrain

@@ -62,6 +62,8 @@ class RunSink {
   // The report of a process's recording; `rank` is its first rank. Called once, after all its
   // spans.
   virtual void OnCapture(int rank, const CaptureReport& report) { (void)rank, (void)report; }
+  // The newest ops of each rank of this process, one a line. Called once, after a run that failed.
+  virtual void OnFailure(const std::string& last_ops) { (void)last_ops; }
 };
 
 }  // namespace foretrain

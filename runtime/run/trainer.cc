@@ -196,6 +196,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         sends ? group->Sender() : shared);
   auto run = RunAndSave(job, *executor, clock, batches, captured, stop);
   captured.End();
+  if (!run.has_value()) sink.OnFailure(executor->FlightText());
   FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
   return group != nullptr ? group->Finish(std::move(summary)) : summary;
