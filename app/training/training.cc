@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/build_info.h"
+#include "app/cli/optimizer_flags.h"
 #include "app/cli/stop_signal.h"
 #include "base/hash.h"
 #include "base/units.h"
@@ -84,15 +85,15 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
-      "command",
-      fmt::format("{} steps, seed {}, learning rate {}, graphs {}, "
-                  "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}, counters every {} ns",
-                  job.steps, job.seed, Describe(job.learning_rate),
-                  job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
-                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
-                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
-                  options.counters_interval_ns));
+      "command", fmt::format("{} steps, seed {}, learning rate {}, {}, graphs {}, "
+                             "attention {}, tensor kernels {}, capture {} of "
+                             "steps {} to {} of ranks {}, counters every {} ns",
+                             job.steps, job.seed, Describe(job.learning_rate),
+                             Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
+                             static_cast<int>(job.executor.attention),
+                             static_cast<int>(job.executor.tensor_kernels),
+                             static_cast<int>(options.capture), window.first_step, window.end_step,
+                             fmt::join(window.ranks, " "), options.counters_interval_ns));
 }
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
