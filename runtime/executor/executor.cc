@@ -98,6 +98,7 @@ struct Executor::State {
     return {};
   }
 
+  std::shared_ptr<State> memory;  // whose arenas the ranks use; null: their own
   RunShared shared;
   std::unique_ptr<RankWorld> world;
   std::vector<std::unique_ptr<RankRun>> ranks;  // ranks that run here, in the program's order
@@ -242,9 +243,13 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   if (options.local.empty()) options.local = AllOn(*program, options.device);
   FT_ASSIGN(const std::vector<int> places, PlacesOf(*program, options.local));
   FT_TRY(CheckDevices(options));
-  FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
+  Executor* const memory_of = options.memory_of;
+  if (memory_of == nullptr) {
+    FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
+  }
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
+  if (memory_of != nullptr) state->memory = memory_of->state_;
   const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {

@@ -44,6 +44,7 @@ struct CopyCaps {
   double nvme_bytes_per_s = 0;
 };
 
+class Executor;
 class RoutingScript;
 struct RunCall;
 
@@ -79,6 +80,9 @@ struct ExecutorOptions {
   std::shared_ptr<OpCapture> capture;
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // location of buffers on a disk
+  // Uses the memory of this executor, which has the same ranks and a program with the same state at
+  // the same addresses (CompileEvaluation). The two run in turn. Borrowed; null: memory of its own.
+  Executor* memory_of = nullptr;
   CopyCaps copy_caps;
   // Pins each rank's threads to the cores of its slot (runtime/executor/placement.h).
   bool pin = false;
@@ -177,7 +181,8 @@ class Executor {
   Result<void> RunCalled(const std::shared_ptr<RunCall>& call);
   Error NotFinite(std::int64_t step, BatchSource& batches);
 
-  // Shared with the threads of a run, so that a thread that never returns touches no freed memory.
+  // Shared with the threads of a run, and with executors that use its memory, so that a thread that
+  // never returns touches no freed memory.
   std::shared_ptr<State> state_;
   std::vector<std::optional<Error>> rank_errors_;
 };

@@ -40,8 +40,12 @@ RankRun::~RankRun() = default;
 Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index, int place,
                                                CommunicatorSet& communicators) {
   std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index, place));
-  const ArenaOptions arena{rank->device_, shared.options.poison, shared.options.nvme};
-  FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
+  if (Executor* const owner = shared.options.memory_of; owner != nullptr) {
+    rank->arena_ = RankArena::Share(rank->program_, owner->Arena(place));
+  } else {
+    const ArenaOptions arena{rank->device_, shared.options.poison, shared.options.nvme};
+    FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
+  }
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
                                   shared.options.optimizer, shared.options.seed));
   for (std::size_t queue = 0; queue < kQueueCount; ++queue) {

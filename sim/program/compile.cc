@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "sim/program/compile_unverified.h"
@@ -47,6 +49,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
   FT_TRY(ValidatePlan(plan, model));
   program.model = model;
   program.plan = plan;
+  program.evaluates = options.evaluates;
   program.stands_for = Representatives(model, plan, options.ranks);
   GroupTable groups(program);
   for (int pp = 0; pp < plan.pp; ++pp) {
@@ -58,7 +61,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
           program.stands_for[static_cast<std::size_t>(number)] != number)
         continue;
       const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-      const LowerContext context{model, plan, stage, layout, at};
+      const LowerContext context{model, plan, stage, layout, at, options.evaluates};
       RankProgram& rank = program.ranks.emplace_back();
       rank.rank = number;
       rank.pp = at.pp;
@@ -114,6 +117,41 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
 Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
   FT_ASSIGN(Program program, CompileUnverified(model, plan, options));
   FT_TRY(Verify(program));
+  return program;
+}
+
+// State is made by the same functions in the same order, and laid out before everything else. So
+// its numbers and addresses are those of the training; the check makes sure.
+Result<Program> CompileEvaluation(Program& training) {
+  if (training.plan.StepsOverlap()) {
+    return Fail(ErrorCode::kUnsupported,
+                "schedule " + std::string(Name(training.plan.schedule)) +
+                    ": steps overlap, so no step ends before the next one begins and nothing can "
+                    "be evaluated between them; use schedule 1f1b or leave the evaluation out");
+  }
+  Plan plan = training.plan;
+  plan.dropout = plan.attention_dropout = 0;
+  FT_ASSIGN(Program program,
+            Compile(training.model, plan,
+                    {.ranks = training.stands_for.empty() ? RankChoice::kAll : RankChoice::kClasses,
+                     .evaluates = true}));
+  FT_CHECK(program.ranks.size() == training.ranks.size());
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    RankProgram& trained = training.ranks[r];
+    const RankProgram& evaluated = program.ranks[r];
+    for (std::size_t i = 0; i < trained.buffers.size(); ++i) {
+      const Buffer& state = trained.buffers[i];
+      if (!state.persistent) continue;
+      FT_CHECK(i < evaluated.buffers.size());
+      const Buffer& same = evaluated.buffers[i];
+      FT_CHECK(same.persistent && same.bytes == state.bytes && same.offset == state.offset &&
+               same.space == state.space);
+    }
+    for (std::size_t space = 0; space < trained.arena_bytes.size(); ++space) {
+      std::int64_t& bytes = trained.arena_bytes[space];
+      bytes = std::max(bytes, evaluated.arena_bytes[space]);
+    }
+  }
   return program;
 }
 

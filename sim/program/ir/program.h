@@ -147,6 +147,7 @@ struct Program {
   std::vector<RankProgram> ranks;  // all of them, or representatives (docs/program.md)
   // By rank of the plan: the rank in `ranks` that represents it. Empty if `ranks` has all.
   std::vector<std::int32_t> stands_for;
+  bool evaluates = false;  // forward passes alone: CompileEvaluation
   std::uint64_t hash = 0;  // of instructions, blocks and layout; identifies a forecast with its run
 };
 
@@ -191,6 +192,7 @@ enum class RankChoice : std::uint8_t {
 
 struct CompileOptions {
   RankChoice ranks = RankChoice::kAll;
+  bool evaluates = false;  // see CompileEvaluation
 };
 
 // Compiles a model and a plan to a linked and verified Program.
@@ -198,6 +200,16 @@ struct CompileOptions {
 //   a feature; never kInfeasible.
 Result<Program> Compile(const ModelSpec& model, const Plan& plan,
                         const CompileOptions& options = {});
+
+// Compiles the forward passes of `training`'s plan and the reduction of their loss, for the same
+// ranks. Nothing is dropped out, saved for a backward or updated. All state has the same numbers
+// and addresses as in `training`, so both programs run in the same arenas, one after the other:
+// `training`'s arenas grow if this needs more.
+//
+//   training  of Compile, with any ranks
+//
+// Errors: those of Compile; kUnsupported, a plan whose steps overlap.
+Result<Program> CompileEvaluation(Program& training);
 
 // Computes op numbers, buffer lifetimes and arena offsets (link/layout.h; 256-byte aligned), then
 // the edges between ops of different queues, from reads and writes of byte ranges over two

@@ -29,13 +29,18 @@ struct Passes {
 bool Before(int earlier, int later) { return later >= 0 && earlier < later; }
 
 // Error text for the passes of one block and micro-batch; empty if they are right.
-std::string FaultOf(const Passes& passes, const Plan& plan, BlockKind kind) {
+std::string FaultOf(const Passes& passes, const Program& program, BlockKind kind) {
+  const Plan& plan = program.plan;
   const int forward = passes.End(Pass::kForward);
   const int both = passes.Begin(Pass::kBackward);
   const int input = passes.Begin(Pass::kBackwardInput);
   const int weight = passes.Begin(Pass::kBackwardWeight);
   const int recompute = passes.End(Pass::kRecompute);
   if (forward < 0) return "has no forward";
+  if (program.evaluates) {
+    const bool alone = both < 0 && input < 0 && weight < 0 && recompute < 0;
+    return alone ? "" : "has another pass than the forward, in an evaluation";
+  }
   if (both < 0 && input < 0 && weight < 0) {
     return HasPass(plan, kind, Pass::kBackward) ? "has no backward" : "";
   }
@@ -93,7 +98,7 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
   for (const auto& [key, passes] : all) {
     const auto& [block, micro_batch] = key;
     ++found[block];
-    const std::string fault = FaultOf(passes, plan, KindOf(program, block));
+    const std::string fault = FaultOf(passes, program, KindOf(program, block));
     if (fault.empty()) continue;
     return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank.rank) + ": block " +
                                                  std::to_string(block) + " mb " +

@@ -72,7 +72,7 @@ TEST(StepFiles, AddsToTheLinesOfEarlierTrainings) {
   EXPECT_EQ(files.Get("a.jsonl"),
             "{\"step\":0}\n"
             "{\"step\":7,\"loss\":2.5,\"step_time_s\":0.5,\"predicted_step_time_s\":0.25,"
-            "\"tokens_per_s\":128,\"learning_rate\":0,\"resident_bytes\":0,\"run\":3}\n");
+            "\"tokens_per_s\":128.0,\"learning_rate\":0.0,\"resident_bytes\":0,\"run\":3}\n");
 }
 
 TEST(StepFiles, WritesNothingMoreAfterAnError) {
