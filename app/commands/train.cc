@@ -75,6 +75,7 @@ class TrainCommand final : public Command {
     ExecutorOptions& executor = options_.job.executor;
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
+    options_.checkpoints.arguments = ArgumentsToSave();
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
     FT_ASSIGN(options_.ranks, launched.world > 1
@@ -99,6 +100,17 @@ class TrainCommand final : public Command {
     arguments.Option("--tokenizer", options_.tokenizer, "PATH",
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    CheckpointOptions& checkpoints = options_.checkpoints;
+    arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
+                            "Save checkpoints in this folder, also at the end and when stopped; "
+                            "alone: checkpoints");
+    arguments.Parsed("--save-every", "STEPS|TIME", "Steps or time (30s, 10min) between checkpoints",
+                     IntoSaveEvery(checkpoints), "10min");
+    arguments.Parsed("--keep", "N", "Newest checkpoints that stay", IntoKeep(checkpoints), "2");
+    arguments.OptionalValue("--resume", checkpoints.resume, kDefaultCheckpoints, "DIR",
+                            "Go on from the newest whole checkpoint of this folder, or from this "
+                            "one, with the options of the run that saved it; options given now "
+                            "count, also another plan; alone: checkpoints");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
     DeclareOptimizer(arguments, executor.optimizer);
@@ -168,6 +180,32 @@ class TrainCommand final : public Command {
     return [&job](const std::string& name, const std::string& text) -> Result<void> {
       FT_ASSIGN(const std::int64_t seed, ParseInt(name, text, 0, INT64_MAX));
       job.seed = static_cast<std::uint64_t>(seed);
+      return {};
+    };
+  }
+
+  // A number is steps, a number with a unit a time.
+  static Arguments::ReadText IntoSaveEvery(CheckpointOptions& checkpoints) {
+    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
+      if (text.find_first_not_of("0123456789") == std::string::npos) {
+        FT_ASSIGN(checkpoints.every_steps, ParseInt(name, text, 1, INT64_MAX / 2));
+        return {};
+      }
+      FT_ASSIGN(const double every_s, ParseSeconds(name, text));
+      if (every_s < 1e-3) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    name + ": \"" + text + "\" is below 1 ms; give steps or a time, e.g. 10min");
+      }
+      checkpoints.every_ns = NsFromSeconds(every_s);
+      checkpoints.every_steps = 0;
+      return {};
+    };
+  }
+
+  static Arguments::ReadText IntoKeep(CheckpointOptions& checkpoints) {
+    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const std::int64_t keep, ParseInt(name, text, 1, 1'000'000));
+      checkpoints.keep = static_cast<int>(keep);
       return {};
     };
   }
@@ -246,6 +284,13 @@ class TrainCommand final : public Command {
     std::printf("rank order %s, slots: %s%s\n",
                 std::string(NameOfRankOrder(plan.rank_order)).c_str(), groups.c_str(),
                 options_.job.executor.pin ? ", each on its cores" : "");
+  }
+
+  // The command's arguments without the checkpoint to go on from.
+  std::vector<std::string> ArgumentsToSave() const {
+    std::vector<std::string> saved = arguments_;
+    std::erase_if(saved, [](const std::string& one) { return one.starts_with("--resume="); });
+    return saved;
   }
 
   // Checks the options that need no machine and no plan, so that a typing error fails before any

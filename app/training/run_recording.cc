@@ -51,8 +51,10 @@ std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
 
 }  // namespace
 
-TrainingProgress::TrainingProgress(const TrainingOptions& options, double predicted_step_s)
+TrainingProgress::TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
+                                   double predicted_step_s)
     : options_(options),
+      first_step_(first_step),
       predicted_step_s_(predicted_step_s),
       terminal_(isatty(STDERR_FILENO) != 0) {}
 
@@ -60,7 +62,7 @@ TrainingProgress::TrainingProgress(const TrainingOptions& options, double predic
 // long runs stay readable.
 void TrainingProgress::OnStep(const StepReport& report) {
   // The first step warms up, so the time left is estimated from the others.
-  if (report.step > 0) elapsed_s_ += report.seconds;
+  if (report.step > first_step_) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
   if (options_.json_lines) {
     std::puts(StepLine(report, /*run=*/0, predicted_step_s_).c_str());
@@ -77,7 +79,9 @@ void TrainingProgress::OnStep(const StepReport& report) {
   }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
-  if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
+  if (!terminal_ && done % every != 0 && done != first_step_ + 1 && done != options_.job.steps) {
+    return;
+  }
   const std::string line = Line(report) + Left(done);
   std::string bar = Bar(done) + " ";
   if (terminal_ && static_cast<std::int64_t>(bar.size() + line.size()) >= TerminalColumns()) {
@@ -86,6 +90,32 @@ void TrainingProgress::OnStep(const StepReport& report) {
   std::fprintf(stderr, "%s%s%s%s", terminal_ ? "\r" : "", bar.c_str(), line.c_str(),
                terminal_ ? "\033[K" : "\n");
   drawn_ = true;
+}
+
+void TrainingProgress::OnSaved(const SaveReport& report) const {
+  if (options_.json_lines) {
+    JsonWriter json;
+    json.BeginObject().Field("checkpoint", report.path).Field("steps", report.step);
+    if (report.error) json.Field("error", report.error->message);
+    json.Field("bytes", report.bytes);
+    json.Field("copy_s", SecondsFromNs(report.copy_end_ns - report.copy_start_ns));
+    json.Field("write_s", SecondsFromNs(report.write_end_ns - report.write_start_ns));
+    std::puts(json.EndObject().Take().c_str());
+    std::fflush(stdout);
+    return;
+  }
+  if (report.error) {
+    End();
+    std::fprintf(stderr,
+                 "foretrain: no checkpoint of step %lld; earlier ones stay, training goes on: %s\n",
+                 static_cast<long long>(report.step), report.error->message.c_str());
+  } else if (options_.progress) {
+    End();
+    std::fprintf(stderr, "saved %s: %s, %s of standstill, written in %s beside training\n",
+                 report.path.c_str(), FormatBytes(report.bytes).c_str(),
+                 FormatSeconds(SecondsFromNs(report.copy_end_ns - report.copy_start_ns)).c_str(),
+                 FormatSeconds(SecondsFromNs(report.write_end_ns - report.write_start_ns)).c_str());
+  }
 }
 
 void TrainingProgress::End() const {
@@ -102,8 +132,9 @@ std::string TrainingProgress::Line(const StepReport& report) const {
 }
 
 std::string TrainingProgress::Left(std::int64_t done) const {
-  if (done < 2 || done >= options_.job.steps) return "";
-  const double step_s = elapsed_s_ / static_cast<double>(done - 1);
+  const std::int64_t timed = done - first_step_ - 1;
+  if (timed < 1 || done >= options_.job.steps) return "";
+  const double step_s = elapsed_s_ / static_cast<double>(timed);
   return "  " + FormatSeconds(step_s * static_cast<double>(options_.job.steps - done)) + " left";
 }
 
@@ -115,14 +146,16 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             double predicted_step_s, std::unique_ptr<StepFiles> files,
+                             std::int64_t first_step, double predicted_step_s,
+                             std::unique_ptr<StepFiles> files,
                              std::vector<std::string> known_troubles)
     : options_(options),
+      first_step_(first_step),
       recorder_(recorder),
       predicted_step_s_(predicted_step_s),
       files_(std::move(files)),
       known_troubles_(std::move(known_troubles)),
-      progress_(options, predicted_step_s) {}
+      progress_(options, first_step, predicted_step_s) {}
 
 void RecordingSink::Keep(const Result<void>& result) {
   if (result.has_value() || error_) return;
@@ -172,14 +205,25 @@ void RecordingSink::OnStep(const StepReport& report) {
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
   if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_step_s_));
-  if (report.step == 0) first_loss_ = report.loss;
-  if (report.step > 0) {
+  if (report.step == first_step_) first_loss_ = report.loss;
+  if (report.step > first_step_) {
     (options_.job.executor.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
         .push_back(report.seconds);
   }
   last_loss_ = report.loss;
   progress_.OnStep(report);
+  ShowSaves();
   StopPoint("train.step");
+}
+
+void RecordingSink::OnSaved(const SaveReport& report) {
+  const std::lock_guard<std::mutex> lock(saving_);
+  saves_.push_back(report);
+}
+
+void RecordingSink::ShowSaves() {
+  const std::lock_guard<std::mutex> lock(saving_);
+  for (; saves_shown_ < saves_.size(); ++saves_shown_) progress_.OnSaved(saves_[saves_shown_]);
 }
 
 void RecordingSink::OnCounters(std::span<const Counter> counters) {
@@ -192,6 +236,7 @@ int RecordingSink::FirstRankHere() const {
 
 void RecordingSink::End() {
   progress_.End();
+  ShowSaves();
   Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "app/training/step_files.h"
 #include "app/training/training_options.h"
 #include "base/result.h"
+#include "runtime/checkpoint/saver.h"
 #include "runtime/run/run_sink.h"
 #include "traces/metrics/metrics.h"
 #include "traces/store.h"
@@ -22,9 +24,12 @@ namespace foretrain {
 // about every twentieth step.
 class TrainingProgress {
  public:
-  // `predicted_step_s`: forecast step time, shown beside the measured one; 0: unknown.
-  explicit TrainingProgress(const TrainingOptions& options, double predicted_step_s = 0);
+  //   first_step        number of the run's first step
+  //   predicted_step_s  forecast step time, shown beside the measured one; 0: unknown
+  TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
+                   double predicted_step_s = 0);
   void OnStep(const StepReport& report);
+  void OnSaved(const SaveReport& report) const;
   void End() const;
 
  private:
@@ -35,6 +40,7 @@ class TrainingProgress {
   std::string Bar(std::int64_t done) const;
 
   const TrainingOptions& options_;
+  const std::int64_t first_step_;
   const double predicted_step_s_;
   bool terminal_;
   bool drawn_ = false;
@@ -55,10 +61,13 @@ struct CaptureCost {
 // holds for the step files, whose failure leaves the record whole.
 class RecordingSink final : public RunSink {
  public:
-  // `predicted_step_s`: forecast step time. `files`: also written at each step. `known_troubles`:
-  // problems of this process's recording that were reported before the run.
-  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, double predicted_step_s,
-                std::unique_ptr<StepFiles> files, std::vector<std::string> known_troubles);
+  //   first_step        number of the run's first step
+  //   predicted_step_s  forecast step time
+  //   files             also written at each step; not null
+  //   known_troubles    problems of this process's recording that were reported before the run
+  RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::int64_t first_step,
+                double predicted_step_s, std::unique_ptr<StepFiles> files,
+                std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
   void OnMemory(std::span<const MemorySample> samples) override;
@@ -67,23 +76,31 @@ class RecordingSink final : public RunSink {
   void OnCounters(std::span<const Counter> counters) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
 
+  // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next
+  // step.
+  void OnSaved(const SaveReport& report);
+
   // Ends the progress line and stores how each process's recording went. Called once no rank runs.
   void End();
   bool failed() const { return error_.has_value() && options_.recording_required; }
   // The first error of the store.
   const std::optional<Error>& error() const { return error_; }
+  // All so far. Called once no rank runs.
+  const std::vector<SaveReport>& saves() const { return saves_; }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
   CaptureCost Cost(const RecordingCost& recording) const;
 
  private:
   int FirstRankHere() const;
+  void ShowSaves();
   // Remembers the first error, and says on stderr that the run goes on unrecorded.
   void Keep(const Result<void>& result);
   // The same for an error of the step files, which leaves the record whole.
   void KeepFiles(const Result<void>& result);
 
   const TrainingOptions& options_;
+  const std::int64_t first_step_;
   RunRecorder& recorder_;
   const double predicted_step_s_;
   const std::unique_ptr<StepFiles> files_;
@@ -93,6 +110,9 @@ class RecordingSink final : public RunSink {
   std::vector<Span> spans_;  // swapped with the recorder, which returns an empty vector
   std::vector<MemorySample> samples_;
   std::optional<Error> error_;
+  std::mutex saving_;
+  std::vector<SaveReport> saves_;  // guarded by saving_
+  std::size_t saves_shown_ = 0;
   double first_loss_ = 0, last_loss_ = 0;
   std::vector<double> recorded_s_, unrecorded_s_;  // seconds of steps
 };

@@ -73,6 +73,9 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   return job;
 }
 
+// The steps of the whole training, those before a checkpoint included.
+std::int64_t AllSteps(const TrainJob& job) { return job.executor.first_step + job.steps; }
+
 // Compares build, program, data and settings with those of rank 0's process: processes that differ
 // would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
 // those of ProcessGroup::Agree. O(tokens).
@@ -85,15 +88,16 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
-      "command", fmt::format("{} steps, seed {}, learning rate {}, {}, graphs {}, "
-                             "attention {}, tensor kernels {}, capture {} of "
-                             "steps {} to {} of ranks {}, counters every {} ns",
-                             job.steps, job.seed, Describe(job.learning_rate),
-                             Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
-                             static_cast<int>(job.executor.attention),
-                             static_cast<int>(job.executor.tensor_kernels),
-                             static_cast<int>(options.capture), window.first_step, window.end_step,
-                             fmt::join(window.ranks, " "), options.counters_interval_ns));
+      "command",
+      fmt::format("steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
+                  "attention {}, tensor kernels {}, capture {} of "
+                  "steps {} to {} of ranks {}, counters every {} ns",
+                  job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
+                  Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
+                  static_cast<int>(job.executor.attention),
+                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
+                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
+                  options.counters_interval_ns));
 }
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
@@ -122,15 +126,16 @@ Error WithAdvice(Error error, const ForecastContext& context, const Plan& plan,
 // Plays `program` with the compute times of the measured run, each rank on a device of its own, and
 // stores the timeline as a resimulated run. Errors: the store's, and those of EmulateRanks.
 Result<EmulatedRun> StoreEmulated(Store& store, const ForecastContext& context,
-                                  const Program& program, RunId measured) {
+                                  const Program& program, RunId measured, std::int64_t first_step) {
   FT_ASSIGN(const StoreReader reader, StoreReader::Open(store.path(), {.max_checked_bytes = 0}));
   FT_ASSIGN(const StoredRun run, reader.LoadRun(measured));
   FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
   // The first step warms up, unless it is the only one.
-  const int first_step = run.info.last_step.value_or(0) > 0 ? 1 : 0;
+  const auto from =
+      static_cast<int>(std::min<std::int64_t>(run.info.last_step.value_or(0), first_step + 1));
   SimulateOptions options;
   options.last_step = true;
-  FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, first_step, options));
+  FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, from, options));
   EmulatedRun emulated;
   emulated.step_s = emulation.simulation.step_s;
   emulated.covered = emulation.covered;
@@ -222,7 +227,13 @@ TrainingResult ResultOf(const Program& program, const RunSummary& summary,
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
   result.capture_cost = sink.Cost(summary.recording);
+  result.saves = sink.saves();
   return result;
+}
+
+// Whether the run's first step, which warms up, is recorded.
+bool RecordsWarmUp(const TrainJob& job) {
+  return job.executor.window.first_step <= job.executor.first_step;
 }
 
 Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
@@ -255,9 +266,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options, predicted_step_s, std::move(files),
+  RecordingSink sink(recorder, options, job.executor.first_step, predicted_step_s, std::move(files),
                      job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
   const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
+  job.save.on_saved = [&sink](const SaveReport& report) { sink.OnSaved(report); };
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -276,7 +288,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   }
   FT_ASSIGN(result.metrics,
             MetricsOfRecording(store, recorder,
-                               MetricOptionsFor(context, plan, window.first_step == 0 ? 1 : 0)));
+                               MetricOptionsFor(context, plan, RecordsWarmUp(job) ? 1 : 0)));
   if (records) FT_TRY(recorder.AddMetrics(MetricsOf(result.capture_cost)));
   if (const std::int64_t growth = summary->resident_growth_bytes; growth > 0) {
     FT_TRY(AddCounter(recorder, "resident_growth_bytes", static_cast<double>(growth)));
@@ -336,6 +348,8 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
+                            forecast.simulation.step_s, job));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
   FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   const StopSignals signals;
@@ -369,6 +383,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
+                            forecast.simulation.step_s, job));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   const double predicted_step_s = forecast.simulation.step_s;
@@ -396,7 +412,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->predicted_bytes = ArenaBytes(*job.program);
   FT_TRY(FinishRun(*recorder, options, *result));
   if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
-    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
+    FT_ASSIGN(result->emulated,
+              StoreEmulated(store, context, *job.program, result->run, job.executor.first_step));
   }
   return result;
 }

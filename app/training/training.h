@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "app/forecast/forecasting.h"
 #include "app/report/report.h"
@@ -31,7 +33,8 @@ struct TrainingResult {
   EmulatedRun emulated;      // with virtual time only
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
-  std::string unrecorded;  // why a part of the run was not recorded; empty: all of it was
+  std::vector<SaveReport> saves;  // of rank 0's process, in order
+  std::string unrecorded;         // why a part of the run was not recorded; empty: all of it was
 };
 
 // Stores the forecast, commits the run's row, trains, and stores measurements as they come.

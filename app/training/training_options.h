@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "app/training/checkpoints.h"
 #include "app/training/rank_devices.h"
 #include "app/training/step_files.h"
 #include "base/device_api.h"
@@ -14,8 +15,8 @@
 namespace foretrain {
 
 struct TrainingOptions {
-  // Steps, learning rate, seed and the executor's settings. RunTraining adds the program, weights,
-  // ranks, the profile's algorithms and the device's own recording.
+  // Steps in all, learning rate, seed and the executor's settings. RunTraining adds the program,
+  // weights, ranks, checkpoints, the profile's algorithms and the device's own recording.
   TrainJob job;
   std::string data;       // file; empty: `text`
   std::string tokenizer;  // of `data`, if that is a text; empty: one token a byte
@@ -23,6 +24,7 @@ struct TrainingOptions {
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
+  CheckpointOptions checkpoints;
   StepFilePaths step_files;
   bool json_lines = false;  // one line a step on stdout
   bool progress = true;     // progress on stderr, unless json_lines

@@ -72,6 +72,9 @@ class RankArena {
   Result<void> ReadState(const Binding& binding, void* to) const;
   Result<void> WriteState(const Binding& binding, const void* from);
 
+  std::int64_t BufferBytes(std::int32_t buffer) const {
+    return rank_.buffers[static_cast<std::size_t>(buffer)].bytes;
+  }
   std::int64_t bytes(Space space) const { return bytes_[static_cast<std::size_t>(space)]; }
 
   // With poison only. Bear: an op that uses the buffer is about to start. Bury: its last op has

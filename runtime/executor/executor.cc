@@ -285,7 +285,8 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
                   steps,
                   &batches,
                   &sink,
-                  {steps, std::move(stop), state.shared.options.agreement}});
+                  {steps, std::move(stop), state.shared.options.agreement,
+                   state.next_step - state.shared.options.first_step}});
   const std::int64_t start_ns = clock.Now();
   FT_TRY(RunCalled(call));
   if (const std::int64_t step = call->not_finite_step; step >= 0) {
@@ -322,7 +323,7 @@ Result<void> Executor::RunCalled(const std::shared_ptr<RunCall>& call) {
 Error Executor::NotFinite(std::int64_t step, BatchSource& batches) {
   RunSink unrecorded;
   auto again = std::shared_ptr<RunCall>(
-      new RunCall{step, 1, &batches, &unrecorded, {1, nullptr, nullptr}, /*searches=*/true});
+      new RunCall{step, 1, &batches, &unrecorded, {1, nullptr, nullptr, 0}, /*searches=*/true});
   const auto run = RunCalled(again);
   const std::string kept = "; the parameters are those before this step";
   Error error{ErrorCode::kNotFinite,

@@ -46,6 +46,13 @@ struct StepReport {
   std::optional<double> usual_loss;  // if the loss is a spike: the mean of those before
 };
 
+// The loss on other data, after a step.
+struct EvaluationReport {
+  std::int64_t step = 0;  // the last one before
+  double loss = 0.0;      // mean over the tokens of all its batches
+  double seconds = 0.0;
+};
+
 // Calls come one at a time, from any thread of the run, in batches at about each step's end. Spans
 // and samples of a rank are ordered only within each lane. A sink must not wait for the run.
 class RunSink {
@@ -57,6 +64,7 @@ class RunSink {
   virtual void OnRouting(const RoutedCounts& counts) { (void)counts; }
   virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
   virtual void OnStep(const StepReport& report) { (void)report; }
+  virtual void OnEvaluation(const EvaluationReport& report) { (void)report; }
   // Readings over time, such as a GPU's clocks.
   virtual void OnCounters(std::span<const Counter> counters) { (void)counters; }
   // The report of a process's recording; `rank` is its first rank. Called once, after all its

@@ -189,8 +189,8 @@ class TorchTensors : public testing::TestWithParam<Model> {
     FT_TRY(FillParameters(*executor, init));
     RunSink sink;
     FT_TRY(executor->Run(steps, *data, sink));
-    return State{GatherTensors(*executor, StateKind::kGradients),
-                 GatherTensors(*executor, StateKind::kParameters)};
+    return State{GatherTensors(*executor, GatheredState::kGradients),
+                 GatherTensors(*executor, GatheredState::kParameters)};
   }
 
   // All tensors of a file, by foretrain's names.

@@ -61,7 +61,7 @@ Result<TensorMap> Through(const ModelSpec& model, const Plan& plan, const Tensor
   RealClock clock;
   const auto executor = MakeExecutor(model, plan, clock);
   FT_TRY(FillParameters(*executor, source));
-  return GatherTensors(*executor, StateKind::kParameters);
+  return GatherTensors(*executor, GatheredState::kParameters);
 }
 
 std::vector<Plan> Plans() {
