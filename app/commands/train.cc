@@ -7,7 +7,6 @@
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
 #include "app/cli/learning_rate_flags.h"
-#include "app/cli/optimizer_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -113,7 +112,6 @@ class TrainCommand final : public Command {
                             "count, also another plan; alone: checkpoints");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
-    DeclareOptimizer(arguments, executor.optimizer);
     arguments.Parsed("--seed", "N", "Seed of the initial weights and of dropout", IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
                      "How long a rank waits for its peers before the run fails",

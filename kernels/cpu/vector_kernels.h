@@ -37,8 +37,6 @@ struct VectorKernels {
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
   void (*sgd)(const FtSgd&);
-  void (*momentum)(const FtMomentum&);
-  void (*lion)(const FtMomentum&);
   void (*adamw_amend)(const FtAdamWAmend&);
   void (*sgd_amend)(const FtSgdAmend&);
   void (*count_not_finite)(const FtCountNotFinite&);

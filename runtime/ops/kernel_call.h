@@ -22,18 +22,14 @@ namespace foretrain {
 struct InstructionKey;
 struct Plan;
 
-// Settings of an update that are not tensors.
+// Settings of an update that are not tensors: AdamW, Loshchilov and Hutter 2019.
 struct OptimizerSettings {
-  double beta1 = 0.9;           // of the first moment; the momentum
-  std::optional<double> beta2;  // of the second moment, or Lion's; null: that of Beta2Of
-  double epsilon = 1e-8;        // AdamW's
-  double weight_decay = 0.1;
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.1F;
   std::uint64_t seed = 0;  // seeds the stochastic rounding of bf16 weights without a master
 };
-
-// The beta2 of an update of this kind: that of the settings; 0.99 for Lion (Chen et al. 2023), 0.95
-// for others.
-double Beta2Of(const OptimizerSettings& settings, OpKind kind);
 
 inline const OptimizerSettings kNoOptimizer;
 

@@ -155,8 +155,7 @@ TensorMap GatherTensors(Executor& executor, GatheredState kind) {
   const bool parameters = kind == GatheredState::kParameters;
   const bool moments = !parameters && kind != GatheredState::kGradients;
   const Plan& plan = executor.program().plan;
-  const int count = MomentsOf(plan.optimizer);
-  if (moments && (kind == GatheredState::kMoment1 ? count < 1 : count < 2)) return tensors;
+  if (moments && plan.optimizer == OptimizerKind::kSgd) return tensors;
   const PackedBuckets packed = parameters ? GatherPacked(executor) : PackedBuckets{};
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.Rank(r);

@@ -48,8 +48,6 @@ constexpr VectorKernels MakeTable(const char* name) {
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
           .sgd = &Sgd,
-          .momentum = &Momentum,
-          .lion = &Lion,
           .adamw_amend = &AdamWAmend,
           .sgd_amend = &SgdAmend,
           .count_not_finite = &CountNotFinite,

@@ -139,7 +139,9 @@ std::int64_t MinTogether(const ModelSpec& model, const SearchSpace& space) {
     return bytes;
   }
   if (HasMasters(plan)) bytes += BytesIn(NumberFormat::kFp32, counts.trained);
-  bytes += MomentsOf(plan.optimizer) * BytesIn(MomentFormatOf(plan), counts.trained);
+  if (plan.optimizer != OptimizerKind::kSgd) {
+    bytes += 2 * BytesIn(MomentFormatOf(plan), counts.trained);
+  }
   return bytes;
 }
 

@@ -50,31 +50,13 @@ void UpdateByHand(OptimizerKind optimizer, const ParameterPlace& place, const Te
     call.elements = elements;
     call.decayed = decayed;
     call.lr = rate;
-    call.weight_decay = static_cast<float>(settings.weight_decay);
+    call.weight_decay = settings.weight_decay;
     call.loss_scale = 1.0F;
     call.dtype = FT_F32;
     ASSERT_EQ(CpuDeviceApi().sgd(queue->get(), &call), FT_OK);
     return;
   }
   moments.first.resize(parameter.values.size());
-  if (MomentsOf(optimizer) == 1) {
-    const bool lion = optimizer == OptimizerKind::kLion;
-    FtMomentum call{};
-    call.param = parameter.values.data();
-    call.grad = gradient.values.data();
-    call.moment1 = moments.first.data();
-    call.elements = elements;
-    call.decayed = decayed;
-    call.lr = rate;
-    call.beta1 = 0.9F;
-    call.beta2 = 0.99F;
-    call.weight_decay = static_cast<float>(settings.weight_decay);
-    call.loss_scale = 1.0F;
-    call.dtype = FT_F32;
-    const auto update = lion ? CpuDeviceApi().lion : CpuDeviceApi().momentum;
-    ASSERT_EQ(update(queue->get(), &call), FT_OK);
-    return;
-  }
   moments.second.resize(parameter.values.size());
   FtAdamW call{};
   call.param = parameter.values.data();
@@ -85,10 +67,10 @@ void UpdateByHand(OptimizerKind optimizer, const ParameterPlace& place, const Te
   call.decayed = decayed;
   call.step = step;
   call.lr = rate;
-  call.beta1 = static_cast<float>(settings.beta1);
-  call.beta2 = 0.95F;
-  call.epsilon = static_cast<float>(settings.epsilon);
-  call.weight_decay = static_cast<float>(settings.weight_decay);
+  call.beta1 = settings.beta1;
+  call.beta2 = settings.beta2;
+  call.epsilon = settings.epsilon;
+  call.weight_decay = settings.weight_decay;
   call.loss_scale = 1.0F;
   call.dtype = FT_F32;
   ASSERT_EQ(CpuDeviceApi().adamw(queue->get(), &call), FT_OK);
