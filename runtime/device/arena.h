@@ -92,18 +92,18 @@ class RankArena {
 
   const RankProgram& rank_;
   const bool poison_;
-  bool shares_ = false;  // another arena's memory
   const FtDeviceApi* api_ = nullptr;
   // for copies outside of steps; unused on a synchronous device, and null if memory is shared
   DeviceQueue queue_;
   DeviceMemory device_memory_;
   DeviceMemory pinned_memory_;  // if the device has pinned memory
-  std::unique_ptr<NvmeFile> own_nvme_;
   NvmeFile* nvme_ = nullptr;
   std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{
       {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}}};
   std::array<std::byte*, kSpaceCount> base_{};
   std::array<std::int64_t, kSpaceCount> bytes_{};
+  std::unique_ptr<NvmeFile> own_nvme_;
+  bool shares_ = false;  // the memory is another arena's
 };
 
 }  // namespace foretrain

@@ -230,10 +230,24 @@ RunSummary SummaryOf(const std::vector<std::unique_ptr<RankRun>>& ranks) {
 Executor::Executor(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
-// Checks come before allocations, cheapest first, so that an impossible program fails at once.
 Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> program,
                                                  const FtDeviceApi& api, RunClock& clock,
                                                  ExecutorOptions options) {
+  return MakeWith(nullptr, std::move(program), api, clock, std::move(options));
+}
+
+Result<std::unique_ptr<Executor>> Executor::MakeIn(Executor& owner,
+                                                   std::shared_ptr<const Program> program,
+                                                   const FtDeviceApi& api, RunClock& clock,
+                                                   ExecutorOptions options) {
+  return MakeWith(&owner, std::move(program), api, clock, std::move(options));
+}
+
+// Checks come before allocations, cheapest first, so that an impossible program fails at once.
+Result<std::unique_ptr<Executor>> Executor::MakeWith(Executor* owner,
+                                                     std::shared_ptr<const Program> program,
+                                                     const FtDeviceApi& api, RunClock& clock,
+                                                     ExecutorOptions options) {
   FT_CHECK(options.timeout_ns > 0 && options.run_ahead >= 1);
   FT_TRY(CheckProgram(*program, api));
   if (options.graphs && api.graph_launch == nullptr) {
@@ -243,13 +257,12 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   if (options.local.empty()) options.local = AllOn(*program, options.device);
   FT_ASSIGN(const std::vector<int> places, PlacesOf(*program, options.local));
   FT_TRY(CheckDevices(options));
-  Executor* const memory_of = options.memory_of;
-  if (memory_of == nullptr) {
+  if (owner == nullptr) {
     FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
   }
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
-  if (memory_of != nullptr) state->memory = memory_of->state_;
+  if (owner != nullptr) state->memory = owner->state_;
   const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {
@@ -260,7 +273,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   FT_TRY(state->MakeWorld());
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto rank = RankRun::Make(state->shared, places[i], static_cast<int>(i),
-                              state->world->Rank(local[i].rank));
+                              state->world->Rank(local[i].rank),
+                              owner == nullptr ? nullptr : &owner->Arena(static_cast<int>(i)));
     if (!rank.has_value()) {
       Error error = std::move(rank).error();
       const std::string name = "rank " + std::to_string(local[i].rank);
@@ -280,13 +294,13 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     return tl::unexpected<Error>(state.shared.control.AbortedError());
   }
   const RunClock& clock = state.shared.clock;
-  auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step,
-                  steps,
-                  &batches,
-                  &sink,
-                  {steps, std::move(stop), state.shared.options.agreement,
-                   state.next_step - state.shared.options.first_step}});
+  auto call =
+      std::shared_ptr<RunCall>(new RunCall{state.next_step,
+                                           steps,
+                                           &batches,
+                                           &sink,
+                                           {steps, std::move(stop), state.shared.options.agreement,
+                                            state.next_step - state.shared.options.first_step}});
   const std::int64_t start_ns = clock.Now();
   FT_TRY(RunCalled(call));
   if (const std::int64_t step = call->not_finite_step; step >= 0) {

@@ -44,7 +44,6 @@ struct CopyCaps {
   double nvme_bytes_per_s = 0;
 };
 
-class Executor;
 class RoutingScript;
 struct RunCall;
 
@@ -80,9 +79,6 @@ struct ExecutorOptions {
   std::shared_ptr<OpCapture> capture;
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // location of buffers on a disk
-  // Uses the memory of this executor, which has the same ranks and a program with the same state at
-  // the same addresses (CompileEvaluation). The two run in turn. Borrowed; null: memory of its own.
-  Executor* memory_of = nullptr;
   CopyCaps copy_caps;
   // Pins each rank's threads to the cores of its slot (runtime/executor/placement.h).
   bool pin = false;
@@ -140,6 +136,13 @@ class Executor {
   static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
                                                 const FtDeviceApi& api, RunClock& clock,
                                                 ExecutorOptions options);
+  // An executor in the memory of `owner`, which has the same ranks and a program with the same
+  // state at the same addresses (CompileEvaluation). The two run in turn; `owner` outlives it.
+  // Errors: as above, but for memory.
+  static Result<std::unique_ptr<Executor>> MakeIn(Executor& owner,
+                                                  std::shared_ptr<const Program> program,
+                                                  const FtDeviceApi& api, RunClock& clock,
+                                                  ExecutorOptions options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -177,6 +180,10 @@ class Executor {
 
  private:
   struct State;
+  static Result<std::unique_ptr<Executor>> MakeWith(Executor* owner,
+                                                    std::shared_ptr<const Program> program,
+                                                    const FtDeviceApi& api, RunClock& clock,
+                                                    ExecutorOptions options);
   explicit Executor(std::shared_ptr<State> state);
   Result<void> RunCalled(const std::shared_ptr<RunCall>& call);
   Error NotFinite(std::int64_t step, BatchSource& batches);

@@ -49,7 +49,6 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const EvaluationJob& job, Exe
                                                    const ExecutorOptions& options) {
   FT_CHECK(job.program != nullptr && job.every > 0 && job.batches > 0 && job.data != nullptr);
   ExecutorOptions own = options;
-  own.memory_of = &training;
   own.first_step = 0;
   own.agreement = nullptr;
   own.record_spans = own.record_memory = own.graphs = own.take_turns = false;
@@ -57,7 +56,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const EvaluationJob& job, Exe
   own.capture = nullptr;
   own.faults = nullptr;
   own.routing = nullptr;
-  FT_ASSIGN(auto executor, Executor::Make(job.program, api, clock, std::move(own)));
+  FT_ASSIGN(auto executor, Executor::MakeIn(training, job.program, api, clock, std::move(own)));
   return std::unique_ptr<Evaluator>(new Evaluator(job, std::move(executor)));
 }
 

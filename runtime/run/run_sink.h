@@ -64,12 +64,12 @@ class RunSink {
   virtual void OnRouting(const RoutedCounts& counts) { (void)counts; }
   virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
   virtual void OnStep(const StepReport& report) { (void)report; }
-  virtual void OnEvaluation(const EvaluationReport& report) { (void)report; }
   // Readings over time, such as a GPU's clocks.
   virtual void OnCounters(std::span<const Counter> counters) { (void)counters; }
   // The report of a process's recording; `rank` is its first rank. Called once, after all its
   // spans.
   virtual void OnCapture(int rank, const CaptureReport& report) { (void)rank, (void)report; }
+  virtual void OnEvaluation(const EvaluationReport& report) { (void)report; }
 };
 
 }  // namespace foretrain

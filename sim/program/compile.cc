@@ -44,12 +44,12 @@ class GroupTable {
 // returns whether to go on.
 template <class Written>
 Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
-                       BlockRegistry& registry, Program& program, const Written& written) {
+                       bool evaluates, BlockRegistry& registry, Program& program,
+                       const Written& written) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
   program.model = model;
   program.plan = plan;
-  program.evaluates = options.evaluates;
   program.stands_for = Representatives(model, plan, options.ranks);
   GroupTable groups(program);
   for (int pp = 0; pp < plan.pp; ++pp) {
@@ -61,7 +61,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
           program.stands_for[static_cast<std::size_t>(number)] != number)
         continue;
       const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-      const LowerContext context{model, plan, stage, layout, at, options.evaluates};
+      const LowerContext context{model, plan, stage, layout, at, evaluates};
       RankProgram& rank = program.ranks.emplace_back();
       rank.rank = number;
       rank.pp = at.pp;
@@ -76,19 +76,25 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
   return {};
 }
 
+// `evaluates`: forward passes alone.
+Result<Program> CompileAll(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
+                           bool evaluates, int threads) {
+  Program program;
+  BlockRegistry registry;
+  FT_TRY(EmitRanks(model, plan, options, evaluates, registry, program,
+                   [](const RankProgram&) { return true; }));
+  program.blocks = registry.Take();
+  Link(program, threads);
+  return program;
+}
+
 }  // namespace
 
 // All ranks are emitted before Link, which needs them together to couple communication and to
 // detect deadlocks.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options, int threads) {
-  Program program;
-  BlockRegistry registry;
-  FT_TRY(
-      EmitRanks(model, plan, options, registry, program, [](const RankProgram&) { return true; }));
-  program.blocks = registry.Take();
-  Link(program, threads);
-  return program;
+  return CompileAll(model, plan, options, /*evaluates=*/false, threads);
 }
 
 // Link reads the blocks from the program, but the registry still adds to them. So they are swapped
@@ -98,7 +104,7 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const std::function<bool(const RankProgram&)>& see) {
   Program program;
   BlockRegistry registry;
-  FT_TRY(EmitRanks(model, plan, options, registry, program, [&](RankProgram& rank) {
+  FT_TRY(EmitRanks(model, plan, options, false, registry, program, [&](RankProgram& rank) {
     registry.Swap(program.blocks);
     LinkAlone(program, rank);
     const bool goes_on = see(rank);
@@ -131,10 +137,11 @@ Result<Program> CompileEvaluation(Program& training) {
   }
   Plan plan = training.plan;
   plan.dropout = plan.attention_dropout = 0;
+  const CompileOptions options{training.stands_for.empty() ? RankChoice::kAll
+                                                           : RankChoice::kClasses};
   FT_ASSIGN(Program program,
-            Compile(training.model, plan,
-                    {.ranks = training.stands_for.empty() ? RankChoice::kAll : RankChoice::kClasses,
-                     .evaluates = true}));
+            CompileAll(training.model, plan, options, /*evaluates=*/true, /*threads=*/1));
+  FT_TRY(Verify(program));
   FT_CHECK(program.ranks.size() == training.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     RankProgram& trained = training.ranks[r];

@@ -147,7 +147,6 @@ struct Program {
   std::vector<RankProgram> ranks;  // all of them, or representatives (docs/program.md)
   // By rank of the plan: the rank in `ranks` that represents it. Empty if `ranks` has all.
   std::vector<std::int32_t> stands_for;
-  bool evaluates = false;  // forward passes alone: CompileEvaluation
   std::uint64_t hash = 0;  // of instructions, blocks and layout; identifies a forecast with its run
 };
 
@@ -192,7 +191,6 @@ enum class RankChoice : std::uint8_t {
 
 struct CompileOptions {
   RankChoice ranks = RankChoice::kAll;
-  bool evaluates = false;  // see CompileEvaluation
 };
 
 // Compiles a model and a plan to a linked and verified Program.
@@ -235,7 +233,8 @@ inline constexpr int kRunAheadOps = 1024;
 //   - copies touch the spaces they name, ops on the queue cpu the host's memory, others the
 //     device's
 //   - each (block, micro-batch) has a forward and then either a backward or both halves, input half
-//     first (block 0 may have its weight half alone); a recomputation lies between
+//     first (block 0 may have its weight half alone); a recomputation lies between. A program
+//     without any backward is an evaluation, and has forwards alone
 //   - sends and receives pair up with equal bytes; all members of a group issue its collectives in
 //     the same order
 //   - buffers that live at the same time do not overlap, and nothing is read that the step has not
