@@ -99,6 +99,7 @@ class TrainCommand final : public Command {
     arguments.Option("--tokenizer", options_.tokenizer, "PATH",
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    DeclareEvaluation(arguments, options_.evaluation);
     CheckpointOptions& checkpoints = options_.checkpoints;
     arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
                             "Save checkpoints in this folder, also at the end and when stopped; "
@@ -303,6 +304,7 @@ class TrainCommand final : public Command {
     }
     job.learning_rate.steps = job.steps;
     FT_TRY(CheckLearningRate(job.learning_rate));
+    FT_TRY(CheckEvaluation(options_.evaluation));
     FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.
     cluster_.cuda_graphs = job.executor.graphs;

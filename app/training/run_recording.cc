@@ -52,10 +52,10 @@ std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
 }  // namespace
 
 TrainingProgress::TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
-                                   double predicted_step_s)
+                                   const PredictedTimes& predicted)
     : options_(options),
       first_step_(first_step),
-      predicted_step_s_(predicted_step_s),
+      predicted_(predicted),
       terminal_(isatty(STDERR_FILENO) != 0) {}
 
 // On a terminal one line is redrawn at each step. In a log file about twenty lines appear, so that
@@ -65,7 +65,7 @@ void TrainingProgress::OnStep(const StepReport& report) {
   if (report.step > first_step_) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
   if (options_.json_lines) {
-    std::puts(StepLine(report, /*run=*/0, predicted_step_s_).c_str());
+    std::puts(StepLine(report, /*run=*/0, predicted_).c_str());
     std::fflush(stdout);
     return;
   }
@@ -122,11 +122,25 @@ void TrainingProgress::End() const {
   if (terminal_ && drawn_) std::fputc('\n', stderr);
 }
 
+void TrainingProgress::OnEvaluation(const EvaluationReport& report) const {
+  if (options_.json_lines) {
+    std::puts(StepLine(report, /*run=*/0, predicted_).c_str());
+    std::fflush(stdout);
+    return;
+  }
+  if (!options_.progress) return;
+  End();
+  std::fprintf(stderr, "step %lld/%lld  evaluation loss %.4f  %s (forecast %s)\n",
+               static_cast<long long>(report.step + 1), static_cast<long long>(options_.job.steps),
+               report.loss, FormatSeconds(report.seconds).c_str(),
+               FormatSeconds(predicted_.evaluation_s).c_str());
+}
+
 std::string TrainingProgress::Line(const StepReport& report) const {
   std::string line = fmt::format("step {}/{}  loss {:.4f}  {} tokens/s  {} a step", report.step + 1,
                                  options_.job.steps, report.loss, FormatSi(report.tokens_per_s, ""),
                                  FormatSeconds(report.seconds));
-  if (predicted_step_s_ > 0) line += " (forecast " + FormatSeconds(predicted_step_s_) + ")";
+  if (predicted_.step_s > 0) line += " (forecast " + FormatSeconds(predicted_.step_s) + ")";
   if (report.resident_bytes > 0) line += "  " + FormatBytes(report.resident_bytes);
   return line;
 }
@@ -146,16 +160,16 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             std::int64_t first_step, double predicted_step_s,
+                             std::int64_t first_step, const PredictedTimes& predicted,
                              std::unique_ptr<StepFiles> files,
                              std::vector<std::string> known_troubles)
     : options_(options),
       first_step_(first_step),
       recorder_(recorder),
-      predicted_step_s_(predicted_step_s),
+      predicted_(predicted),
       files_(std::move(files)),
       known_troubles_(std::move(known_troubles)),
-      progress_(options, first_step, predicted_step_s) {}
+      progress_(options, first_step, predicted) {}
 
 void RecordingSink::Keep(const Result<void>& result) {
   if (result.has_value() || error_) return;
@@ -204,7 +218,7 @@ void RecordingSink::OnStep(const StepReport& report) {
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
-  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_step_s_));
+  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_));
   if (report.step == first_step_) first_loss_ = report.loss;
   if (report.step > first_step_) {
     (options_.job.executor.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
@@ -214,6 +228,16 @@ void RecordingSink::OnStep(const StepReport& report) {
   progress_.OnStep(report);
   ShowSaves();
   StopPoint("train.step");
+}
+
+void RecordingSink::OnEvaluation(const EvaluationReport& report) {
+  const auto step = static_cast<std::int32_t>(report.step);
+  const Counter counters[] = {{"evaluation_loss", -1, step, 0, report.loss},
+                              {"evaluation_s", -1, step, 0, report.seconds}};
+  Keep(recorder_.AddCounters(counters));
+  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_));
+  evaluation_loss_ = report.loss;
+  progress_.OnEvaluation(report);
 }
 
 void RecordingSink::OnSaved(const SaveReport& report) {

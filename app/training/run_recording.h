@@ -24,12 +24,13 @@ namespace foretrain {
 // about every twentieth step.
 class TrainingProgress {
  public:
-  //   first_step        number of the run's first step
-  //   predicted_step_s  forecast step time, shown beside the measured one; 0: unknown
+  //   first_step  number of the run's first step
+  //   predicted   shown beside the measured times
   TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
-                   double predicted_step_s = 0);
+                   const PredictedTimes& predicted = {});
   void OnStep(const StepReport& report);
   void OnSaved(const SaveReport& report) const;
+  void OnEvaluation(const EvaluationReport& report) const;
   void End() const;
 
  private:
@@ -41,7 +42,7 @@ class TrainingProgress {
 
   const TrainingOptions& options_;
   const std::int64_t first_step_;
-  const double predicted_step_s_;
+  const PredictedTimes predicted_;
   bool terminal_;
   bool drawn_ = false;
   double elapsed_s_ = 0;
@@ -61,12 +62,12 @@ struct CaptureCost {
 // holds for the step files, whose failure leaves the record whole.
 class RecordingSink final : public RunSink {
  public:
-  //   first_step        number of the run's first step
-  //   predicted_step_s  forecast step time
-  //   files             also written at each step; not null
-  //   known_troubles    problems of this process's recording that were reported before the run
+  //   first_step      number of the run's first step
+  //   predicted       shown and written beside the measured times
+  //   files           also written at each step; not null
+  //   known_troubles  problems of this process's recording that were reported before the run
   RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::int64_t first_step,
-                double predicted_step_s, std::unique_ptr<StepFiles> files,
+                const PredictedTimes& predicted, std::unique_ptr<StepFiles> files,
                 std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
@@ -74,6 +75,7 @@ class RecordingSink final : public RunSink {
   void OnStepWindow(const StepWindow& window) override;
   void OnStep(const StepReport& report) override;
   void OnCounters(std::span<const Counter> counters) override;
+  void OnEvaluation(const EvaluationReport& report) override;
   void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
 
   // A checkpoint was written, or could not be. Safe from any thread; it is shown with the next
@@ -89,6 +91,7 @@ class RecordingSink final : public RunSink {
   const std::vector<SaveReport>& saves() const { return saves_; }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
+  const std::optional<double>& evaluation_loss() const { return evaluation_loss_; }
   CaptureCost Cost(const RecordingCost& recording) const;
 
  private:
@@ -102,7 +105,7 @@ class RecordingSink final : public RunSink {
   const TrainingOptions& options_;
   const std::int64_t first_step_;
   RunRecorder& recorder_;
-  const double predicted_step_s_;
+  const PredictedTimes predicted_;
   const std::unique_ptr<StepFiles> files_;
   const std::vector<std::string> known_troubles_;
   CaptureReports reports_;
@@ -114,6 +117,7 @@ class RecordingSink final : public RunSink {
   std::vector<SaveReport> saves_;  // guarded by saving_
   std::size_t saves_shown_ = 0;
   double first_loss_ = 0, last_loss_ = 0;
+  std::optional<double> evaluation_loss_;
   std::vector<double> recorded_s_, unrecorded_s_;  // seconds of steps
 };
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "app/cli/output_file.h"
-#include "app/training/tensorboard.h"
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -54,15 +53,24 @@ Result<std::unique_ptr<WritableFile>> OpenEvents(FileSystem& files, const std::s
 
 }  // namespace
 
-std::string StepLine(const StepReport& report, RunId run, double predicted_step_s) {
+std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& predicted) {
   JsonWriter json;
   json.BeginObject().Field("step", report.step).Field("loss", report.loss);
   json.Field("step_time_s", report.seconds);
-  if (predicted_step_s > 0) json.Field("predicted_step_time_s", predicted_step_s);
+  if (predicted.step_s > 0) json.Field("predicted_step_time_s", predicted.step_s);
   json.Field("tokens_per_s", report.tokens_per_s).Field("learning_rate", report.learning_rate);
   json.Field("resident_bytes", report.resident_bytes);
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
   if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
+  if (run != 0) json.Field("run", run);
+  return json.EndObject().Take();
+}
+
+std::string StepLine(const EvaluationReport& report, RunId run, const PredictedTimes& predicted) {
+  JsonWriter json;
+  json.BeginObject().Field("step", report.step).Field("evaluation_loss", report.loss);
+  json.Field("evaluation_s", report.seconds);
+  if (predicted.evaluation_s > 0) json.Field("predicted_evaluation_s", predicted.evaluation_s);
   if (run != 0) json.Field("run", run);
   return json.EndObject().Take();
 }
@@ -100,17 +108,7 @@ Result<std::unique_ptr<StepFiles>> StepFiles::Open(FileSystem& files, Clock& clo
   return opened;
 }
 
-Result<void> StepFiles::Add(const StepReport& report, RunId run, double predicted_step_s) {
-  Result<void> added;
-  if (lines_ != nullptr) {
-    added = lines_->Append(BytesOf(StepLine(report, run, predicted_step_s) + "\n"));
-  }
-  if (added.has_value() && events_ != nullptr) added = AddEvent(report, predicted_step_s);
-  if (!added.has_value()) lines_ = nullptr, events_ = nullptr;
-  return added;
-}
-
-Result<void> StepFiles::AddEvent(const StepReport& report, double predicted_step_s) {
+Result<void> StepFiles::Add(const StepReport& report, RunId run, const PredictedTimes& predicted) {
   std::vector<TensorBoardScalar> scalars;
   const auto add = [&scalars](std::string_view tag, double value) {
     scalars.push_back({tag, static_cast<float>(value)});
@@ -119,10 +117,27 @@ Result<void> StepFiles::AddEvent(const StepReport& report, double predicted_step
   if (report.gradient_norm) add("train/gradient_norm", *report.gradient_norm);
   add("train/learning_rate", report.learning_rate);
   add("speed/step_time_s", report.seconds);
-  if (predicted_step_s > 0) add("speed/predicted_step_time_s", predicted_step_s);
+  if (predicted.step_s > 0) add("speed/predicted_step_time_s", predicted.step_s);
   add("speed/tokens_per_s", report.tokens_per_s);
   add("memory/resident_bytes", static_cast<double>(report.resident_bytes));
-  return events_->Append(BytesOf(TensorBoardStep(Now(), report.step, scalars)));
+  return Write(StepLine(report, run, predicted), report.step, scalars);
+}
+
+Result<void> StepFiles::Add(const EvaluationReport& report, RunId run,
+                            const PredictedTimes& predicted) {
+  const TensorBoardScalar scalar{"evaluation/loss", static_cast<float>(report.loss)};
+  return Write(StepLine(report, run, predicted), report.step, std::span(&scalar, 1));
+}
+
+Result<void> StepFiles::Write(const std::string& line, std::int64_t step,
+                              std::span<const TensorBoardScalar> scalars) {
+  Result<void> written;
+  if (lines_ != nullptr) written = lines_->Append(BytesOf(line + "\n"));
+  if (written.has_value() && events_ != nullptr) {
+    written = events_->Append(BytesOf(TensorBoardStep(Now(), step, scalars)));
+  }
+  if (!written.has_value()) lines_ = nullptr, events_ = nullptr;
+  return written;
 }
 
 double StepFiles::Now() const { return SecondsFromNs(clock_.RealtimeNs()); }

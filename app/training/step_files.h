@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "app/training/tensorboard.h"
 #include "base/clock.h"
 #include "base/io/file_system.h"
 #include "base/result.h"
@@ -20,12 +22,16 @@ struct StepFilePaths {
   std::string tensorboard;  // a folder; it is created
 };
 
-// A step as an object on one line, without its newline: the fields of a step that docs/json.md
-// lists.
-//
-//   run               of the store; 0 is left out
-//   predicted_step_s  forecast step time; 0 (unknown) is left out
-std::string StepLine(const StepReport& report, RunId run, double predicted_step_s);
+// Forecasts of a run's times, in seconds; 0: unknown.
+struct PredictedTimes {
+  double step_s = 0;
+  double evaluation_s = 0;
+};
+
+// A step or an evaluation as an object on one line, without its newline: its fields as docs/json.md
+// lists them. A `run` of 0 and forecasts of 0 are left out.
+std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& predicted);
+std::string StepLine(const EvaluationReport& report, RunId run, const PredictedTimes& predicted);
 
 // Checks before any work that the files can be made. Errors: kIo, naming option, path and problem.
 Result<void> CheckStepFiles(const StepFilePaths& paths);
@@ -43,11 +49,13 @@ class StepFiles {
                                                  const StepFilePaths& paths);
 
   // Errors: those of the file system. After an error no file is written any more.
-  Result<void> Add(const StepReport& report, RunId run, double predicted_step_s);
+  Result<void> Add(const StepReport& report, RunId run, const PredictedTimes& predicted);
+  Result<void> Add(const EvaluationReport& report, RunId run, const PredictedTimes& predicted);
 
  private:
   explicit StepFiles(Clock& clock) : clock_(clock) {}
-  Result<void> AddEvent(const StepReport& report, double predicted_step_s);
+  Result<void> Write(const std::string& line, std::int64_t step,
+                     std::span<const TensorBoardScalar> scalars);
   double Now() const;  // seconds since 1970
 
   Clock& clock_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/training/checkpoints.h"
+#include "app/training/evaluation_options.h"
 #include "app/training/rank_devices.h"
 #include "app/training/step_files.h"
 #include "base/device_api.h"
@@ -25,6 +26,7 @@ struct TrainingOptions {
   std::string init;              // safetensors file; empty: fresh weights
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
   CheckpointOptions checkpoints;
+  EvaluationOptions evaluation;
   StepFilePaths step_files;
   bool json_lines = false;  // one line a step on stdout
   bool progress = true;     // progress on stderr, unless json_lines

@@ -68,7 +68,7 @@ TEST(StepFiles, AddsToTheLinesOfEarlierTrainings) {
   auto opened = StepFiles::Open(files, clock, {.lines = "a.jsonl", .tensorboard = ""});
   ASSERT_TRUE(opened.has_value()) << opened.error().message;
   EXPECT_EQ(files.Get("a.jsonl"), "{\"step\":0}\n");
-  ASSERT_TRUE((*opened)->Add(Report(7), /*run=*/3, /*predicted_step_s=*/0.25).has_value());
+  ASSERT_TRUE((*opened)->Add(Report(7), /*run=*/3, {.step_s = 0.25}).has_value());
   EXPECT_EQ(files.Get("a.jsonl"),
             "{\"step\":0}\n"
             "{\"step\":7,\"loss\":2.5,\"step_time_s\":0.5,\"predicted_step_time_s\":0.25,"
@@ -83,12 +83,12 @@ TEST(StepFiles, WritesNothingMoreAfterAnError) {
   const std::string events =
       "events/events.out.tfevents.1000000000.foretrain." + std::to_string(getpid());
   ASSERT_TRUE(files.Exists(events));
-  ASSERT_TRUE((*opened)->Add(Report(0), 1, 0).has_value());
+  ASSERT_TRUE((*opened)->Add(Report(0), 1, {}).has_value());
   const std::string before = files.Get(events);
   EXPECT_THAT(before, HasSubstr("train/loss"));
   files.FailAt(0);
-  EXPECT_FALSE((*opened)->Add(Report(1), 1, 0).has_value());
-  EXPECT_TRUE((*opened)->Add(Report(2), 1, 0).has_value());
+  EXPECT_FALSE((*opened)->Add(Report(1), 1, {}).has_value());
+  EXPECT_TRUE((*opened)->Add(Report(2), 1, {}).has_value());
   EXPECT_EQ(files.Get(events), before);
 }
 
