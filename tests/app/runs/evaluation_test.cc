@@ -42,7 +42,7 @@ TEST(EvaluationOption, ShowsAndStoresTheLossOfHeldOutData) {
     EXPECT_GT(line.at("predicted_evaluation_s"), 0.0);
   }
   EXPECT_THAT(steps, ElementsAre(1, 3, 4));  // after every second step, and after the last
-  EXPECT_EQ(ValueIn(folder, "SELECT count(*) FROM counter WHERE name = 'evaluation_loss'"), 3);
+  EXPECT_EQ(ValueIn(folder, "SELECT count(*) FROM v_counter WHERE name = 'evaluation_loss'"), 3);
 
   // The same tokens from a file of their own, after the same training: the same loss.
   const std::string text = folder.Read("text.txt");
