@@ -206,7 +206,8 @@ Result<Program> Compile(const ModelSpec& model, const Plan& plan,
 //
 //   training  of Compile, with any ranks
 //
-// Errors: those of Compile; kUnsupported, a plan whose steps overlap.
+// Errors: those of Compile; kUnsupported, a plan whose steps overlap, or routers with balanced
+// biases.
 Result<Program> CompileEvaluation(Program& training);
 
 // Computes op numbers, buffer lifetimes and arena offsets (link/layout.h; 256-byte aligned), then
