@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "app/training/outputs/step_files.h"
 #include "app/training/run_capture.h"
-#include "app/training/step_files.h"
 #include "app/training/training_options.h"
 #include "base/result.h"
 #include "runtime/checkpoint/saver.h"

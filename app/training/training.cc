@@ -9,8 +9,8 @@
 
 #include "app/build_info.h"
 #include "app/cli/stop_signal.h"
-#include "app/training/evaluations.h"
-#include "app/training/training_data.h"
+#include "app/training/evaluation/evaluations.h"
+#include "app/training/evaluation/training_data.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "app/training/checkpoints.h"
-#include "app/training/evaluation_options.h"
+#include "app/training/evaluation/evaluation_options.h"
+#include "app/training/outputs/step_files.h"
 #include "app/training/rank_devices.h"
-#include "app/training/step_files.h"
 #include "base/device_api.h"
 #include "profiler/capture.h"
 #include "runtime/run/trainer.h"

@@ -44,9 +44,9 @@ class LossSink final : public RunSink {
 
 // Nothing is recorded, so that spans and counters of the training stay those of its steps. Steps of
 // other processes need no agreement: all run the same number of batches.
-Result<std::unique_ptr<Evaluator>> Evaluator::Make(const EvaluationJob& job, Executor& training,
-                                                   const FtDeviceApi& api, RunClock& clock,
-                                                   const ExecutorOptions& options) {
+Result<std::unique_ptr<HeldOutLoss>> HeldOutLoss::Make(const EvaluationJob& job, Executor& training,
+                                                       const FtDeviceApi& api, RunClock& clock,
+                                                       const ExecutorOptions& options) {
   FT_CHECK(job.program != nullptr && job.every > 0 && job.batches > 0 && job.data != nullptr);
   ExecutorOptions own = options;
   own.first_step = 0;
@@ -57,10 +57,10 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const EvaluationJob& job, Exe
   own.faults = nullptr;
   own.routing = nullptr;
   FT_ASSIGN(auto executor, Executor::MakeIn(training, job.program, api, clock, std::move(own)));
-  return std::unique_ptr<Evaluator>(new Evaluator(job, std::move(executor)));
+  return std::unique_ptr<HeldOutLoss>(new HeldOutLoss(job, std::move(executor)));
 }
 
-Result<EvaluationReport> Evaluator::Run(std::int64_t step) {
+Result<EvaluationReport> HeldOutLoss::Run(std::int64_t step) {
   FirstBatches batches(*job_.data, job_.batches);
   LossSink sink(executor_->Rank(0).rank);
   FT_ASSIGN(const RunSummary summary, executor_->Run(job_.batches, batches, sink));

@@ -21,15 +21,15 @@ struct EvaluationJob {
 
 // Evaluates with the parameters of a training, in its memory. Makes threads and communicators of
 // its own; nothing of the training changes but memory that its steps leave undefined.
-class Evaluator {
+class HeldOutLoss {
  public:
   //   training, api, clock  outlive the evaluator
   //   options               those of the training, whose ranks it also runs here
   //
   // Errors: those of Executor::Make.
-  static Result<std::unique_ptr<Evaluator>> Make(const EvaluationJob& job, Executor& training,
-                                                 const FtDeviceApi& api, RunClock& clock,
-                                                 const ExecutorOptions& options);
+  static Result<std::unique_ptr<HeldOutLoss>> Make(const EvaluationJob& job, Executor& training,
+                                                   const FtDeviceApi& api, RunClock& clock,
+                                                   const ExecutorOptions& options);
 
   // Between two runs of the training, after its step `step`. All processes of a training call it
   // together, and each gets the same loss. Errors: those of Executor::Run.
@@ -41,7 +41,7 @@ class Evaluator {
   std::int64_t NextAfter(std::int64_t next) const { return (next / job_.every + 1) * job_.every; }
 
  private:
-  Evaluator(const EvaluationJob& job, std::unique_ptr<Executor> executor)
+  HeldOutLoss(const EvaluationJob& job, std::unique_ptr<Executor> executor)
       : job_(job), executor_(std::move(executor)) {}
 
   const EvaluationJob job_;

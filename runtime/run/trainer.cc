@@ -132,7 +132,7 @@ class Segments {
  public:
   // `saver` and `evaluator` may be null.
   Segments(const TrainJob& job, Executor& executor, RunClock& clock, CheckpointSaver* saver,
-           Evaluator* evaluator)
+           HeldOutLoss* evaluator)
       : plan_(job.save),
         executor_(executor),
         clock_(clock),
@@ -191,7 +191,7 @@ class Segments {
   Executor& executor_;
   RunClock& clock_;
   CheckpointSaver* const saver_;
-  Evaluator* const evaluator_;
+  HeldOutLoss* const evaluator_;
   const std::int64_t end_;
   std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
 };
@@ -231,9 +231,9 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
     FT_ASSIGN(saver,
               CheckpointSaver::Make(job.save.saver, files, *executor, clock, job.save.on_saved));
   }
-  std::unique_ptr<Evaluator> evaluator;
+  std::unique_ptr<HeldOutLoss> evaluator;
   if (job.evaluation.program != nullptr) {
-    FT_ASSIGN(evaluator, Evaluator::Make(job.evaluation, *executor, api, clock, options));
+    FT_ASSIGN(evaluator, HeldOutLoss::Make(job.evaluation, *executor, api, clock, options));
   }
   RunSink unheard;
   Segments segments(job, *executor, clock, saver.get(), evaluator.get());

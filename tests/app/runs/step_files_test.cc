@@ -1,4 +1,4 @@
-#include "app/training/step_files.h"
+#include "app/training/outputs/step_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "app/training/tensorboard.h"
+#include "app/training/outputs/tensorboard.h"
 #include "tests/app/commands/small_run.h"
 #include "tests/base/fault_file_system.h"
 

@@ -35,7 +35,7 @@ class Session {
     EXPECT_TRUE(FillParameters(*executor_, InitialWeights(model, options.seed)).has_value());
     const EvaluationJob job{std::make_shared<const Program>(*std::move(evaluation)), /*every=*/1,
                             kBatches, data_.get()};
-    evaluator_ = *Evaluator::Make(job, *executor_, CpuDeviceApi(), clock_, options);
+    evaluator_ = *HeldOutLoss::Make(job, *executor_, CpuDeviceApi(), clock_, options);
   }
 
   double Evaluate() {
@@ -61,7 +61,7 @@ class Session {
   RealClock clock_;
   std::unique_ptr<TokenData> data_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Evaluator> evaluator_;  // before the executor whose memory it uses
+  std::unique_ptr<HeldOutLoss> evaluator_;  // before the executor whose memory it uses
 };
 
 struct Case {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "app/training/tensorboard.h"
+#include "app/training/outputs/tensorboard.h"
 #include "base/clock.h"
 #include "base/io/file_system.h"
 #include "base/result.h"

@@ -1,4 +1,4 @@
-#include "app/training/training_data.h"
+#include "app/training/evaluation/training_data.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "app/training/tensorboard.h"
+#include "app/training/outputs/tensorboard.h"
 
 #include <bit>
 

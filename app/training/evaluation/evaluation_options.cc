@@ -1,4 +1,4 @@
-#include "app/training/evaluation_options.h"
+#include "app/training/evaluation/evaluation_options.h"
 
 #include <fmt/format.h>
 

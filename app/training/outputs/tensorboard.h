@@ -1,5 +1,5 @@
 // Bytes of TensorBoard's event files: TFRecords of protobuf messages, written by hand. Leaves out
-// the file itself: app/training/step_files.h.
+// the file itself: app/training/outputs/step_files.h.
 //
 //   record   length u64 | masked CRC-32C of length | data | masked CRC-32C of data, little-endian
 //            (tensorflow/core/lib/io/record_writer.h)

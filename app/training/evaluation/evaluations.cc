@@ -1,4 +1,4 @@
-#include "app/training/evaluations.h"
+#include "app/training/evaluation/evaluations.h"
 
 #include <memory>
 #include <utility>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/forecast/forecasting.h"
-#include "app/training/evaluation_options.h"
+#include "app/training/evaluation/evaluation_options.h"
 #include "base/result.h"
 #include "runtime/data/token_data.h"
 #include "runtime/run/trainer.h"

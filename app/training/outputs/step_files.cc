@@ -1,4 +1,4 @@
-#include "app/training/step_files.h"
+#include "app/training/outputs/step_files.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
