@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
+#include "app/cli/learning_rate_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -79,7 +79,6 @@ class TrainCommand final : public Command {
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
     options_.checkpoints.arguments = ArgumentsToSave(plan);
-    options_.job.learning_rate.steps = options_.job.steps;
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
     FT_ASSIGN(options_.ranks, launched.world > 1
@@ -107,6 +106,7 @@ class TrainCommand final : public Command {
                      "Start from these weights: a safetensors file, or a model's folder");
     arguments.Option("--adapters", options_.adapters, "DIR",
                      "PEFT adapters of --init: trained on with --method lora, else merged");
+    DeclareEvaluation(arguments, options_.evaluation);
     CheckpointOptions& checkpoints = options_.checkpoints;
     arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
                             "Save checkpoints in this folder, also at the end and when stopped; "
@@ -122,11 +122,7 @@ class TrainCommand final : public Command {
                      "If the training fails, go on from its newest checkpoint, at most so often; "
                      "with --save, and not under a launcher");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
-    arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
-    arguments.Option("--warmup", job.learning_rate.warmup, "N",
-                     "Steps over which the learning rate rises to its peak");
-    arguments.Flag("--cosine", job.learning_rate.cosine,
-                   "Let the learning rate fall to a tenth of its peak over the steps");
+    DeclareLearningRate(arguments, job.learning_rate);
     arguments.Parsed("--seed", "N", "Seed of the initial weights and of dropout", IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
                      "How long a rank waits for its peers before the run fails",
@@ -172,6 +168,10 @@ class TrainCommand final : public Command {
         "--recording", options_.recording_required, {{"optional", false}, {"required", true}},
         "If the store cannot be written any more, e.g. on a full disk: train on without "
         "a record (optional), or stop (required)");
+    arguments.Option("--metrics", options_.step_files.lines, "FILE.jsonl",
+                     "Add a line of JSON for each step to this file");
+    arguments.Option("--tensorboard", options_.step_files.tensorboard, "FOLDER",
+                     "Write loss, speed and memory of each step for TensorBoard");
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
@@ -340,7 +340,7 @@ class TrainCommand final : public Command {
   // Checks the options that need no machine and no plan, so that a typing error fails before any
   // device is opened.
   Result<void> CheckOptions() {
-    const TrainJob& job = options_.job;
+    TrainJob& job = options_.job;
     if (options_.data.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
     }
@@ -351,19 +351,14 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--adapters: give the weights of their base model with --init");
     }
-    const LearningRate& rate = job.learning_rate;
-    if (!std::isfinite(rate.peak) || rate.peak < 0) {
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("--lr: {} is not a learning rate; give 0 or more, e.g. 3e-4", rate.peak));
-    }
     if (restarts_ < 0 || restarts_ > 1'000'000) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
-    if (rate.warmup < 0) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("--warmup: {} is below 0", rate.warmup));
-    }
+    job.learning_rate.steps = job.steps;
+    FT_TRY(CheckLearningRate(job.learning_rate));
+    FT_TRY(CheckEvaluation(options_.evaluation));
+    FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.
     cluster_.cuda_graphs = job.executor.graphs;
     if (job.executor.graphs && job.executor.take_turns) {

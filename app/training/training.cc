@@ -10,12 +10,13 @@
 #include "app/build_info.h"
 #include "app/cli/stop_signal.h"
 #include "app/report/checkpoint_report.h"
+#include "app/training/evaluation/evaluations.h"
+#include "app/training/evaluation/training_data.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
-#include "runtime/data/token_data.h"
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
@@ -35,24 +36,6 @@ constexpr int kMaxAdvice = 2;
 // The CPU, unless the options name a device.
 const FtDeviceApi& DeviceOf(const TrainingOptions& options) {
   return options.device != nullptr ? *options.device : CpuDeviceApi();
-}
-
-// Reads the file, or takes the text of the options if no file is given.
-Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, const ModelSpec& model,
-                                            const Plan& plan) {
-  if (options.data.empty()) {
-    return TokenData::FromText(options.text, options.data_name, model.vocab, plan);
-  }
-  PosixFileSystem files;
-  if (options.tokenizer.empty()) return TokenData::Open(files, options.data, model.vocab, plan);
-  FT_ASSIGN(const TokenFile text, ReadTokenFile(files, options.data));
-  if (text.width != 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--tokenizer: " + options.data + " has tokens already; leave --tokenizer out");
-  }
-  FT_ASSIGN(const auto tokenizer, Tokenizer::Open(files, options.tokenizer));
-  return TokenData::FromFile(TokenFileOf(tokenizer->Encode(text.content, /*adds_special=*/false)),
-                             options.data, model.vocab, plan);
 }
 
 // The weights in the files that the options name. Adapters are trained on if the plan has adapters,
@@ -109,16 +92,14 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
   FT_TRY(group.Agree("program", HexText(job.program->hash)));
   FT_TRY(group.Agree("data file",
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
-  const LearningRate& rate = job.learning_rate;
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
       "command",
-      fmt::format("steps {} to {}, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
+      fmt::format("steps {} to {}, seed {}, learning rate {}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
                   "steps {} to {} of ranks {}, counters every {} ns",
-                  job.executor.first_step, AllSteps(job), job.seed, rate.peak, rate.warmup,
-                  rate.cosine ? ", cosine" : "", job.executor.graphs ? "on" : "off",
-                  static_cast<int>(job.executor.attention),
+                  job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
+                  job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),
                   options.counters_interval_ns));
@@ -250,6 +231,7 @@ TrainingResult ResultOf(const Program& program, const RunSummary& summary,
   }
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
+  result.evaluation_loss = sink.evaluation_loss();
   result.capture_cost = sink.Cost(summary.recording);
   result.saves = sink.saves();
   return result;
@@ -270,7 +252,8 @@ Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
 // after the last.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
                                       TrainJob job, TokenData& data, const TrainingOptions& options,
-                                      RunRecorder& recorder) {
+                                      const PredictedTimes& predicted,
+                                      std::unique_ptr<StepFiles> files, RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   const DeviceProfile& profile = context.costs.profile();
   const FtDeviceApi& device = DeviceOf(options);
@@ -289,7 +272,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options, job.executor.first_step,
+  RecordingSink sink(recorder, options, job.executor.first_step, predicted, std::move(files),
                      job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
   const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
   job.save.on_saved = [&sink](const SaveReport& report) { sink.OnSaved(report); };
@@ -369,13 +352,15 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
 // its hash with rank 0's before any step. Nothing is stored here: the recording goes to rank 0.
 Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options) {
-  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
-  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data.training->Digest(),
                             forecast.simulation.step_s, job));
+  FT_TRY(
+      PrepareEvaluation(options.evaluation, context, data.evaluation.get(), forecast.program, job));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
   const StopSignals signals;
   RealClock clock;
   RunSink nobody;  // the recording goes to rank 0
@@ -393,7 +378,8 @@ Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
     return job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles();
   };
   const std::vector<std::string> known = troubles();
-  const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
+  const auto end =
+      Train(job, device, clock, *data.training, nobody, [] { return StopSignal() != 0; });
   PrintTroubles(troubles(), known);
   if (!end.has_value()) return tl::unexpected<Error>(end.error());
   return end->stopped;
@@ -404,21 +390,29 @@ Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
 // is written into it.
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options) {
-  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
-  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data->Digest(),
+  FT_ASSIGN(
+      const double evaluation_s,
+      PrepareEvaluation(options.evaluation, context, data.evaluation.get(), forecast.program, job));
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data.training->Digest(),
                             forecast.simulation.step_s, job));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
+  const PredictedTimes predicted{forecast.simulation.step_s, evaluation_s};
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
+  PosixFileSystem files;
+  SystemClock clock;
+  FT_ASSIGN(auto step_files, StepFiles::Open(files, clock, options.step_files));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));
 
   const StopSignals signals;
-  auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
+  auto result = TrainAndRecord(store.path(), context, job, *data.training, options, predicted,
+                               std::move(step_files), *recorder);
   if (!result.has_value()) {
     result = tl::unexpected<Error>(
         WithAdvice(result.error(), context, plan, MemoryOfRank(options, plan.World())));

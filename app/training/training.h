@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct TrainingResult {
   OffloadStats offload;              // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
-  EmulatedRun emulated;      // with virtual time only
+  std::optional<double> evaluation_loss;  // the last one, if any
+  EmulatedRun emulated;                   // with virtual time only
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
   CheckpointCost predicted_checkpoint;

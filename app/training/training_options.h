@@ -6,6 +6,8 @@
 #include <string>
 
 #include "app/training/checkpoints.h"
+#include "app/training/evaluation/evaluation_options.h"
+#include "app/training/outputs/step_files.h"
 #include "app/training/rank_devices.h"
 #include "base/device_api.h"
 #include "profiler/capture.h"
@@ -25,6 +27,8 @@ struct TrainingOptions {
   std::string adapters;          // folder of PEFT adapters of `init`; empty: none
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
   CheckpointOptions checkpoints;
+  EvaluationOptions evaluation;
+  StepFilePaths step_files;
   bool json_lines = false;  // one line a step on stdout
   bool progress = true;     // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;

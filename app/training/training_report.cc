@@ -60,6 +60,7 @@ void PrintResult(const TrainingResult& result, const ParameterCounts& counts,
   const std::int64_t steps = result.summary.steps;
   std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
   if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
+  if (result.evaluation_loss) std::printf(", evaluation loss %.4f", *result.evaluation_loss);
   std::puts(result.summary.stopped ? " (stopped)" : "");
   if (result.metrics.overall) {
     std::fputs(StepText(*result.metrics.overall, options.capture != CaptureLevel::kOff).c_str(),
@@ -106,6 +107,7 @@ void PrintResultJson(const Plan& plan, const TrainingResult& result, const Param
   JsonWriter json;
   json.BeginObject().Field("schema", 1).Field("run", result.run).Field("forecast", result.forecast);
   json.Field("steps", result.summary.steps).Field("loss", result.last_loss);
+  if (result.evaluation_loss) json.Field("evaluation_loss", *result.evaluation_loss);
   json.Field("rank_order", NameOfRankOrder(plan.rank_order)).Name("slots").BeginArray();
   for (int rank = 0; rank < plan.World(); ++rank) json.Integer(DeviceOf(plan, rank));
   json.EndArray();

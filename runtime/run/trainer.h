@@ -12,19 +12,10 @@
 #include "runtime/executor/executor.h"
 #include "runtime/parameters/tensors.h"
 #include "runtime/processes/process_group.h"
+#include "runtime/run/evaluation.h"
+#include "runtime/run/learning_rate.h"
 
 namespace foretrain {
-
-// The learning rate rises linearly over `warmup` steps, then stays, or falls as a cosine to a tenth
-// at `steps`.
-struct LearningRate {
-  double peak = 3e-4;
-  std::int64_t warmup = 0;
-  bool cosine = false;
-  std::int64_t steps = 0;
-
-  float At(std::int64_t step) const;
-};
 
 // When checkpoints are saved, and what they say of the run.
 struct SavePlan {
@@ -42,6 +33,7 @@ struct TrainJob {
   TensorSource weights;  // null: InitialWeights with the seed
   // State to go on from, after `weights`; its step is the executor's first. Null: a fresh run.
   std::shared_ptr<const Checkpoint> resume;
+  EvaluationJob evaluation;
   SavePlan save;
   ExecutorOptions executor;
   // If ranks are processes: the group of this one. `executor.local` names its rank,
