@@ -23,10 +23,15 @@ namespace {
 constexpr std::int64_t kMaxConfigBytes = 16 * kMiB, kMaxTokenizerBytes = 256 * kMiB;
 
 // Files of a model's folder that belong to its tokenizer and to generation. They are copied.
-constexpr std::string_view kCopied[] = {
-    "tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab.json",        "merges.txt",            "tokenizer.model",         "chat_template.jinja",
-    "generation_config.json"};
+constexpr std::string_view kCopied[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model",
+                                        "chat_template.jinja",
+                                        "generation_config.json"};
 
 constexpr std::string_view NameOfFormat(NumberFormat format) {
   if (format == NumberFormat::kFp32) return "fp32";

@@ -104,11 +104,12 @@ Result<Factors> JoinFactors(const AdapterOf& adapters, const std::vector<Paramet
     }
   }
   if (needed > rank) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("lora_rank {}: the adapters of {} have rank {} together, because weights "
-                            "that share one A here have different ones; use lora_rank {}, or "
-                            "method full to train them merged",
-                            rank, a_place.name, needed, needed));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("lora_rank {}: the files' adapters of {} need {} rows, those of weights "
+                    "that share it one after the other; use lora_rank {}, or method full "
+                    "to train them merged",
+                    rank, a_place.name, needed, needed));
   }
   factors[a_place.name] = std::move(joined);
   return factors;

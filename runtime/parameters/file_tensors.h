@@ -1,5 +1,5 @@
-// Gathers tensors of the model into the tensors of a safetensors file and encodes their numbers. For
-// the writers of weights and adapters.
+// Gathers tensors of the model into the tensors of a safetensors file and encodes their numbers.
+// For the writers of weights and adapters.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct GatheredTensor {
   std::vector<Part> parts;
 };
 
-// dtype of safetensors and of config.json for fp32, bf16 and fp16. Errors: kInvalidArgument, another
-// format.
+// dtype of safetensors and of config.json for fp32, bf16 and fp16. Errors: kInvalidArgument,
+// another format.
 struct DtypeNames {
   std::string safetensors, config;
 };

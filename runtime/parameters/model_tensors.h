@@ -11,7 +11,8 @@
 namespace foretrain {
 
 // Every tensor once, as a place that covers all of it: embedding, layers, head. A tied table is
-// listed with the embedding alone. With method lora or qlora the adapters are listed too. O(tensors).
+// listed with the embedding alone. With method lora or qlora the adapters are listed too.
+// O(tensors).
 std::vector<ParameterPlace> TensorsOf(const ModelSpec& model, const Plan& plan = {});
 
 // True for a low-rank factor of an adapter: `...lora_A.weight`, `...lora_B.weight`.

@@ -78,12 +78,12 @@ Result<std::vector<float>> ReadFactor(const WeightFiles& files, const std::strin
                                       std::int64_t rows, std::int64_t cols) {
   const SafetensorEntry* const entry = files.Find(name);
   if (entry == nullptr || entry->rows < rows || entry->cols != cols) {
-    return Fail(ErrorCode::kInvalidArgument,
-                entry == nullptr
-                    ? files.path() + ": has no tensor " + Printable(name, 200)
-                    : fmt::format("{}: {} is {} x {} and the model's adapter has {} x {}",
-                                  files.path(), Printable(name, 200), entry->rows, entry->cols,
-                                  rows, cols));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        entry == nullptr
+            ? files.path() + ": has no tensor " + Printable(name, 200)
+            : fmt::format("{}: {} is {} x {} and the model's adapter has {} x {}", files.path(),
+                          Printable(name, 200), entry->rows, entry->cols, rows, cols));
   }
   FT_ASSIGN(const TensorRows all, files.Rows(name, 0, entry->rows));
   std::vector<float> numbers(static_cast<std::size_t>(entry->rows * entry->cols));
@@ -96,8 +96,7 @@ Result<std::optional<LowRank>> ReadAdapter(const WeightFiles& files, const PeftC
                                            const ParameterPlace& weight, const FileTensor& at) {
   const std::string module = ModuleOf(at);
   const std::string name = std::string(kPrefix) + module;
-  const SafetensorEntry* const a =
-      module.empty() ? nullptr : files.Find(name + std::string(kA));
+  const SafetensorEntry* const a = module.empty() ? nullptr : files.Find(name + std::string(kA));
   if (a == nullptr) return std::optional<LowRank>();
   LowRank change;
   change.rank = a->rows;
@@ -105,8 +104,8 @@ Result<std::optional<LowRank>> ReadAdapter(const WeightFiles& files, const PeftC
   change.scale = config.alpha / (config.by_root ? std::sqrt(rank) : rank);
   FT_ASSIGN(change.a, ReadFactor(files, name + std::string(kA), a->rows, weight.cols));
   FT_ASSIGN(const std::vector<float> b,
-            ReadFactor(files, name + std::string(kB),
-                       at.first_row + at.interleaved * weight.rows, change.rank));
+            ReadFactor(files, name + std::string(kB), at.first_row + at.interleaved * weight.rows,
+                       change.rank));
   change.b.reserve(static_cast<std::size_t>(weight.rows * change.rank));
   for (std::int64_t row = 0; row < weight.rows; ++row) {
     const auto from = b.begin() + at.Row(row) * change.rank;
@@ -135,8 +134,7 @@ Result<AdapterOf> OpenAdapters(FileSystem& files, const std::string& folder, con
   const std::string path = folder + "/" + std::string(kAdapterConfigName);
   FT_ASSIGN(const std::string text, ReadFile(files, path, kMaxConfigBytes));
   FT_ASSIGN(const PeftConfig config, ParseConfig(text, path));
-  FT_ASSIGN(auto opened,
-            WeightFiles::Open(files, folder + "/" + std::string(kAdapterWeightsName)));
+  FT_ASSIGN(auto opened, WeightFiles::Open(files, folder + "/" + std::string(kAdapterWeightsName)));
   const std::shared_ptr<const WeightFiles> weights = std::move(opened);  // shared by copies
   const TensorNames loaded = names.Loaded();
   std::set<std::string> used;

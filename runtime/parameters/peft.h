@@ -32,8 +32,8 @@ struct AdapterWriterOptions {
 };
 
 // Writes the adapters of a model that was trained with `plan`, whose method is lora or qlora. The
-// folder appears complete or not at all. A factor that several weights share here is written once for
-// each of them, as PEFT expects.
+// folder appears complete or not at all. A factor that several weights share here is written once
+// for each of them, as PEFT expects.
 //
 //   source  gives the adapters by our names
 //

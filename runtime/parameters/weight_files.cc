@@ -39,9 +39,10 @@ Result<std::map<std::string, std::string>> ParseWeightIndex(std::string_view tex
     const JsonValue& file = map->items()[i];
     const std::string& tensor = map->names()[i];
     if (file.kind() != JsonValue::Kind::kString || !IsPlainName(file.AsString())) {
-      return Fail(ErrorCode::kCorruptInput,
-                  fmt::format("{}: weight_map: {}: must name a .safetensors file in the same folder",
-                              source, Printable(tensor)));
+      return Fail(
+          ErrorCode::kCorruptInput,
+          fmt::format("{}: weight_map: {}: must name a .safetensors file in the same folder",
+                      source, Printable(tensor)));
     }
     files.emplace(tensor, file.AsString());
   }
@@ -99,9 +100,9 @@ Result<void> WeightFiles::OpenFolder(FileSystem& files) {
   const std::string index = path_ + "/" + std::string(kIndexName);
   FT_ASSIGN(const FileInfo listed, files.Stat(index));
   if (listed.kind != FileKind::kRegular) {
-    return Fail(ErrorCode::kInvalidArgument,
-                path_ + ": has neither " + std::string(kWeightsName) + " nor " +
-                    std::string(kIndexName) + "; give a folder that a model was saved to");
+    return Fail(ErrorCode::kInvalidArgument, path_ + ": has neither " + std::string(kWeightsName) +
+                                                 " nor " + std::string(kIndexName) +
+                                                 "; give a folder that a model was saved to");
   }
   FT_ASSIGN(const std::string text, ReadFile(files, index, kMaxIndexBytes));
   FT_ASSIGN(const auto promised, ParseWeightIndex(text, index));
@@ -161,8 +162,8 @@ Result<TensorRows> WeightFiles::Rows(std::string_view name, std::int64_t first,
   FT_CHECK(first >= 0 && rows >= 0 && first + rows <= entry.rows);
   const OpenFile& file = files_[found->second.file];
   if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-    return Fail(ErrorCode::kUnsupported, file.path + ": tensor " + Printable(name) + ": has dtype " +
-                                             entry.dtype +
+    return Fail(ErrorCode::kUnsupported, file.path + ": tensor " + Printable(name) +
+                                             ": has dtype " + entry.dtype +
                                              "; only F32, BF16 and F16 are read: save it as one");
   }
   const std::int64_t each = BytesOfDtype(entry.dtype);

@@ -47,8 +47,8 @@ class TensorRows {
 // Open files and their headers. Safe from several threads.
 class WeightFiles {
  public:
-  // Opens `path`: a safetensors file, or a folder with kWeightsName or kIndexName and its files. Reads
-  // all headers and checks that each file has the tensors that the index promises.
+  // Opens `path`: a safetensors file, or a folder with kWeightsName or kIndexName and its files.
+  // Reads all headers and checks that each file has the tensors that the index promises.
   //
   // Errors: those of ParseSafetensorsHeader and ParseWeightIndex; kInvalidArgument: the folder has
   // no weights, lacks a file of its index, or names more than 512 files; kCorruptInput: a file
@@ -61,8 +61,8 @@ class WeightFiles {
   // All names, sorted.
   std::vector<std::string> Names() const;
 
-  // Reads rows [first, first + rows) of a tensor. Errors: kUnsupported, a dtype other than F32, BF16
-  // and F16; kIo, kCorruptInput: the file cannot be read, or has become shorter.
+  // Reads rows [first, first + rows) of a tensor. Errors: kUnsupported, a dtype other than F32,
+  // BF16 and F16; kIo, kCorruptInput: the file cannot be read, or has become shorter.
   Result<TensorRows> Rows(std::string_view name, std::int64_t first, std::int64_t rows) const;
 
   // The file or folder, for messages.

@@ -38,9 +38,9 @@ struct WrittenWeights {
 //
 // Numbers are rounded to the nearest of the format. Holds one tensor of the file in memory.
 //
-// Errors: kUnsupported, a detail of the model that no family or the named one has; kInvalidArgument, the
-// folder exists, a format of another kind, or a number beyond the format's largest; those of the source
-// and of the file system.
+// Errors: kUnsupported, a detail of the model that no family or the named one has;
+// kInvalidArgument, the folder exists, a format of another kind, or a number beyond the format's
+// largest; those of the source and of the file system.
 Result<WrittenWeights> WriteWeights(FileSystem& files, const std::string& folder,
                                     const ModelSpec& model, const TensorSource& source,
                                     const WeightWriterOptions& options);

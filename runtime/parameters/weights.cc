@@ -53,10 +53,10 @@ class FileSource {
     }
     const SafetensorEntry* const entry = at.name.empty() ? nullptr : files_->Find(at.name);
     if (entry == nullptr) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  files_->path() + ": has no tensor for " + place.name +
-                      (at.name.empty() ? "" : " (" + at.name + ")") +
-                      "; it holds the weights of another model");
+      return Fail(ErrorCode::kInvalidArgument, files_->path() + ": has no tensor for " +
+                                                   place.name +
+                                                   (at.name.empty() ? "" : " (" + at.name + ")") +
+                                                   "; it holds the weights of another model");
     }
     // Our own files have a column of head biases as a column.
     if (at.vector && place.cols == 1 && entry->rows > 1) at.vector = false;
@@ -129,9 +129,9 @@ class FileSource {
   TensorNames names_;
   TensorSource fresh_;  // of adapters
   std::mutex mutex_;
-  std::string last_name_;      // of the last place; guarded by mutex_
-  FileTensor last_;            // guarded by mutex_
-  std::deque<Block> blocks_;   // the newest first; guarded by mutex_
+  std::string last_name_;     // of the last place; guarded by mutex_
+  FileTensor last_;           // guarded by mutex_
+  std::deque<Block> blocks_;  // the newest first; guarded by mutex_
 };
 
 // All numbers of bf16 and fp16 are numbers of fp32.

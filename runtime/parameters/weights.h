@@ -20,8 +20,8 @@ struct Weights {
   TensorSource source;  // safe from several threads
   // Format that holds every number of the files: fp32, or the 16-bit format that all tensors have.
   NumberFormat format = NumberFormat::kFp32;
-  // Tensors of the files that are no part of the model, sorted. Masks and frequency tables that some
-  // files hold are not among them.
+  // Tensors of the files that are no part of the model, sorted. Masks and frequency tables that
+  // some files hold are not among them.
   std::vector<std::string> unused;
   std::optional<TensorNames> names;  // of the files; none if they have our names
 };
@@ -31,8 +31,8 @@ struct Weights {
 // (`...lora_A.weight`, `...lora_B.weight`) missing from the file are initialized from `seed`, so
 // that training can start from a base model's file.
 //
-// Only headers are read here. The source reads a tensor, or 64 MiB of a larger one, when it is asked
-// for a part of it, and keeps the last four.
+// Only headers are read here. The source reads a tensor, or 64 MiB of a larger one, when it is
+// asked for a part of it, and keeps the last four.
 //
 // Errors: those of WeightFiles::Open; kInvalidArgument, a tensor of the model is missing or has
 // another shape (both are named); kUnsupported, a tensor in another format than fp32, bf16 or fp16.

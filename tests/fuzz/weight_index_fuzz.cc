@@ -1,4 +1,5 @@
-// The index of a model's folder: if it is accepted, it names .safetensors files of that folder alone.
+// The index of a model's folder: if it is accepted, it names .safetensors files of that folder
+// alone.
 #include <string_view>
 
 #include "base/checked.h"

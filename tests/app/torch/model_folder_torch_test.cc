@@ -1,5 +1,5 @@
-// Folders that the Hugging Face library saves are read, and folders that foretrain writes are loaded
-// by it, for a small model of each family.
+// Folders that the Hugging Face library saves are read, and folders that foretrain writes are
+// loaded by it, for a small model of each family.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,34 +40,34 @@ constexpr const char* kCommon =
 constexpr const char* kWindows =
     R"("sliding_window": 7, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], )";
 
-const Model kModels[] =
-    {
-        {"Gpt2", "gpt2",
-         R"("n_layer": 3, "n_embd": 64, "n_head": 4, "n_inner": 96, "n_positions": 64, "vocab_size": 256)"},
-        {"Llama", "llama", R"("tie_word_embeddings": false, "attention_bias": true, "mlp_bias": true)"},
-        {"LlamaStretched", "llama",
-         R"("tie_word_embeddings": true, "rope_parameters": {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16})"},
-        {"Mistral", "mistral", R"("tie_word_embeddings": false, "sliding_window": 7)"},
-        {"Mixtral", "mixtral",
-         R"("tie_word_embeddings": false, "num_local_experts": 4, "num_experts_per_tok": 2)"},
-        {"Qwen2", "qwen2", R"("tie_word_embeddings": false)"},
-        {"Qwen3", "qwen3", R"("tie_word_embeddings": false, "head_dim": 24)"},
-        {"Qwen2Moe", "qwen2_moe",
-         R"("tie_word_embeddings": false, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "num_experts": 8, "num_experts_per_tok": 3, "norm_topk_prob": false, "decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": false)"},
-        {"Qwen3Moe", "qwen3_moe",
-         R"("tie_word_embeddings": false, "head_dim": 16, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 3, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])"},
-        {"Gemma", "gemma", R"("tie_word_embeddings": true, "head_dim": 16, "hidden_act": "gelu_pytorch_tanh")"},
-        {"Gemma2", "gemma2",
-         R"("tie_word_embeddings": true, "head_dim": 16, "query_pre_attn_scalar": 20, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 5.0)"},
-        {"Gemma3", "gemma3_text",
-         R"("tie_word_embeddings": true, "head_dim": 16, "query_pre_attn_scalar": 16, "rope_parameters": {"full_attention": {"rope_theta": 1000000.0, "rope_type": "default"}, "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"}})"},
-        {"Phi3", "phi3", R"("tie_word_embeddings": false, "sliding_window": 7)"},
-        {"DeepSeekV2", "deepseek_v2",
-         R"("tie_word_embeddings": false, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "moe_intermediate_size": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "q_lora_rank": 24, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "norm_topk_prob": false, "routed_scaling_factor": 1.5, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8, "beta_slow": 1, "mscale": 0.8, "mscale_all_dim": 1.0})"},
-        {"DeepSeekV3", "deepseek_v3",
-         R"("tie_word_embeddings": false, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "moe_intermediate_size": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "q_lora_rank": 24, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "num_nextn_predict_layers": 0, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8, "beta_slow": 1, "mscale": 0.8, "mscale_all_dim": 1.0})"},
-        {"GptOss", "gpt_oss",
-         R"("tie_word_embeddings": false, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": true, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": false})"},
+const Model kModels[] = {
+    {"Gpt2", "gpt2",
+     R"("n_layer": 3, "n_embd": 64, "n_head": 4, "n_inner": 96, "n_positions": 64, "vocab_size": 256)"},
+    {"Llama", "llama", R"("tie_word_embeddings": false, "attention_bias": true, "mlp_bias": true)"},
+    {"LlamaStretched", "llama",
+     R"("tie_word_embeddings": true, "rope_parameters": {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16})"},
+    {"Mistral", "mistral", R"("tie_word_embeddings": false, "sliding_window": 7)"},
+    {"Mixtral", "mixtral",
+     R"("tie_word_embeddings": false, "num_local_experts": 4, "num_experts_per_tok": 2)"},
+    {"Qwen2", "qwen2", R"("tie_word_embeddings": false)"},
+    {"Qwen3", "qwen3", R"("tie_word_embeddings": false, "head_dim": 24)"},
+    {"Qwen2Moe", "qwen2_moe",
+     R"("tie_word_embeddings": false, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "num_experts": 8, "num_experts_per_tok": 3, "norm_topk_prob": false, "decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": false)"},
+    {"Qwen3Moe", "qwen3_moe",
+     R"("tie_word_embeddings": false, "head_dim": 16, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 3, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])"},
+    {"Gemma", "gemma",
+     R"("tie_word_embeddings": true, "head_dim": 16, "hidden_act": "gelu_pytorch_tanh")"},
+    {"Gemma2", "gemma2",
+     R"("tie_word_embeddings": true, "head_dim": 16, "query_pre_attn_scalar": 20, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 5.0)"},
+    {"Gemma3", "gemma3_text",
+     R"("tie_word_embeddings": true, "head_dim": 16, "query_pre_attn_scalar": 16, "rope_parameters": {"full_attention": {"rope_theta": 1000000.0, "rope_type": "default"}, "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"}})"},
+    {"Phi3", "phi3", R"("tie_word_embeddings": false, "sliding_window": 7)"},
+    {"DeepSeekV2", "deepseek_v2",
+     R"("tie_word_embeddings": false, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "moe_intermediate_size": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "q_lora_rank": 24, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "norm_topk_prob": false, "routed_scaling_factor": 1.5, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8, "beta_slow": 1, "mscale": 0.8, "mscale_all_dim": 1.0})"},
+    {"DeepSeekV3", "deepseek_v3",
+     R"("tie_word_embeddings": false, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "moe_intermediate_size": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "q_lora_rank": 24, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "num_nextn_predict_layers": 0, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8, "beta_slow": 1, "mscale": 0.8, "mscale_all_dim": 1.0})"},
+    {"GptOss", "gpt_oss",
+     R"("tie_word_embeddings": false, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": true, "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": false})"},
 };
 
 // Later fields replace earlier ones of the same name.
@@ -76,9 +76,9 @@ std::string ConfigOf(const Model& model) {
   json config = json::object();
   const bool is_gpt2 = type == "gpt2";
   const bool has_windows = type == "gemma2" || type == "gemma3_text" || type == "gpt_oss";
-  for (const std::string& text : {std::string(is_gpt2 ? "" : kCommon),
-                                  std::string(has_windows ? kWindows : ""),
-                                  std::string(model.parts) + ", "}) {
+  for (const std::string& text :
+       {std::string(is_gpt2 ? "" : kCommon), std::string(has_windows ? kWindows : ""),
+        std::string(model.parts) + ", "}) {
     config.update(json::parse("{" + text + R"("model_type": ")" + type + "\"}"));
   }
   return config.dump();
@@ -192,8 +192,8 @@ TEST_P(AdapterFolders, AreReadAsThoseOfTheLibrary) {
   const double expected =
       InLibrary(std::string("adapt hub adapters text ") + GetParam().modules).at("loss");
   const double merged = Loss("--init hub --adapters adapters");
-  const double apart = Loss(std::string("--init hub --adapters adapters --method lora --lora-rank ") +
-                            GetParam().rank);
+  const double apart = Loss(
+      std::string("--init hub --adapters adapters --method lora --lora-rank ") + GetParam().rank);
   EXPECT_NEAR(merged, expected, kTolerance * expected);
   EXPECT_NEAR(apart, expected, kTolerance * expected);
   Run("convert hub --merge-adapters adapters --out merged");
@@ -231,26 +231,28 @@ TEST_P(AdapterFolders, AreWrittenAsTheLibraryReadsThem) {
   EXPECT_EQ(library.at("missing"), json::array());
   const double expected = library.at("loss");
   EXPECT_GT(std::fabs(library.at("plain").get<double>() - expected), 1e-3 * expected);
-  const double apart = Loss("--init hub --adapters ours --method lora --lora-rank 6 --lora-alpha 12");
+  const double apart =
+      Loss("--init hub --adapters ours --method lora --lora-rank 6 --lora-alpha 12");
   EXPECT_NEAR(apart, expected, kTolerance * expected);
   EXPECT_NEAR(Loss("--init hub --adapters ours"), expected, kTolerance * expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, AdapterFolders,
-                         testing::Values(Adapted{"Gpt2", "c_attn,c_proj", "4"},
-                                         Adapted{"Llama", "q_proj,v_proj", "8"},
-                                         Adapted{"Qwen3", "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj", "12"},
-                                         Adapted{"Gemma2", "q_proj,down_proj", "4"},
-                                         Adapted{"Phi3", "qkv_proj,gate_up_proj", "4"}),
-                         [](const auto& test) { return std::string(test.param.model); });
+INSTANTIATE_TEST_SUITE_P(
+    Families, AdapterFolders,
+    testing::Values(Adapted{"Gpt2", "c_attn,c_proj", "4"}, Adapted{"Llama", "q_proj,v_proj", "8"},
+                    Adapted{"Qwen3", "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
+                            "12"},
+                    Adapted{"Gemma2", "q_proj,down_proj", "4"},
+                    Adapted{"Phi3", "qkv_proj,gate_up_proj", "4"}),
+    [](const auto& test) { return std::string(test.param.model); });
 
 TEST_F(AdapterFolder, SaysWhichRankHoldsTheAdapters) {
   Save(kModels[1]);
   InLibrary("adapt hub adapters text q_proj,v_proj");
-  const ProgramEnd end = RunForetrain(
-      folder_.path(),
-      "train --ranks 1 --model hub/config.json --data text --sequence 32 --global-batch 4 --steps 1 "
-      "--init hub --adapters adapters --method lora --lora-rank 4");
+  const ProgramEnd end = RunForetrain(folder_.path(),
+                                      "train --ranks 1 --model hub/config.json --data text "
+                                      "--sequence 32 --global-batch 4 --steps 1 "
+                                      "--init hub --adapters adapters --method lora --lora-rank 4");
   EXPECT_EQ(end.code, 2);
   EXPECT_THAT(end.errors, testing::HasSubstr("use lora_rank 8"));
 }

@@ -36,8 +36,7 @@ ModelSpec TinyPhi3() {
 
 class AdapterFiles : public testing::Test {
  protected:
-  AdapterFiles()
-      : folder_(testing::TempDir() + "adapters." + std::to_string(getpid()) + "/lora") {
+  AdapterFiles() : folder_(testing::TempDir() + "adapters." + std::to_string(getpid()) + "/lora") {
     std::filesystem::create_directories(ParentFolder(folder_));
   }
   ~AdapterFiles() override { std::filesystem::remove_all(ParentFolder(folder_)); }
@@ -116,8 +115,7 @@ TEST(MergedWeights, AddTheScaledProduct) {
 // q and v have an A each, of rank 2; the run's A has 5 rows: q's, v's and a fresh one.
 TEST(WeightsWithAdapters, StoreDifferentFactorsInDifferentRows) {
   const ModelSpec model = TinyLlama();
-  const AdapterOf adapters =
-      [](const ParameterPlace& weight) -> Result<std::optional<LowRank>> {
+  const AdapterOf adapters = [](const ParameterPlace& weight) -> Result<std::optional<LowRank>> {
     const bool q = weight.name.ends_with("attention.q.weight");
     if (!q && !weight.name.ends_with("attention.v.weight")) return std::optional<LowRank>();
     LowRank change;

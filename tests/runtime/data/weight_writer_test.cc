@@ -340,7 +340,8 @@ TEST_F(ShardedWeights, RefuseAFileThatShrinksWhileItIsRead) {
 }
 
 TEST_F(ShardedWeights, ReadNoFileOutsideTheirFolder) {
-  for (const char* name : {"../secret.safetensors", "/etc/x.safetensors", "", "x.bin", "a/b.safetensors"}) {
+  for (const char* name :
+       {"../secret.safetensors", "/etc/x.safetensors", "", "x.bin", "a/b.safetensors"}) {
     const auto index =
         ParseWeightIndex(std::string(R"({"weight_map": {"a.weight": ")") + name + "\"}}", "index");
     ASSERT_FALSE(index.has_value()) << name;

@@ -68,11 +68,11 @@ class Convert : public testing::Test {
 TEST_F(Convert, KeepsConfigAndTokenizerAndTellsWhatItWrote) {
   const ProgramEnd end = Run("convert hub --precision bf16 --out half --json");
   ASSERT_EQ(end.code, 0) << end.errors;
-  EXPECT_EQ(json::parse(end.output), json::parse(R"({"schema": 1, "out": "half",
+  EXPECT_EQ(json::parse(end.output),
+            json::parse(R"({"schema": 1, "out": "half",
       "model_type": "mistral", "precision": "bf16", "tensors": )" +
-                                                 std::to_string(kTensors) + R"(, "bytes": )" +
-                                                 std::to_string(kBytes) +
-                                                 R"(, "files": 1, "left_out": []})"));
+                        std::to_string(kTensors) + R"(, "bytes": )" + std::to_string(kBytes) +
+                        R"(, "files": 1, "left_out": []})"));
   json config = json::parse(kConfig);
   config["torch_dtype"] = "bfloat16";
   EXPECT_EQ(json::parse(folder_.Read("half/config.json")), config);
@@ -107,15 +107,15 @@ TEST_F(Convert, MergesAdaptersAsTrainingDoes) {
     }
     return {};
   };
-  ASSERT_TRUE(WriteAdapters(files_, Path("lora"), model_, filled, plan, {.model_type = "mistral"})
-                  .has_value());
+  AdapterWriterOptions options;
+  options.model_type = "mistral";
+  ASSERT_TRUE(WriteAdapters(files_, Path("lora"), model_, filled, plan, options).has_value());
   const ProgramEnd end = Run("convert hub --merge-adapters lora --out merged");
   ASSERT_EQ(end.code, 0) << end.errors;
   const double merged = Loss("--init merged");
   EXPECT_NE(merged, Loss("--init hub"));
   EXPECT_EQ(merged, Loss("--init hub --adapters lora"));
-  EXPECT_NEAR(merged,
-              Loss("--init hub --adapters lora --method lora --lora-rank 4 --lora-alpha 8"),
+  EXPECT_NEAR(merged, Loss("--init hub --adapters lora --method lora --lora-rank 4 --lora-alpha 8"),
               1e-5 * merged);
 }
 
