@@ -10,6 +10,7 @@
 
 #include "app/build_info.h"
 #include "app/cli/command.h"
+#include "app/training/checkpoints.h"
 #include "base/text.h"
 
 namespace foretrain {
@@ -118,9 +119,25 @@ int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** ar
   return static_cast<int>(Exit::kBadInput);
 }
 
+// Parses the arguments. An option that `repeats` may be given again, and the last one counts.
+void Parse(CLI::App& app, std::vector<std::string> arguments, bool repeats) {
+  if (repeats) {
+    for (CLI::Option* option : app.get_subcommand(arguments.front())->get_options()) {
+      if (option->get_items_expected_max() <= 1) {
+        option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
+    }
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as the library wants them
+  app.parse(std::move(arguments));
+}
+
 // Parses twice: the parser splits the command line, then each option's own reader checks its text.
 // The command runs only if both succeed. Returns the exit code.
 int Run(int argc, char** argv) {
+  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  const Result<std::vector<std::string>> arguments = WithSavedArguments(given);
+  if (!arguments.has_value()) return Fail(arguments.error(), /*json=*/false);
   CLI::App app(kDescription, "foretrain");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
@@ -136,10 +153,11 @@ int Run(int argc, char** argv) {
     sub->callback([&chosen, command] { chosen = command; });
   }
   try {
-    app.parse(argc, argv);
+    Parse(app, *arguments, /*repeats=*/*arguments != given);
   } catch (const CLI::ParseError& error) {
     return Usage(app, error, argc, argv);
   }
+  chosen->set_arguments({arguments->begin() + 1, arguments->end()});
   const Result<void> read = arguments_of.at(chosen).Read();
   const Result<Exit> result =
       read.has_value() ? chosen->Run() : Result<Exit>(tl::unexpected<Error>(read.error()));

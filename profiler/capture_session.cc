@@ -16,6 +16,14 @@ std::int32_t LevelOf(CaptureLevel level) {
   return level == CaptureLevel::kFull ? FT_CAPTURE_FULL : FT_CAPTURE_LAUNCHES;
 }
 
+// The first of this process's ranks that the window covers; the first at all if it covers none.
+int FirstRecorded(const CaptureOptions& options) {
+  for (const int rank : options.ranks) {
+    if (options.window.CoversRank(rank)) return rank;
+  }
+  return options.ranks.empty() ? 0 : options.ranks.front();
+}
+
 }  // namespace
 
 std::unique_ptr<CaptureSession> CaptureSession::Open(const FtDeviceApi& api,
@@ -27,7 +35,7 @@ std::unique_ptr<CaptureSession> CaptureSession::Open(const FtDeviceApi& api,
 CaptureSession::CaptureSession(const FtDeviceApi& api, CaptureOptions options)
     : api_(api),
       options_(std::move(options)),
-      spans_(options_.window, options_.settle_ns),
+      spans_(options_.window, options_.settle_ns, FirstRecorded(options_)),
       records_of_drain_(kRecordsOfADrain) {
   for (const int rank : options_.ranks) ranks_left_ += options_.window.CoversRank(rank) ? 1 : 0;
   std::array<char, 512> why{};

@@ -57,7 +57,7 @@ void DeviceSpans::AddUnknown(const FtActivity& activity) {
   span.start_ns = span.ready_ns = activity.start_ns;
   span.end_ns = activity.end_ns;
   span.step = -1;
-  span.rank = static_cast<std::int16_t>(window_.ranks.empty() ? 0 : window_.ranks.front());
+  span.rank = static_cast<std::int16_t>(own_rank_);
   span.op_class = activity.kind == FT_ACTIVITY_COPY ? OpClass::kCopy : OpClass::kMemoryBound;
   span.bytes = activity.kind == FT_ACTIVITY_COPY ? activity.bytes : 0;
   unknown_.push_back(span);

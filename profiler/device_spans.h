@@ -19,9 +19,11 @@ namespace foretrain {
 // One thread at a time.
 class DeviceSpans {
  public:
-  // Records of an op are awaited until `settle_ns` after its host span came.
-  explicit DeviceSpans(CaptureWindow window, std::int64_t settle_ns = 10'000'000'000)
-      : window_(std::move(window)), settle_ns_(settle_ns) {}
+  // Records of an op are awaited until `settle_ns` after its host span came. Work of no op is
+  // `own_rank`'s.
+  explicit DeviceSpans(CaptureWindow window, std::int64_t settle_ns = 10'000'000'000,
+                       int own_rank = 0)
+      : window_(std::move(window)), settle_ns_(settle_ns), own_rank_(own_rank) {}
 
   // `now_ns`: a clock that never goes back, the same in all calls. Times of activities are on the
   // host's clock.
@@ -35,7 +37,7 @@ class DeviceSpans {
   //   launches         one span on the host queue, from the first call's start to the last one's
   //   end
   //   no records       the host's span unchanged
-  //   no op            a span with kNoOp and step -1, on the first recorded rank
+  //   no op            a span with kNoOp and step -1, of own_rank
   //
   // An op without a host span did not end and has no span. Pieces of one queue overlap if kernels
   // of a stream do.
@@ -61,6 +63,7 @@ class DeviceSpans {
 
   const CaptureWindow window_;
   const std::int64_t settle_ns_;
+  const int own_rank_;
   std::map<Key, Pending> pending_;
   std::deque<std::pair<std::int64_t, Key>> order_;  // host spans by arrival
   std::vector<Span> unknown_;                       // spans without op, not yet released

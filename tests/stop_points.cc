@@ -10,7 +10,8 @@
 //   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test can find
 //                             the points instead of listing them
 //   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and its fault:
-//                             `throw`, `fail`, `stall`, `other-call` or `nan`
+//                             `throw`, `fail`, `stall`, `other-call` or `nan`; `exit-0` and
+//                             `exit-1` end the process there, as a library that calls exit does
 #include "base/stop_point.h"
 
 #include <fcntl.h>
@@ -87,16 +88,22 @@ class AskedFault final : public FaultInjector {
     if (kind == "stall") fault_.kind = Fault::Kind::kStall;
     if (kind == "other-call") fault_.kind = Fault::Kind::kOtherCall;
     if (kind == "nan") fault_ = {.kind = Fault::Kind::kValue, .value = NAN};
-    if (!fields || fault_.kind == Fault::Kind::kNone) std::abort();  // an error of the test
+    if (kind == "exit-0") exit_code_ = 0;
+    if (kind == "exit-1") exit_code_ = 1;
+    // Else an error of the test.
+    if (!fields || (fault_.kind == Fault::Kind::kNone && exit_code_ < 0)) std::abort();
   }
   Fault At(int rank, std::int64_t step, std::int32_t op) override {
-    return rank == rank_ && step == step_ && op == op_ ? fault_ : Fault{};
+    if (rank != rank_ || step != step_ || op != op_) return {};
+    if (exit_code_ >= 0) _exit(exit_code_);
+    return fault_;
   }
 
  private:
   int rank_ = -1;
   std::int64_t step_ = -1;
   std::int32_t op_ = -1;
+  int exit_code_ = -1;  // -1: the process stays
   Fault fault_;
 };
 

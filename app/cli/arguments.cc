@@ -25,7 +25,7 @@ struct Arguments::Text {
   std::string name;
   std::string text;
   ReadText read;
-  const CLI::Option* option = nullptr;
+  CLI::Option* option = nullptr;
 };
 
 void Arguments::Flag(const std::string& names, bool& value, const std::string& help) {
@@ -41,6 +41,16 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
                        const std::string& help) {
   auto* option = app_.add_option(names, value, help)->type_name(value_name)->group(section_);
   if (!value.empty()) option->capture_default_str();
+}
+
+void Arguments::OptionalValue(const std::string& names, std::string& value, const std::string& bare,
+                              const std::string& value_name, const std::string& help) {
+  Parsed(names, "[" + value_name + "]", help,
+         [&value, bare](const std::string&, const std::string& text) -> Result<void> {
+           value = text.empty() ? bare : text;
+           return {};
+         });
+  texts_.back()->option->expected(0, 1);
 }
 
 void Arguments::Option(const std::string& names, std::int64_t& value, const std::string& value_name,

@@ -39,6 +39,9 @@ class Arguments {
   using ReadText = std::function<Result<void>(const std::string& name, const std::string& text)>;
   void Parsed(const std::string& names, const std::string& value_name, const std::string& help,
               ReadText read, const std::string& default_text = "");
+  // An option that may stand without a value, which then is `bare`.
+  void OptionalValue(const std::string& names, std::string& value, const std::string& bare,
+                     const std::string& value_name, const std::string& help);
   // One of the named values. `value` holds the default, which --help shows by its name.
   template <typename T>
   using Choices = std::vector<std::pair<std::string_view, T>>;

@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/cli/arguments.h"
 #include "base/result.h"
@@ -34,11 +37,14 @@ class Command {
   // and with --json also on stdout as {"schema":1,"error":...}.
   virtual Result<Exit> Run() = 0;
   bool json() const { return json_; }
+  // The arguments that this command was given, for commands that repeat them later.
+  void set_arguments(std::vector<std::string> arguments) { arguments_ = std::move(arguments); }
 
  protected:
   // Every command takes --json.
   void DeclareJson(Arguments& arguments);
   bool json_ = false;
+  std::vector<std::string> arguments_;
 };
 
 struct CommandEntry {

@@ -27,7 +27,7 @@ void ModelFlags::Declare(Arguments& arguments) {
   arguments.Section("Model");
   arguments.Option(
       "--model", model, "NAME|FILE",
-      "Catalogue name (`foretrain models`), a Hugging Face config.json or a model file");
+      "Catalogue name (`foretrain models`), a Hugging Face folder or config.json, or a model file");
   arguments.Option("--layers,--num-layers", layers, "N", "Override the number of layers");
   arguments.Option("--hidden,--hidden-size", hidden, "N", "Override the hidden size");
   arguments.Option("--heads,--num-attention-heads", heads, "N", "Override the attention heads");
@@ -42,6 +42,7 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
     PosixFileSystem files;
     origin = model;
     const auto info = files.Stat(model);
+    if (info && info->kind == FileKind::kDirectory) origin += "/config.json";
     const bool missing = info && info->kind == FileKind::kMissing;
     if (missing && LooksLikeHubName(model)) {
       FT_ASSIGN(origin, FindInHubCache(files, HubCacheFolder(), model));

@@ -1,12 +1,11 @@
 #include "app/cli/output_file.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <span>
 #include <string_view>
 
 #include "base/io/file_system.h"
+#include "base/io/writable_place.h"
 #include "base/text.h"
 
 namespace foretrain {
@@ -44,16 +43,8 @@ Result<void> CheckOutputFile(const std::string& option, const std::string& path)
                                     "is a database, such as a store of runs, and is kept; name "
                                     "another file");
   }
-  const std::string folder = ParentFolder(path);
-  FT_ASSIGN(const FileInfo above, files.Stat(folder));
-  if (above.kind != FileKind::kDirectory) {
-    return Fail(ErrorCode::kIo, where + "there is no folder " + Printable(folder, 512) +
-                                    "; make it, or name another file");
-  }
-  if (access(folder.c_str(), W_OK) != 0) {
-    return Fail(ErrorCode::kIo, where + "files cannot be made in " + Printable(folder, 512) +
-                                    "; name another folder");
-  }
+  const std::string why = WhyNoFileCanBeMade(path);
+  if (!why.empty()) return Fail(ErrorCode::kIo, where + why);
   return {};
 }
 

@@ -38,7 +38,16 @@ StopSignals::~StopSignals() {
 int StopSignal() { return stop_signal; }
 
 const char* NameOfStopSignal() {
-  return stop_signal == SIGTERM ? "SIGTERM" : stop_signal == SIGHUP ? "SIGHUP" : "Ctrl-C";
+  switch (stop_signal) {
+    case 0:
+      return "the process of another rank";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      return "Ctrl-C";
+  }
 }
 
 }  // namespace foretrain

@@ -22,7 +22,7 @@ class StopSignals {
 
 // The signal that asked the process to stop since the newest StopSignals was made, or 0.
 int StopSignal();
-// "Ctrl-C", "SIGTERM" or "SIGHUP".
+// "Ctrl-C", "SIGTERM" or "SIGHUP"; without one, "the process of another rank".
 const char* NameOfStopSignal();
 
 }  // namespace foretrain

@@ -16,6 +16,7 @@
 #include "base/json/json.h"
 #include "base/parallel.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/network/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
@@ -26,6 +27,7 @@ namespace foretrain {
 namespace {
 
 constexpr int kTimelineWidth = 96;
+constexpr std::size_t kMaxMessageBytes = 1000;
 
 // The waits of one step: its bubble by cause and exposed communication in parts.
 struct Waits {
@@ -129,8 +131,11 @@ class Analyze final : public Command {
     }
     const Metrics metrics = ComputeMetrics(run.timeline, options);
     if (!metrics.overall) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "run " + std::to_string(run.info.id) + " has no complete step");
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "run " + std::to_string(run.info.id) + " has no complete step" +
+              (run.info.message.empty() ? ""
+                                        : ": " + Printable(run.info.message, kMaxMessageBytes)));
     }
     // `metrics` leaves out warm-up steps, but --step may name any step that was recorded.
     const auto drawn = [&](const StepWindow& window) { return window.step == step_; };
@@ -174,6 +179,13 @@ class Analyze final : public Command {
                 std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
     for (const std::string& note : RecordingNotes(run, metrics.coverage)) {
       std::printf("  %s\n", note.c_str());
+    }
+    if (run.info.status == RunStatus::kFailed) {
+      std::printf(
+          "  failed: %s\n  `foretrain runs --last-ops %lld` prints the newest ops of its "
+          "ranks, if they were kept\n",
+          Printable(run.info.message, kMaxMessageBytes).c_str(),
+          static_cast<long long>(run.info.id));
     }
     const bool spans = !run.timeline.spans.empty();
     std::fputs(StepText(*metrics.overall, spans).c_str(), stdout);

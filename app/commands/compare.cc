@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/report/checkpoint_report.h"
 #include "app/report/report.h"
 #include "app/runs/compared_runs.h"
 #include "base/json/json.h"
@@ -48,15 +49,29 @@ class Compare final : public Command {
       json.BeginObject().Field("schema", 1).Field("run", runs.measured.info.id);
       json.Field("against", runs.predicted.info.id);
       WriteComparison(json, runs.view);
+      if (const auto measured = CostOf(runs.measured.info)) {
+        const auto predicted = CostOf(runs.predicted.info);
+        WriteCost(json, "measured_checkpoint", *measured);
+        if (predicted) WriteCost(json, "predicted_checkpoint", *predicted);
+      }
       std::puts(json.EndObject().Take().c_str());
     } else {
       std::fputs(ComparisonText(runs.view).c_str(), stdout);
       std::fputs(ComparisonDetails(runs.view, runs.measured.timeline.op_names).c_str(), stdout);
+      PrintCheckpoints(runs);
     }
     return fail_above_.empty() || std::abs(runs.StepError()) <= limit ? Exit::kDone : Exit::kNo;
   }
 
  private:
+  // The cost of a checkpoint, if the run saved any.
+  static void PrintCheckpoints(const ComparedRuns& runs) {
+    const auto predicted = CostOf(runs.predicted.info), measured = CostOf(runs.measured.info);
+    if (!measured) return;
+    if (predicted) std::printf("\npredicted checkpoint: %s\n", DescribeCost(*predicted).c_str());
+    std::printf("measured checkpoint:  %s\n", DescribeCost(*measured).c_str());
+  }
+
   std::string store_ = kDefaultStore;
   std::string fail_above_;
   std::int64_t run_ = 0;

@@ -6,6 +6,7 @@
 #include "app/commands/commands.h"
 #include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"
+#include "app/report/checkpoint_report.h"
 #include "app/report/explain_report.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
@@ -184,6 +185,8 @@ class Predict final : public Command {
                 ParametersText(CountParameters(context.model, forecast.program.plan)).c_str());
     std::fputs(MemoryText(peaks_).c_str(), stdout);
     std::printf("\n%s\n", HostText(host_).c_str());
+    std::fputs(MetricLine("a checkpoint", DescribeCost(CheckpointCostIn(context, plan))).c_str(),
+               stdout);
     const CopiedBytes moved = OffloadStatsOf(forecast.program).moved;
     if (const std::string text = MovedText(moved); !text.empty()) std::printf("%s\n", text.c_str());
     std::printf("  what lies outside the program comes from\n%s\n", OutsideSources(peaks_).c_str());
@@ -221,6 +224,7 @@ class Predict final : public Command {
     WriteMetrics(json, *metrics.overall, peaks_);
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteHost(json, host_);
+    WriteCost(json, "checkpoint", CheckpointCostIn(context, forecast.program.plan));
     WriteMoved(json, OffloadStatsOf(forecast.program).moved);
     const ForecastInterval interval = forecast.Interval();
     json.Field("step_time_low_s", interval.low_s).Field("step_time_high_s", interval.high_s);

@@ -1,15 +1,20 @@
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "app/commands/commands.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace foretrain {
 namespace {
+
+constexpr std::size_t kMaxLineBytes = 500;
 
 // Lists the runs of a store. At most one change is made first, so that the list shows the store as
 // it is after the change.
@@ -22,6 +27,9 @@ class Runs final : public Command {
     arguments.Option("--unpin", unpin_, "N", "Allow the deletion of run N again");
     arguments.Option("--rename", rename_, "N", "Give run N the label of --label");
     arguments.Option("--label", label_, "TEXT", "With --rename: the new label");
+    arguments.Option(
+        "--last-ops", last_ops_, "N",
+        "Print the newest ops of each rank of run N, which failed, instead of the list");
     DeclareJson(arguments);
   }
 
@@ -33,8 +41,9 @@ class Runs final : public Command {
     if (unpin_ != 0) FT_TRY(SetPinned(store_, unpin_, false));
     if (rename_ != 0) FT_TRY(RenameRun(store_, rename_, label_));
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    if (last_ops_ != 0) return PrintLastOps(reader);
     FT_ASSIGN(const std::vector<RunInfo> runs, reader.ListRuns());
-    json_ ? PrintJson(runs) : PrintTable(runs);
+    json_ ? PrintJson(reader, runs) : PrintTable(reader, runs);
     return Exit::kDone;
   }
 
@@ -44,7 +53,7 @@ class Runs final : public Command {
     std::string given;
     for (const auto& [option, run] :
          {std::pair{"--delete", delete_}, std::pair{"--pin", pin_}, std::pair{"--unpin", unpin_},
-          std::pair{"--rename", rename_}}) {
+          std::pair{"--rename", rename_}, std::pair{"--last-ops", last_ops_}}) {
       if (run == 0) continue;
       if (run < 0) {
         return Fail(ErrorCode::kInvalidArgument, std::string(option) + ": " + std::to_string(run) +
@@ -85,8 +94,33 @@ class Runs final : public Command {
     return text.empty() || run.message.empty() ? text : text + "; ";
   }
 
+  // Only failed runs may have them, so no other run is asked.
+  static bool HasLastOps(const StoreReader& reader, const RunInfo& run) {
+    return run.status == RunStatus::kFailed &&
+           reader.Attachment(run.id, kLastOpsAttachment).has_value();
+  }
+
+  // Line by line, since the file may come from elsewhere: no byte of it reaches the terminal as a
+  // command.
+  Result<Exit> PrintLastOps(const StoreReader& reader) const {
+    FT_ASSIGN(const RunInfo run, reader.FindRun(last_ops_));
+    const auto ops = reader.Attachment(run.id, kLastOpsAttachment);
+    if (!ops.has_value() && ops.error().code == ErrorCode::kInvalidArgument) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  store_ + ": run " + std::to_string(run.id) +
+                      " has no last ops: only a run whose ranks failed has them");
+    }
+    if (!ops.has_value()) return tl::unexpected<Error>(ops.error());
+    for (std::string_view left = *ops; !left.empty();) {
+      const std::size_t end = std::min(left.find('\n'), left.size());
+      std::puts(Printable(left.substr(0, end), kMaxLineBytes).c_str());
+      left.remove_prefix(std::min(end + 1, left.size()));
+    }
+    return Exit::kDone;
+  }
+
   // "-" if no step time is known. The last column has the pin, lost records and why a run failed.
-  static void PrintTable(const std::vector<RunInfo>& runs) {
+  void PrintTable(const StoreReader& reader, const std::vector<RunInfo>& runs) const {
     Table table(
         {">run", "kind", "status", "label", "created", ">step time", ">spans", ">forecast", ""});
     table.LimitWidth("label", 40);
@@ -100,10 +134,18 @@ class Runs final : public Command {
                     (run.pinned ? "pinned " : "") + LostText(run) + run.message});
     }
     std::fputs(table.Text().c_str(), stdout);
+    for (const RunInfo& run : runs) {
+      if (!HasLastOps(reader, run)) continue;
+      std::printf(
+          "run %lld failed: `foretrain runs --last-ops %lld%s` prints the newest ops of its "
+          "ranks\n",
+          static_cast<long long>(run.id), static_cast<long long>(run.id),
+          store_ == kDefaultStore ? "" : (" --store " + Printable(store_, kMaxLineBytes)).c_str());
+    }
   }
 
   // `forecast` is null if the run has none.
-  static void PrintJson(const std::vector<RunInfo>& runs) {
+  static void PrintJson(const StoreReader& reader, const std::vector<RunInfo>& runs) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("runs").BeginArray();
     for (const RunInfo& run : runs) {
@@ -116,6 +158,7 @@ class Runs final : public Command {
       run.forecast ? json.Integer(*run.forecast) : json.Null();
       json.Field("spans", run.spans).Field("dropped", run.totals.dropped);
       json.Field("invalid", run.totals.invalid).Field("pinned", run.pinned);
+      json.Field("last_ops", HasLastOps(reader, run));
       json.Name("metrics").BeginObject();
       for (const MetricValue& metric : run.metrics) json.Field(metric.name, metric.value);
       json.EndObject().EndObject();
@@ -125,7 +168,7 @@ class Runs final : public Command {
 
   std::string store_ = kDefaultStore;
   std::string label_;
-  std::int64_t delete_ = 0, pin_ = 0, unpin_ = 0, rename_ = 0;
+  std::int64_t delete_ = 0, pin_ = 0, unpin_ = 0, rename_ = 0, last_ops_ = 0;
 };
 
 }  // namespace

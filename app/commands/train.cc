@@ -1,19 +1,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
+#include "app/cli/learning_rate_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
 #include "app/report/report.h"
 #include "app/training/local_gpu.h"
+#include "app/training/restarts.h"
 #include "app/training/training.h"
 #include "app/training/training_report.h"
+#include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -50,7 +52,9 @@ class TrainCommand final : public Command {
   // would wait for this one otherwise.
   Result<Exit> Run() override {
     FT_TRY(CheckOptions());
+    FT_TRY(TakeModelOfInit());
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
+    if (restarts_ > 0) return Supervise(launched);
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -74,7 +78,7 @@ class TrainCommand final : public Command {
     ExecutorOptions& executor = options_.job.executor;
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
-    options_.job.learning_rate.steps = options_.job.steps;
+    options_.checkpoints.arguments = ArgumentsToSave(plan);
     // Both options divide one GPU among the ranks.
     const bool share = executor.sm_share > 0 || executor.take_turns;
     FT_ASSIGN(options_.ranks, launched.world > 1
@@ -101,13 +105,27 @@ class TrainCommand final : public Command {
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Flag("--shuffle", options_.shuffle,
                    "Read the data in another order in each epoch, chosen by --seed");
-    arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    arguments.Option("--init", options_.init, "PATH",
+                     "Start from these weights: a safetensors file, or a model's folder");
+    arguments.Option("--adapters", options_.adapters, "DIR",
+                     "PEFT adapters of --init: trained on with --method lora, else merged");
+    DeclareEvaluation(arguments, options_.evaluation);
+    CheckpointOptions& checkpoints = options_.checkpoints;
+    arguments.OptionalValue("--save", checkpoints.save, kDefaultCheckpoints, "DIR",
+                            "Save checkpoints in this folder, also at the end and when stopped; "
+                            "alone: checkpoints");
+    arguments.Parsed("--save-every", "STEPS|TIME", "Steps or time (30s, 10min) between checkpoints",
+                     IntoSaveEvery(checkpoints), "10min");
+    arguments.Parsed("--keep", "N", "Newest checkpoints that stay", IntoKeep(checkpoints), "2");
+    arguments.OptionalValue("--resume", checkpoints.resume, kDefaultCheckpoints, "DIR",
+                            "Go on from the newest whole checkpoint of this folder, or from this "
+                            "one, with the options of the run that saved it; options given now "
+                            "count, also another plan; alone: checkpoints");
+    arguments.Option("--restarts", restarts_, "N",
+                     "If the training fails, go on from its newest checkpoint, at most so often; "
+                     "with --save, and not under a launcher");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
-    arguments.Option("--lr", job.learning_rate.peak, "RATE", "Peak learning rate");
-    arguments.Option("--warmup", job.learning_rate.warmup, "N",
-                     "Steps over which the learning rate rises to its peak");
-    arguments.Flag("--cosine", job.learning_rate.cosine,
-                   "Let the learning rate fall to a tenth of its peak over the steps");
+    DeclareLearningRate(arguments, job.learning_rate);
     arguments.Parsed("--seed", "N", "Seed of the initial weights, of dropout and of --shuffle",
                      IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
@@ -154,6 +172,10 @@ class TrainCommand final : public Command {
         "--recording", options_.recording_required, {{"optional", false}, {"required", true}},
         "If the store cannot be written any more, e.g. on a full disk: train on without "
         "a record (optional), or stop (required)");
+    arguments.Option("--metrics", options_.step_files.lines, "FILE.jsonl",
+                     "Add a line of JSON for each step to this file");
+    arguments.Option("--tensorboard", options_.step_files.tensorboard, "FOLDER",
+                     "Write loss, speed and memory of each step for TensorBoard");
     arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
     arguments.Option("--profile-step-end", end_step_, "N",
                      "Step to end the recording before; default: none");
@@ -171,6 +193,32 @@ class TrainCommand final : public Command {
     return [&job](const std::string& name, const std::string& text) -> Result<void> {
       FT_ASSIGN(const std::int64_t seed, ParseInt(name, text, 0, INT64_MAX));
       job.seed = static_cast<std::uint64_t>(seed);
+      return {};
+    };
+  }
+
+  // A number is steps, a number with a unit a time.
+  static Arguments::ReadText IntoSaveEvery(CheckpointOptions& checkpoints) {
+    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
+      if (text.find_first_not_of("0123456789") == std::string::npos) {
+        FT_ASSIGN(checkpoints.every_steps, ParseInt(name, text, 1, INT64_MAX / 2));
+        return {};
+      }
+      FT_ASSIGN(const double every_s, ParseSeconds(name, text));
+      if (every_s < 1e-3) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    name + ": \"" + text + "\" is below 1 ms; give steps or a time, e.g. 10min");
+      }
+      checkpoints.every_ns = NsFromSeconds(every_s);
+      checkpoints.every_steps = 0;
+      return {};
+    };
+  }
+
+  static Arguments::ReadText IntoKeep(CheckpointOptions& checkpoints) {
+    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
+      FT_ASSIGN(const std::int64_t keep, ParseInt(name, text, 1, 1'000'000));
+      checkpoints.keep = static_cast<int>(keep);
       return {};
     };
   }
@@ -208,10 +256,42 @@ class TrainCommand final : public Command {
     };
   }
 
+  // A folder of weights says which model they are of, unless options do.
+  Result<void> TakeModelOfInit() {
+    if (options_.init.empty() || model_.Given()) return {};
+    PosixFileSystem files;
+    const std::string config = options_.init + "/config.json";
+    FT_ASSIGN(const FileInfo info, files.Stat(config));
+    if (info.kind == FileKind::kRegular) model_.model = config;
+    return {};
+  }
+
+  // Leaves the training to a child, and starts it again if it fails.
+  Result<Exit> Supervise(const LaunchedRank& launched) {
+    if (launched.world > 1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--restarts: a launcher's processes end together; let the launcher start them "
+                  "again with --resume");
+    }
+    if (options_.checkpoints.save.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--restarts: without --save there is nothing to go on from");
+    }
+    std::vector<std::string> child;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i] == "--restarts") {
+        ++i;  // its value
+      } else if (!arguments_[i].starts_with("--restarts=")) {
+        child.push_back(arguments_[i]);
+      }
+    }
+    return RunWithRestarts(child, static_cast<int>(restarts_), options_.checkpoints.save);
+  }
+
   // A process other than rank 0's, which records and shows the run.
   Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
-    FT_TRY(TrainAsMember(context, plan, options_));
-    return StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
+    FT_ASSIGN(const bool stopped, TrainAsMember(context, plan, options_));
+    return stopped || StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
   }
 
   // Runs all ranks of this process and records the run. The store is closed before the summary is
@@ -251,25 +331,38 @@ class TrainCommand final : public Command {
                 options_.job.executor.pin ? ", each on its cores" : "");
   }
 
+  // The command's arguments for a run that goes on: without the checkpoint to go on from and the
+  // form of the output. The batch stands first, because its default depends on the plan.
+  std::vector<std::string> ArgumentsToSave(const Plan& plan) const {
+    std::vector<std::string> saved{"--global-batch=" + std::to_string(plan.global_batch)};
+    for (const std::string& one : arguments_) {
+      if (one != "--json" && !one.starts_with("--resume=")) saved.push_back(one);
+    }
+    return saved;
+  }
+
   // Checks the options that need no machine and no plan, so that a typing error fails before any
   // device is opened.
   Result<void> CheckOptions() {
-    const TrainJob& job = options_.job;
+    TrainJob& job = options_.job;
     if (options_.data.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
     }
     if (job.steps < 1) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("--steps: {} is below 1", job.steps));
     }
-    const LearningRate& rate = job.learning_rate;
-    if (!std::isfinite(rate.peak) || rate.peak < 0) {
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("--lr: {} is not a learning rate; give 0 or more, e.g. 3e-4", rate.peak));
+    if (!options_.adapters.empty() && options_.init.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--adapters: give the weights of their base model with --init");
     }
-    if (rate.warmup < 0) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("--warmup: {} is below 0", rate.warmup));
+    if (restarts_ < 0 || restarts_ > 1'000'000) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
+    job.learning_rate.steps = job.steps;
+    FT_TRY(CheckLearningRate(job.learning_rate));
+    FT_TRY(CheckEvaluation(options_.evaluation));
+    FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.
     cluster_.cuda_graphs = job.executor.graphs;
     if (job.executor.graphs && job.executor.take_turns) {
@@ -322,6 +415,7 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   DeviceFlag device_;
   LaunchFlags launch_;
+  std::int64_t restarts_ = 0;
   std::string store_ = kDefaultStore;
   std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };

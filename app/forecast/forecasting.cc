@@ -166,4 +166,8 @@ Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast
       MetricOptionsFor(context, forecast.program.plan, forecast.simulation.steps - 1));
 }
 
+CheckpointCost CheckpointCostIn(const ForecastContext& context, const Plan& plan) {
+  return CheckpointCostOf(context.model, plan, context.costs.profile(), context.cluster.is_cpu);
+}
+
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/cli/plan_flags.h"
+#include "sim/cost/checkpoint_cost.h"
 #include "sim/cost/cost_model.h"
 #include "sim/forecast/forecast.h"
 #include "traces/metrics/metrics.h"
@@ -53,5 +54,8 @@ int WarmupSteps(const Timeline& timeline);
 
 // Metrics of the last, steady step of a simulated timeline.
 Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast);
+
+// The cost of a checkpoint on the context's machine.
+CheckpointCost CheckpointCostIn(const ForecastContext& context, const Plan& plan);
 
 }  // namespace foretrain

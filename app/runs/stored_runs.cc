@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/report/checkpoint_report.h"
 #include "base/json/json.h"
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/config/cluster/cluster_json.h"
@@ -81,6 +82,7 @@ Result<RunId> StoreForecast(Store& store, const ForecastContext& context, const 
   timeline.op_names = OpNamesOf(forecast.program);
   FT_TRY(recorder->AddTimeline(std::move(timeline)));
   FT_TRY(recorder->AddMetrics(Flatten(metrics)));
+  FT_TRY(recorder->AddMetrics(MetricsOf(CheckpointCostIn(context, forecast.program.plan))));
   FT_TRY(recorder->Attach("device_profile", ProfileToJson(context.costs.profile())));
   FT_TRY(recorder->Finish(RunStatus::kFinished));
   return recorder->id();

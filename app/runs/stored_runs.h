@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "app/forecast/forecasting.h"
 #include "base/result.h"
@@ -11,6 +12,8 @@
 namespace foretrain {
 
 inline constexpr const char* kDefaultStore = "foretrain.db";
+// Attachment of a failed run: the newest ops of each rank, one a line.
+inline constexpr std::string_view kLastOpsAttachment = "last_ops";
 
 // The inputs of a run of `program`, as texts. The profile is stored too, because `compare` replays
 // the run.

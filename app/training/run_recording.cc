@@ -1,5 +1,7 @@
 #include "app/training/run_recording.h"
 
+#include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json/json.h"
+#include "app/runs/stored_runs.h"
 #include "base/stop_point.h"
 #include "base/units.h"
 #include "runtime/device/cuda_driver.h"
@@ -27,6 +29,13 @@ int CapabilityOf(const TrainingOptions& options) {
   return 10 * driver->gpus[number].capability_major + driver->gpus[number].capability_minor;
 }
 
+// Width of the terminal behind stderr; a large number if it does not tell.
+std::int64_t TerminalColumns() {
+  winsize size{};
+  const bool told = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : 1 << 20;
+}
+
 constexpr std::int64_t kMaxSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
 // Without spans, keeps the metrics that step windows alone give: how long steps took, not what
@@ -43,16 +52,24 @@ std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
 
 }  // namespace
 
-TrainingProgress::TrainingProgress(const TrainingOptions& options)
-    : options_(options), terminal_(isatty(STDERR_FILENO) != 0) {}
+TrainingProgress::TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
+                                   const PredictedTimes& predicted)
+    : options_(options),
+      first_step_(first_step),
+      predicted_(predicted),
+      terminal_(isatty(STDERR_FILENO) != 0) {}
 
 // On a terminal one line is redrawn at each step. In a log file about twenty lines appear, so that
 // long runs stay readable.
 void TrainingProgress::OnStep(const StepReport& report) {
   // The first step warms up, so the time left is estimated from the others.
-  if (report.step > 0) elapsed_s_ += report.seconds;
+  if (report.step > first_step_) elapsed_s_ += report.seconds;
   const std::int64_t done = report.step + 1;
-  if (options_.json_lines) return PrintLine(report);
+  if (options_.json_lines) {
+    std::puts(StepLine(report, /*run=*/0, predicted_).c_str());
+    std::fflush(stdout);
+    return;
+  }
   if (report.usual_loss) {
     End();
     std::fprintf(
@@ -63,32 +80,79 @@ void TrainingProgress::OnStep(const StepReport& report) {
   }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
-  if (!terminal_ && done % every != 0 && done != 1 && done != options_.job.steps) return;
-  std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
-               Bar(done).c_str(), static_cast<long long>(done),
-               static_cast<long long>(options_.job.steps), report.loss,
-               FormatSi(report.tokens_per_s, "").c_str(), Left(done).c_str(),
+  if (!terminal_ && done % every != 0 && done != first_step_ + 1 && done != options_.job.steps) {
+    return;
+  }
+  const std::string line = Line(report) + Left(done);
+  std::string bar = Bar(done) + " ";
+  if (terminal_ && static_cast<std::int64_t>(bar.size() + line.size()) >= TerminalColumns()) {
+    bar.clear();
+  }
+  std::fprintf(stderr, "%s%s%s%s", terminal_ ? "\r" : "", bar.c_str(), line.c_str(),
                terminal_ ? "\033[K" : "\n");
   drawn_ = true;
+}
+
+void TrainingProgress::OnSaved(const SaveReport& report) const {
+  if (options_.json_lines) {
+    JsonWriter json;
+    json.BeginObject().Field("checkpoint", report.path).Field("steps", report.step);
+    if (report.error) json.Field("checkpoint_error", report.error->message);
+    json.Field("bytes", report.bytes);
+    json.Field("copy_s", SecondsFromNs(report.copy_end_ns - report.copy_start_ns));
+    json.Field("write_s", SecondsFromNs(report.write_end_ns - report.write_start_ns));
+    std::puts(json.EndObject().Take().c_str());
+    std::fflush(stdout);
+    return;
+  }
+  if (report.error) {
+    End();
+    std::fprintf(stderr, "foretrain: %s step %lld%s: %s\n",
+                 report.path.empty() ? "no checkpoint of" : "an old checkpoint stays after",
+                 static_cast<long long>(report.step),
+                 report.path.empty() ? "; earlier ones stay, training goes on" : "",
+                 report.error->message.c_str());
+  }
+  if (!report.path.empty() && options_.progress) {
+    End();
+    std::fprintf(stderr, "saved %s: %s, %s of standstill, written in %s beside training\n",
+                 report.path.c_str(), FormatBytes(report.bytes).c_str(),
+                 FormatSeconds(SecondsFromNs(report.copy_end_ns - report.copy_start_ns)).c_str(),
+                 FormatSeconds(SecondsFromNs(report.write_end_ns - report.write_start_ns)).c_str());
+  }
 }
 
 void TrainingProgress::End() const {
   if (terminal_ && drawn_) std::fputc('\n', stderr);
 }
 
-void TrainingProgress::PrintLine(const StepReport& report) const {
-  JsonWriter json;
-  json.BeginObject().Field("step", report.step).Field("loss", report.loss);
-  json.Field("step_time_s", report.seconds).Field("tokens_per_s", report.tokens_per_s);
-  if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
-  if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
-  std::puts(json.EndObject().Take().c_str());
-  std::fflush(stdout);
+void TrainingProgress::OnEvaluation(const EvaluationReport& report) const {
+  if (options_.json_lines) {
+    std::puts(StepLine(report, /*run=*/0, predicted_).c_str());
+    std::fflush(stdout);
+    return;
+  }
+  if (!options_.progress) return;
+  End();
+  std::fprintf(stderr, "step %lld/%lld  evaluation loss %.4f  %s (forecast %s)\n",
+               static_cast<long long>(report.step + 1), static_cast<long long>(options_.job.steps),
+               report.loss, FormatSeconds(report.seconds).c_str(),
+               FormatSeconds(predicted_.evaluation_s).c_str());
+}
+
+std::string TrainingProgress::Line(const StepReport& report) const {
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  {} tokens/s  {} a step", report.step + 1,
+                                 options_.job.steps, report.loss, FormatSi(report.tokens_per_s, ""),
+                                 FormatSeconds(report.seconds));
+  if (predicted_.step_s > 0) line += " (forecast " + FormatSeconds(predicted_.step_s) + ")";
+  if (report.resident_bytes > 0) line += "  " + FormatBytes(report.resident_bytes);
+  return line;
 }
 
 std::string TrainingProgress::Left(std::int64_t done) const {
-  if (done < 2 || done >= options_.job.steps) return "";
-  const double step_s = elapsed_s_ / static_cast<double>(done - 1);
+  const std::int64_t timed = done - first_step_ - 1;
+  if (timed < 1 || done >= options_.job.steps) return "";
+  const double step_s = elapsed_s_ / static_cast<double>(timed);
   return "  " + FormatSeconds(step_s * static_cast<double>(options_.job.steps - done)) + " left";
 }
 
@@ -100,11 +164,16 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
+                             std::int64_t first_step, const PredictedTimes& predicted,
+                             std::unique_ptr<StepFiles> files,
                              std::vector<std::string> known_troubles)
     : options_(options),
+      first_step_(first_step),
       recorder_(recorder),
+      predicted_(predicted),
+      files_(std::move(files)),
       known_troubles_(std::move(known_troubles)),
-      progress_(options) {}
+      progress_(options, first_step, predicted) {}
 
 void RecordingSink::Keep(const Result<void>& result) {
   if (result.has_value() || error_) return;
@@ -115,6 +184,16 @@ void RecordingSink::Keep(const Result<void>& result) {
                "foretrain: the training goes on unrecorded; --recording required ends it instead: "
                "%s\n",
                error_->message.c_str());
+}
+
+void RecordingSink::KeepFiles(const Result<void>& result) {
+  if (result.has_value()) return;
+  if (options_.recording_required) return Keep(result);
+  progress_.End();
+  std::fprintf(stderr,
+               "foretrain: the training goes on without --metrics and --tensorboard; --recording "
+               "required ends it instead: %s\n",
+               result.error().message.c_str());
 }
 
 void RecordingSink::OnSpans(std::span<const Span> spans) {
@@ -143,18 +222,45 @@ void RecordingSink::OnStep(const StepReport& report) {
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
   Keep(recorder_.AddCounters(counters));
-  if (report.step == 0) first_loss_ = report.loss;
-  if (report.step > 0) {
+  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_));
+  if (report.step == first_step_) first_loss_ = report.loss;
+  if (report.step > first_step_) {
     (options_.job.executor.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
         .push_back(report.seconds);
   }
   last_loss_ = report.loss;
   progress_.OnStep(report);
+  ShowSaves();
   StopPoint("train.step");
+}
+
+void RecordingSink::OnEvaluation(const EvaluationReport& report) {
+  const auto step = static_cast<std::int32_t>(report.step);
+  const Counter counters[] = {{"evaluation_loss", -1, step, 0, report.loss},
+                              {"evaluation_s", -1, step, 0, report.seconds}};
+  Keep(recorder_.AddCounters(counters));
+  if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_));
+  evaluation_loss_ = report.loss;
+  progress_.OnEvaluation(report);
+}
+
+void RecordingSink::OnSaved(const SaveReport& report) {
+  const std::lock_guard<std::mutex> lock(saving_);
+  saves_.push_back(report);
+}
+
+void RecordingSink::ShowSaves() {
+  const std::lock_guard<std::mutex> lock(saving_);
+  for (; saves_shown_ < saves_.size(); ++saves_shown_) progress_.OnSaved(saves_[saves_shown_]);
 }
 
 void RecordingSink::OnCounters(std::span<const Counter> counters) {
   Keep(recorder_.AddCounters(counters));
+}
+
+// The run fails anyway, with an error of its own.
+void RecordingSink::OnFailure(const std::string& last_ops) {
+  (void)recorder_.Attach(kLastOpsAttachment, last_ops);
 }
 
 int RecordingSink::FirstRankHere() const {
@@ -163,6 +269,7 @@ int RecordingSink::FirstRankHere() const {
 
 void RecordingSink::End() {
   progress_.End();
+  ShowSaves();
   Keep(StoreCapture(recorder_, reports_, CapabilityOf(options_)));
   // Other processes report the problems of their own recording.
   const auto own = reports_.find(FirstRankHere());

@@ -9,15 +9,19 @@
 
 #include "app/build_info.h"
 #include "app/cli/stop_signal.h"
+#include "app/report/checkpoint_report.h"
+#include "app/training/evaluation/evaluations.h"
+#include "app/training/evaluation/training_data.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
-#include "runtime/data/token_data.h"
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
-#include "runtime/parameters/safetensors.h"
+#include "runtime/parameters/peft.h"
+#include "runtime/parameters/weights.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"
@@ -33,19 +37,30 @@ const FtDeviceApi& DeviceOf(const TrainingOptions& options) {
   return options.device != nullptr ? *options.device : CpuDeviceApi();
 }
 
-// Opens the files, or takes the text of the options if no file is given.
-Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, const ModelSpec& model,
-                                            const Plan& plan) {
-  if (options.data.empty()) {
-    return TokenData::FromText(options.text, options.data_name, model.vocab, plan);
-  }
+// The weights in the files that the options name. Adapters are trained on if the plan has adapters,
+// and merged into the weights if not.
+Result<TensorSource> InitialFiles(const TrainingOptions& options, const ModelSpec& model,
+                                  const Plan& plan, std::uint64_t seed) {
   PosixFileSystem files;
-  const DataOptions data{options.data, options.tokenizer, options.shuffle, options.job.seed};
-  return TokenData::Open(files, data, model.vocab, plan);
+  FT_ASSIGN(const Weights weights, OpenWeights(files, options.init, model, seed));
+  if (!weights.unused.empty() && !options.ranks.IsMember()) {
+    std::fprintf(stderr, "foretrain: %s: %zu tensors are no part of the model, the first is %s\n",
+                 options.init.c_str(), weights.unused.size(),
+                 Printable(weights.unused.front(), 200).c_str());
+  }
+  if (options.adapters.empty()) return weights.source;
+  if (!weights.names) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--adapters: " + options.init + " has no names of the Hugging Face library");
+  }
+  FT_ASSIGN(const AdapterOf adapters, OpenAdapters(files, options.adapters, model, *weights.names));
+  if (!plan.HasAdapters()) return MergedWeights(weights.source, adapters);
+  return WeightsWithAdapters(weights.source, adapters, model, plan, seed);
 }
 
 // The job that the options ask for, with everything that they leave to the machine and the profile.
-Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& options) {
+Result<TrainJob> JobOf(const ForecastContext& context, const Plan& plan,
+                       const TrainingOptions& options) {
   TrainJob job = options.job;
   job.processes = options.ranks.processes.get();
   ExecutorOptions& executor = job.executor;
@@ -58,11 +73,13 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   executor.faults = AskedFaults();
   if (options.pattern_weights) job.weights = PatternWeights(context.model, job.seed);
   if (!options.init.empty()) {
-    PosixFileSystem files;
-    FT_ASSIGN(job.weights, WeightsFromSafetensors(files, options.init, context.model, job.seed));
+    FT_ASSIGN(job.weights, InitialFiles(options, context.model, plan, job.seed));
   }
   return job;
 }
+
+// The steps of the whole training, those before a checkpoint included.
+std::int64_t AllSteps(const TrainJob& job) { return job.executor.first_step + job.steps; }
 
 // Compares build, program, data and settings with those of rank 0's process: processes that differ
 // would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
@@ -74,14 +91,13 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
   FT_TRY(group.Agree("program", HexText(job.program->hash)));
   FT_TRY(group.Agree("data file",
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
-  const LearningRate& rate = job.learning_rate;
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
       "command",
-      fmt::format("{} steps, seed {}, learning rate {} warmed up in {}{}, graphs {}, "
+      fmt::format("steps {} to {}, seed {}, learning rate {}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
                   "steps {} to {} of ranks {}, counters every {} ns",
-                  job.steps, job.seed, rate.peak, rate.warmup, rate.cosine ? ", cosine" : "",
+                  job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
                   job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),
@@ -114,15 +130,16 @@ Error WithAdvice(Error error, const ForecastContext& context, const Plan& plan,
 // Plays `program` with the compute times of the measured run, each rank on a device of its own, and
 // stores the timeline as a resimulated run. Errors: the store's, and those of EmulateRanks.
 Result<EmulatedRun> StoreEmulated(Store& store, const ForecastContext& context,
-                                  const Program& program, RunId measured) {
+                                  const Program& program, RunId measured, std::int64_t first_step) {
   FT_ASSIGN(const StoreReader reader, StoreReader::Open(store.path(), {.max_checked_bytes = 0}));
   FT_ASSIGN(const StoredRun run, reader.LoadRun(measured));
   FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
   // The first step warms up, unless it is the only one.
-  const int first_step = run.info.last_step.value_or(0) > 0 ? 1 : 0;
+  const auto from =
+      static_cast<int>(std::min<std::int64_t>(run.info.last_step.value_or(0), first_step + 1));
   SimulateOptions options;
   options.last_step = true;
-  FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, first_step, options));
+  FT_ASSIGN(Emulation emulation, EmulateRanks(program, costs, run.timeline, from, options));
   EmulatedRun emulated;
   emulated.step_s = emulation.simulation.step_s;
   emulated.covered = emulation.covered;
@@ -213,8 +230,15 @@ TrainingResult ResultOf(const Program& program, const RunSummary& summary,
   }
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
+  result.evaluation_loss = sink.evaluation_loss();
   result.capture_cost = sink.Cost(summary.recording);
+  result.saves = sink.saves();
   return result;
+}
+
+// Whether the run's first step, which warms up, is recorded.
+bool RecordsWarmUp(const TrainJob& job) {
+  return job.executor.window.first_step <= job.executor.first_step;
 }
 
 Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
@@ -227,7 +251,8 @@ Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
 // after the last.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
                                       TrainJob job, TokenData& data, const TrainingOptions& options,
-                                      RunRecorder& recorder) {
+                                      const PredictedTimes& predicted,
+                                      std::unique_ptr<StepFiles> files, RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   const DeviceProfile& profile = context.costs.profile();
   const FtDeviceApi& device = DeviceOf(options);
@@ -246,9 +271,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (device.asynchronous != 0) {
     WarnOfUnusedLibraries(device, profile, job.executor.attention, plan);
   }
-  RecordingSink sink(recorder, options,
+  RecordingSink sink(recorder, options, job.executor.first_step, predicted, std::move(files),
                      job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles());
   const auto monitor = !records ? nullptr : StartMonitor(device, options.ranks.local, clock, take);
+  job.save.on_saved = [&sink](const SaveReport& report) { sink.OnSaved(report); };
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -267,8 +293,9 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   }
   FT_ASSIGN(result.metrics,
             MetricsOfRecording(store, recorder,
-                               MetricOptionsFor(context, plan, window.first_step == 0 ? 1 : 0)));
+                               MetricOptionsFor(context, plan, RecordsWarmUp(job) ? 1 : 0)));
   if (records) FT_TRY(recorder.AddMetrics(MetricsOf(result.capture_cost)));
+  if (const auto cost = MeasuredCost(result.saves)) FT_TRY(recorder.AddMetrics(MetricsOf(*cost)));
   if (const std::int64_t growth = summary->resident_growth_bytes; growth > 0) {
     FT_TRY(AddCounter(recorder, "resident_growth_bytes", static_cast<double>(growth)));
   }
@@ -302,33 +329,37 @@ std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
-// A stopped run keeps its steps and says how many there are. A run without a whole record says so,
-// if the store can be written again.
+// A stopped run keeps its steps, says how many there are, and is interrupted. A run without a whole
+// record says so, if the store can be written again: its error is known by then.
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
                        const TrainingResult& result) {
   const RunSummary& summary = result.summary;
-  if (!result.unrecorded.empty()) {
-    (void)recorder.Finish(RunStatus::kFinished, "not all of it is recorded: " + result.unrecorded);
-    return {};
-  }
-  if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
-  return recorder.Finish(RunStatus::kInterrupted, std::string("stopped by ") + NameOfStopSignal() +
-                                                      " after " + std::to_string(summary.steps) +
-                                                      " of " + std::to_string(options.job.steps) +
-                                                      " steps");
+  const RunStatus status = summary.stopped ? RunStatus::kInterrupted : RunStatus::kFinished;
+  const std::string message =
+      summary.stopped ? fmt::format("stopped by {} after {} of {} steps", NameOfStopSignal(),
+                                    summary.steps, options.job.steps)
+                      : "";
+  if (result.unrecorded.empty()) return recorder.Finish(status, message);
+  (void)recorder.Finish(status, message + (message.empty() ? "" : "; ") +
+                                    "not all of it is recorded: " + result.unrecorded);
+  return {};
 }
 
 }  // namespace
 
 // A rank in another process than rank 0's. It compiles the program itself, and AgreeOnJob compares
 // its hash with rank 0's before any step. Nothing is stored here: the recording goes to rank 0.
-Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options) {
-  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
-  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data.training->Digest(),
+                            forecast.simulation.step_s, job));
+  FT_TRY(
+      PrepareEvaluation(options.evaluation, context, data.evaluation.get(), forecast.program, job));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
   const StopSignals signals;
   RealClock clock;
   RunSink nobody;  // the recording goes to rank 0
@@ -346,10 +377,11 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
     return job.capture == nullptr ? std::vector<std::string>() : job.capture->Troubles();
   };
   const std::vector<std::string> known = troubles();
-  const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
+  const auto end =
+      Train(job, device, clock, *data.training, nobody, [] { return StopSignal() != 0; });
   PrintTroubles(troubles(), known);
   if (!end.has_value()) return tl::unexpected<Error>(end.error());
-  return {};
+  return end->stopped;
 }
 
 // Data, weights, forecast and the agreement of all processes come before BeginRun, so that a
@@ -357,19 +389,29 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
 // is written into it.
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options) {
-  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
-  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
+  FT_ASSIGN(
+      const double evaluation_s,
+      PrepareEvaluation(options.evaluation, context, data.evaluation.get(), forecast.program, job));
+  FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data.training->Digest(),
+                            forecast.simulation.step_s, job));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
+  const PredictedTimes predicted{forecast.simulation.step_s, evaluation_s};
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
+  PosixFileSystem files;
+  SystemClock clock;
+  FT_ASSIGN(auto step_files, StepFiles::Open(files, clock, options.step_files));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));
 
   const StopSignals signals;
-  auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
+  auto result = TrainAndRecord(store.path(), context, job, *data.training, options, predicted,
+                               std::move(step_files), *recorder);
   if (!result.has_value()) {
     result = tl::unexpected<Error>(
         WithAdvice(result.error(), context, plan, MemoryOfRank(options, plan.World())));
@@ -380,9 +422,11 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->run = recorder->id();
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
+  result->predicted_checkpoint = CheckpointCostIn(context, plan);
   FT_TRY(FinishRun(*recorder, options, *result));
   if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
-    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
+    FT_ASSIGN(result->emulated,
+              StoreEmulated(store, context, *job.program, result->run, job.executor.first_step));
   }
   return result;
 }

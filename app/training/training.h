@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "app/forecast/forecasting.h"
 #include "app/report/report.h"
@@ -28,10 +31,13 @@ struct TrainingResult {
   OffloadStats offload;              // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
-  EmulatedRun emulated;      // with virtual time only
+  std::optional<double> evaluation_loss;  // the last one, if any
+  EmulatedRun emulated;                   // with virtual time only
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
-  std::string unrecorded;  // why a part of the run was not recorded; empty: all of it was
+  CheckpointCost predicted_checkpoint;
+  std::vector<SaveReport> saves;  // of rank 0's process, in order
+  std::string unrecorded;         // why a part of the run was not recorded; empty: all of it was
 };
 
 // Stores the forecast, commits the run's row, trains, and stores measurements as they come.
@@ -44,10 +50,11 @@ struct TrainingResult {
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options);
 
-// RunTraining for a process other than rank 0's. Its recording goes to rank 0's store.
+// RunTraining for a process other than rank 0's. Its recording goes to rank 0's store. True if a
+// process of the job was asked to stop before the last step.
 //
 // Errors: those of data, weights and training, of any process.
-Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
                            const TrainingOptions& options);
 
 }  // namespace foretrain

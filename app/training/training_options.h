@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "app/training/checkpoints.h"
+#include "app/training/evaluation/evaluation_options.h"
+#include "app/training/outputs/step_files.h"
 #include "app/training/rank_devices.h"
 #include "base/device_api.h"
 #include "profiler/capture.h"
@@ -13,8 +16,8 @@
 namespace foretrain {
 
 struct TrainingOptions {
-  // Steps, learning rate, seed and the executor's settings. RunTraining adds the program, weights,
-  // ranks, the profile's algorithms and the device's own recording.
+  // Steps in all, learning rate, seed and the executor's settings. RunTraining adds the program,
+  // weights, ranks, checkpoints, the profile's algorithms and the device's own recording.
   TrainJob job;
   std::string data;       // files (runtime/data/data_sources.h); empty: `text`
   std::string tokenizer;  // of `data`, if those are texts; empty: one token a byte
@@ -22,9 +25,13 @@ struct TrainingOptions {
   std::string text;       // bytes to train on, called `data_name`
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
+  std::string adapters;          // folder of PEFT adapters of `init`; empty: none
   bool pattern_weights = false;  // fresh weights that repeat: made in a fraction of the time
-  bool json_lines = false;       // one line a step on stdout
-  bool progress = true;          // progress on stderr, unless json_lines
+  CheckpointOptions checkpoints;
+  EvaluationOptions evaluation;
+  StepFilePaths step_files;
+  bool json_lines = false;  // one line a step on stdout
+  bool progress = true;     // progress on stderr, unless json_lines
   CaptureLevel capture = CaptureLevel::kFull;
   bool recording_required = false;        // a store that cannot be written ends the run
   std::int64_t counters_interval_ns = 0;  // between samples of hardware counters; 0: none

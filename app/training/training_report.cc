@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/report/checkpoint_report.h"
 #include "app/report/memory_report.h"
 #include "app/report/report.h"
 #include "base/json/json.h"
@@ -22,6 +23,13 @@ std::string RecordingText(const CaptureCost& cost, const TrainingOptions& option
             FormatSeconds(*cost.unrecorded_step_s);
   }
   return MetricLine("recording share", text);
+}
+
+// Path of the last checkpoint that was written; empty if none was.
+std::string NewestOf(const std::vector<SaveReport>& saves) {
+  std::string path;
+  for (const SaveReport& save : saves) path = save.path.empty() ? path : save.path;
+  return path;
 }
 
 // The CUDA graphs that were made; empty if none were asked for.
@@ -52,6 +60,7 @@ void PrintResult(const TrainingResult& result, const ParameterCounts& counts,
   const std::int64_t steps = result.summary.steps;
   std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
   if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
+  if (result.evaluation_loss) std::printf(", evaluation loss %.4f", *result.evaluation_loss);
   std::puts(result.summary.stopped ? " (stopped)" : "");
   if (result.metrics.overall) {
     std::fputs(StepText(*result.metrics.overall, options.capture != CaptureLevel::kOff).c_str(),
@@ -64,6 +73,12 @@ void PrintResult(const TrainingResult& result, const ParameterCounts& counts,
   std::fputs(OffloadText(result.offload).c_str(), stdout);
   std::fputs(GraphsText(result.summary.graphs, options).c_str(), stdout);
   std::fputs(RecordingText(result.capture_cost, options).c_str(), stdout);
+  if (const auto cost = MeasuredCost(result.saves)) {
+    std::fputs(MetricLine("checkpoint", DescribeCost(*cost)).c_str(), stdout);
+    std::fputs(
+        MetricLine("predicted checkpoint", DescribeCost(result.predicted_checkpoint)).c_str(),
+        stdout);
+  }
   if (!result.unrecorded.empty()) {
     std::fputs(MetricLine("not recorded", result.unrecorded).c_str(), stdout);
   }
@@ -92,6 +107,7 @@ void PrintResultJson(const Plan& plan, const TrainingResult& result, const Param
   JsonWriter json;
   json.BeginObject().Field("schema", 1).Field("run", result.run).Field("forecast", result.forecast);
   json.Field("steps", result.summary.steps).Field("loss", result.last_loss);
+  if (result.evaluation_loss) json.Field("evaluation_loss", *result.evaluation_loss);
   json.Field("rank_order", NameOfRankOrder(plan.rank_order)).Name("slots").BeginArray();
   for (int rank = 0; rank < plan.World(); ++rank) json.Integer(DeviceOf(plan, rank));
   json.EndArray();
@@ -105,6 +121,11 @@ void PrintResultJson(const Plan& plan, const TrainingResult& result, const Param
   WriteOffload(json, result.offload);
   json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
   if (options.job.executor.graphs) WriteGraphs(json, result.summary.graphs);
+  if (const auto cost = MeasuredCost(result.saves)) {
+    WriteCost(json, "checkpoint_cost", *cost);
+    WriteCost(json, "predicted_checkpoint_cost", result.predicted_checkpoint);
+  }
+  if (!result.saves.empty()) json.Field("checkpoint", NewestOf(result.saves));
   if (!result.unrecorded.empty()) json.Field("unrecorded", result.unrecorded);
   if (result.emulated.run != 0) {
     json.Name("emulated").BeginObject().Field("run", result.emulated.run);

@@ -265,7 +265,7 @@ Result<FileInfo> PosixFileSystem::Stat(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return FileInfo{};
-    return SystemError(path, "looking at", errno);
+    return SystemError(path, errno == EACCES ? "entering its folder" : "looking at it", errno);
   }
   return FileInfo{KindOf(info), info.st_size};
 }

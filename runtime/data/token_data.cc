@@ -28,9 +28,11 @@ Result<TokenFile> OpenEncoded(FileSystem& files, const std::string& path,
   return TokenFileOf(tokenizer.Encode(text, /*adds_special=*/false), path);
 }
 
-std::string NameOf(const DataSource& source) {
-  if (source.files.size() == 1) return source.files.front();
-  return fmt::format("{} and {} more files", source.files.front(), source.files.size() - 1);
+std::string NameOf(const DataSource& source, const TokenShare& share) {
+  std::string name = source.files.front();
+  if (source.files.size() > 1) name += fmt::format(" and {} more files", source.files.size() - 1);
+  if (share.IsWhole()) return name;
+  return fmt::format("{:.4g} to {:.4g} % of {}", 100 * share.begin, 100 * share.end, name);
 }
 
 }  // namespace
@@ -62,8 +64,8 @@ Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const Data
                                                      : OpenTokenFile(files, path));
       opened.push_back(std::move(file));
     }
-    FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(opened), vocab));
-    sources.push_back({std::move(tokens), NameOf(source), source.weight});
+    FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(opened), vocab, options.share));
+    sources.push_back({std::move(tokens), NameOf(source, options.share), source.weight});
   }
   return Make(std::move(sources), options, plan);
 }

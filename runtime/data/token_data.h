@@ -20,13 +20,14 @@ struct DataOptions {
   std::string tokenizer{};  // of texts: tokenizer.json or its folder; empty: a token a byte
   bool shuffle = false;     // another order of the samples in each epoch
   std::uint64_t seed = 0;
+  TokenShare share{};  // of the tokens of each source; samples lie within it
 };
 
 // Sample i of a run is S + 1 tokens of a source, S the sequence length: the ids, and the targets
-// one token later. A source is cut into samples from its first token on; which sample is number i
-// is a function of i alone (sample_order.h). Step s of a run with G samples in a batch reads
-// samples s * G to (s + 1) * G - 1, so every plan with the same batch sees the same samples. Safe
-// from any thread.
+// one token later. A source, or its share, is cut into samples from its first token on; which
+// sample is number i is a function of i alone (sample_order.h). Step s of a run with G samples in a
+// batch reads samples s * G to (s + 1) * G - 1, so every plan with the same batch sees the same
+// samples. Safe from any thread.
 class TokenData : public BatchSource {
  public:
   // Errors: those of ParseDataSources, OpenTokenFile, CheckTokens and the tokenizer;
@@ -47,8 +48,8 @@ class TokenData : public BatchSource {
 
   // One line for people: sources with their weights, tokens, and the order.
   std::string Describe() const;
-  // Hashes everything that decides which tokens sample i has: tokens, weights, sequence length and
-  // order, but not the files' names. Runs with equal digests read equal samples.
+  // Hashes everything that decides which tokens sample i has: tokens, share, weights, sequence
+  // length and order, but not the files' names. Runs with equal digests read equal samples.
   std::uint64_t Digest() const { return digest_; }
 
  private:

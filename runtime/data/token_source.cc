@@ -29,20 +29,32 @@ Result<void> AddFile(const TokenFile& file, StableHash& hash) {
   return {};
 }
 
-}  // namespace
-
-TokenSource::TokenSource(std::vector<TokenFile> files, std::int64_t vocab)
-    : files_(std::move(files)), starts_{0}, vocab_(vocab) {
-  for (const TokenFile& file : files_) starts_.push_back(starts_.back() + file.tokens);
+// The token at a share of `tokens`.
+std::int64_t TokenAt(double share, std::int64_t tokens) {
+  if (share == 1) return tokens;  // exact for any number
+  return static_cast<std::int64_t>(share * static_cast<double>(tokens));
 }
 
-Result<TokenSource> TokenSource::Make(std::vector<TokenFile> files, std::int64_t vocab) {
+}  // namespace
+
+TokenSource::TokenSource(std::vector<TokenFile> files, std::int64_t vocab, TokenShare share)
+    : files_(std::move(files)), starts_{0}, vocab_(vocab) {
+  for (const TokenFile& file : files_) starts_.push_back(starts_.back() + file.tokens);
+  begin_ = TokenAt(share.begin, starts_.back());
+  end_ = TokenAt(share.end, starts_.back());
+}
+
+Result<TokenSource> TokenSource::Make(std::vector<TokenFile> files, std::int64_t vocab,
+                                      TokenShare share) {
   FT_CHECK(!files.empty());
+  FT_CHECK(0 <= share.begin && share.begin <= share.end && share.end <= 1);
   for (const TokenFile& file : files) FT_TRY(CheckTokens(file, vocab));
-  return TokenSource(std::move(files), vocab);
+  return TokenSource(std::move(files), vocab, share);
 }
 
 Result<void> TokenSource::Read(std::int64_t first, std::span<std::int32_t> out) const {
+  FT_CHECK(first >= 0 && first + std::ssize(out) <= tokens());
+  first += begin_;
   auto file = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) -
                                        starts_.begin() - 1);
   while (!out.empty()) {
@@ -59,7 +71,7 @@ Result<void> TokenSource::Read(std::int64_t first, std::span<std::int32_t> out) 
 
 Result<std::uint64_t> TokenSource::Digest() const {
   StableHash hash;
-  hash.Add(std::ssize(files_));
+  hash.Add(begin_).Add(end_).Add(std::ssize(files_));
   for (const TokenFile& file : files_) FT_TRY(AddFile(file, hash));
   return hash.Value();
 }

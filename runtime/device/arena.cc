@@ -182,9 +182,23 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
       return Fail(file.error().code,
                   "rank " + std::to_string(rank.rank) + ": " + file.error().message);
     }
-    arena->nvme_ = *std::move(file);
+    arena->own_nvme_ = *std::move(file);
+    arena->nvme_ = arena->own_nvme_.get();
   }
   FT_TRY(arena->Clear(api, options.device));
+  return arena;
+}
+
+std::unique_ptr<RankArena> RankArena::Share(const RankProgram& rank, const RankArena& owner) {
+  for (std::size_t space = 0; space < owner.bytes_.size(); ++space) {
+    FT_CHECK(rank.arena_bytes[space] <= owner.bytes_[space]);
+  }
+  std::unique_ptr<RankArena> arena(new RankArena(rank, owner.poison_));
+  arena->api_ = owner.api_;
+  arena->nvme_ = owner.nvme_;
+  arena->base_ = owner.base_;
+  arena->bytes_ = owner.bytes_;
+  arena->shares_ = true;
   return arena;
 }
 
@@ -235,6 +249,7 @@ Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
 
 // Memory is returned without poison: its next owner may use all of it.
 RankArena::~RankArena() {
+  if (shares_) return;
   for (std::size_t space = 0; space < base_.size(); ++space) {
     if (poison_ && base_[space] != nullptr) {
       ASAN_UNPOISON_MEMORY_REGION(base_[space], Index(bytes_[space]));

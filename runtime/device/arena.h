@@ -50,6 +50,9 @@ class RankArena {
   // Errors: kResourceExhausted, with requested, free and predicted bytes; kIo, no file on the disk.
   static Result<std::unique_ptr<RankArena>> Make(const RankProgram& rank, const FtDeviceApi& api,
                                                  const ArenaOptions& options);
+  // The memory of `owner` for another program of the rank, whose state has the same addresses
+  // (CompileEvaluation). `owner` outlives it, and only one of the two is used at a time.
+  static std::unique_ptr<RankArena> Share(const RankProgram& rank, const RankArena& owner);
   ~RankArena();
   RankArena(const RankArena&) = delete;
   RankArena& operator=(const RankArena&) = delete;
@@ -63,12 +66,15 @@ class RankArena {
   // Offset of the first byte in the rank's file; -1 if the data lies in memory.
   std::int64_t FileOffset(const Binding& binding) const;
   // Null if the program keeps nothing on a disk.
-  NvmeFile* nvme() const { return nvme_.get(); }
+  NvmeFile* nvme() const { return nvme_; }
 
   // Copies state from or to wherever it is stored. Only between runs. Errors: kIo.
   Result<void> ReadState(const Binding& binding, void* to) const;
   Result<void> WriteState(const Binding& binding, const void* from);
 
+  std::int64_t BufferBytes(std::int32_t buffer) const {
+    return rank_.buffers[static_cast<std::size_t>(buffer)].bytes;
+  }
   std::int64_t bytes(Space space) const { return bytes_[static_cast<std::size_t>(space)]; }
 
   // With poison only. Bear: an op that uses the buffer is about to start. Bury: its last op has
@@ -87,14 +93,17 @@ class RankArena {
   const RankProgram& rank_;
   const bool poison_;
   const FtDeviceApi* api_ = nullptr;
-  DeviceQueue queue_;  // for copies outside of steps; unused on a synchronous device
+  // for copies outside of steps; unused on a synchronous device, and null if memory is shared
+  DeviceQueue queue_;
   DeviceMemory device_memory_;
   DeviceMemory pinned_memory_;  // if the device has pinned memory
-  std::unique_ptr<NvmeFile> nvme_;
+  NvmeFile* nvme_ = nullptr;
   std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{
       {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}}};
   std::array<std::byte*, kSpaceCount> base_{};
   std::array<std::int64_t, kSpaceCount> bytes_{};
+  std::unique_ptr<NvmeFile> own_nvme_;
+  bool shares_ = false;  // the memory is another arena's
 };
 
 }  // namespace foretrain

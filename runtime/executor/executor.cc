@@ -98,6 +98,7 @@ struct Executor::State {
     return {};
   }
 
+  std::shared_ptr<State> memory;  // whose arenas the ranks use; null: their own
   RunShared shared;
   std::unique_ptr<RankWorld> world;
   std::vector<std::unique_ptr<RankRun>> ranks;  // ranks that run here, in the program's order
@@ -229,10 +230,24 @@ RunSummary SummaryOf(const std::vector<std::unique_ptr<RankRun>>& ranks) {
 Executor::Executor(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
-// Checks come before allocations, cheapest first, so that an impossible program fails at once.
 Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> program,
                                                  const FtDeviceApi& api, RunClock& clock,
                                                  ExecutorOptions options) {
+  return MakeWith(nullptr, std::move(program), api, clock, std::move(options));
+}
+
+Result<std::unique_ptr<Executor>> Executor::MakeIn(Executor& owner,
+                                                   std::shared_ptr<const Program> program,
+                                                   const FtDeviceApi& api, RunClock& clock,
+                                                   ExecutorOptions options) {
+  return MakeWith(&owner, std::move(program), api, clock, std::move(options));
+}
+
+// Checks come before allocations, cheapest first, so that an impossible program fails at once.
+Result<std::unique_ptr<Executor>> Executor::MakeWith(Executor* owner,
+                                                     std::shared_ptr<const Program> program,
+                                                     const FtDeviceApi& api, RunClock& clock,
+                                                     ExecutorOptions options) {
   FT_CHECK(options.timeout_ns > 0 && options.run_ahead >= 1);
   FT_TRY(CheckProgram(*program, api));
   if (options.graphs && api.graph_launch == nullptr) {
@@ -242,9 +257,12 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   if (options.local.empty()) options.local = AllOn(*program, options.device);
   FT_ASSIGN(const std::vector<int> places, PlacesOf(*program, options.local));
   FT_TRY(CheckDevices(options));
-  FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
+  if (owner == nullptr) {
+    FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
+  }
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
+  if (owner != nullptr) state->memory = owner->state_;
   const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {
@@ -255,7 +273,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   FT_TRY(state->MakeWorld());
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto rank = RankRun::Make(state->shared, places[i], static_cast<int>(i),
-                              state->world->Rank(local[i].rank));
+                              state->world->Rank(local[i].rank),
+                              owner == nullptr ? nullptr : &owner->Arena(static_cast<int>(i)));
     if (!rank.has_value()) {
       Error error = std::move(rank).error();
       const std::string name = "rank " + std::to_string(local[i].rank);
@@ -275,12 +294,13 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     return tl::unexpected<Error>(state.shared.control.AbortedError());
   }
   const RunClock& clock = state.shared.clock;
-  auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step,
-                  steps,
-                  &batches,
-                  &sink,
-                  {steps, std::move(stop), state.shared.options.agreement}});
+  auto call =
+      std::shared_ptr<RunCall>(new RunCall{state.next_step,
+                                           steps,
+                                           &batches,
+                                           &sink,
+                                           {steps, std::move(stop), state.shared.options.agreement,
+                                            state.next_step - state.shared.options.first_step}});
   const std::int64_t start_ns = clock.Now();
   FT_TRY(RunCalled(call));
   if (const std::int64_t step = call->not_finite_step; step >= 0) {
@@ -317,7 +337,7 @@ Result<void> Executor::RunCalled(const std::shared_ptr<RunCall>& call) {
 Error Executor::NotFinite(std::int64_t step, BatchSource& batches) {
   RunSink unrecorded;
   auto again = std::shared_ptr<RunCall>(
-      new RunCall{step, 1, &batches, &unrecorded, {1, nullptr, nullptr}, /*searches=*/true});
+      new RunCall{step, 1, &batches, &unrecorded, {1, nullptr, nullptr, 0}, /*searches=*/true});
   const auto run = RunCalled(again);
   const std::string kept = "; the parameters are those before this step";
   Error error{ErrorCode::kNotFinite,

@@ -136,6 +136,13 @@ class Executor {
   static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
                                                 const FtDeviceApi& api, RunClock& clock,
                                                 ExecutorOptions options);
+  // An executor in the memory of `owner`, which has the same ranks and a program with the same
+  // state at the same addresses (CompileEvaluation). The two run in turn; `owner` outlives it.
+  // Errors: as above, but for memory.
+  static Result<std::unique_ptr<Executor>> MakeIn(Executor& owner,
+                                                  std::shared_ptr<const Program> program,
+                                                  const FtDeviceApi& api, RunClock& clock,
+                                                  ExecutorOptions options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -173,11 +180,16 @@ class Executor {
 
  private:
   struct State;
+  static Result<std::unique_ptr<Executor>> MakeWith(Executor* owner,
+                                                    std::shared_ptr<const Program> program,
+                                                    const FtDeviceApi& api, RunClock& clock,
+                                                    ExecutorOptions options);
   explicit Executor(std::shared_ptr<State> state);
   Result<void> RunCalled(const std::shared_ptr<RunCall>& call);
   Error NotFinite(std::int64_t step, BatchSource& batches);
 
-  // Shared with the threads of a run, so that a thread that never returns touches no freed memory.
+  // Shared with the threads of a run, and with executors that use its memory, so that a thread that
+  // never returns touches no freed memory.
   std::shared_ptr<State> state_;
   std::vector<std::optional<Error>> rank_errors_;
 };

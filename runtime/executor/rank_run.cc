@@ -38,10 +38,15 @@ RankRun::~RankRun() = default;
 // The arena comes first, since the plan holds its addresses. Workers add their lanes, which the
 // completion thread then watches.
 Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index, int place,
-                                               CommunicatorSet& communicators) {
+                                               CommunicatorSet& communicators,
+                                               const RankArena* owner) {
   std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index, place));
-  const ArenaOptions arena{rank->device_, shared.options.poison, shared.options.nvme};
-  FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
+  if (owner != nullptr) {
+    rank->arena_ = RankArena::Share(rank->program_, *owner);
+  } else {
+    const ArenaOptions arena{rank->device_, shared.options.poison, shared.options.nvme};
+    FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
+  }
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
                                   shared.options.optimizer, shared.options.seed));
   for (std::size_t queue = 0; queue < kQueueCount; ++queue) {

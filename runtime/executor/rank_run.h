@@ -28,8 +28,10 @@ class RankRun {
  public:
   //   rank_index  index in Program::ranks
   //   place       index among the ranks that run here
+  //   owner       whose memory it uses, outliving it; null: its own
   static Result<std::unique_ptr<RankRun>> Make(RunShared& shared, int rank_index, int place,
-                                               CommunicatorSet& communicators);
+                                               CommunicatorSet& communicators,
+                                               const RankArena* owner);
   ~RankRun();
 
   // Called before the threads of a run start; steps count from its step 0.

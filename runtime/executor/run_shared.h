@@ -23,16 +23,17 @@ namespace foretrain {
 // rank has begun, or, with other processes, may have begun.
 class StepLimit {
  public:
-  // `agreement` may be null.
-  StepLimit(std::int64_t end, std::function<bool()> stop, StepAgreement* agreement)
-      : end_(end), asked_(end), stop_(std::move(stop)), agreement_(agreement) {}
+  // `agreement` may be null; it counts steps from the executor's first, of which `first` have run.
+  StepLimit(std::int64_t end, std::function<bool()> stop, StepAgreement* agreement,
+            std::int64_t first)
+      : end_(end), asked_(end), first_(first), stop_(std::move(stop)), agreement_(agreement) {}
 
   // True if the caller's rank may begin `step`; each rank asks for its steps in order.
   bool Begin(std::int64_t step) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const bool stop = !stopped_ && stop_ && stop_();
     if (agreement_ != nullptr) {
-      if (step < end_ && !agreement_->MayBegin(step, stop)) end_ = step;
+      if (step < end_ && !agreement_->MayBegin(first_ + step, stop)) end_ = step;
     } else if (stop) {
       end_ = std::min(end_, begun_);
     }
@@ -61,6 +62,7 @@ class StepLimit {
   mutable std::mutex mutex_;
   std::int64_t end_;  // guarded by mutex_, as all below
   const std::int64_t asked_;
+  const std::int64_t first_;
   std::int64_t begun_ = 0;  // number of steps begun
   bool stopped_ = false;
   const std::function<bool()> stop_;

@@ -102,8 +102,8 @@ Result<void> Worker::EndIfNotFinite(const StepScalars& scalars) {
   std::string text = "the loss is " + std::to_string(*scalars.loss);
   if (!scaled && !scalars.squared_norm) {
     text +=
-        ", and the update was made with it: --clip 1 computes the gradient's norm, which holds "
-        "such an update back";
+        ", and the update was made with it: --clip computes the gradient's norm, which holds such "
+        "an update back (--clip 1e30 clips nothing)";
   }
   return Fail(ErrorCode::kNotFinite, std::move(text));
 }

@@ -1,109 +1,34 @@
 #include "runtime/parameters/safetensors.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <array>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "base/json/json.h"
 #include "base/text.h"
-#include "base/units.h"
-#include "runtime/parameters/tensor_names.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own library
-constexpr std::int64_t kMaxFileBytes = 64 * kGiB;
+constexpr std::size_t kMaxDimensions = 8;
 
-// 0 for a dtype that cannot be read.
-std::int64_t SizeOf(std::string_view dtype) {
-  if (dtype == "F32") return 4;
-  return dtype == "BF16" || dtype == "F16" ? 2 : 0;
-}
-
-// Numbers with exponent 0 are subnormal: fraction times 2^-24. Others have an implicit leading 1,
-// hence 1024 + fraction.
-float HalfToFloat(std::uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const int fraction = half & 1023;
-  const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
-  if (exponent == 31) return fraction != 0 ? std::nanf("") : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(static_cast<float>(fraction), -24)
-                       : sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-}
-
-// A file in memory and its tensors.
-struct File {
-  std::string path;
-  std::string bytes;
-  std::map<std::string, SafetensorEntry> entries;
-
-  float At(const SafetensorEntry& entry, std::int64_t index) const {
-    const char* from = bytes.data() + entry.begin + index * SizeOf(entry.dtype);
-    if (entry.dtype == "F32") {
-      float value = 0;
-      std::memcpy(&value, from, sizeof value);
-      return value;
-    }
-    std::uint16_t half = 0;
-    std::memcpy(&half, from, sizeof half);
-    return entry.dtype == "BF16" ? std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16)
-                                 : HalfToFloat(half);
-  }
-
-  // Our own name takes precedence; else the tensor is searched by the names of the Hugging Face
-  // library.
-  FileTensor TensorOf(const ModelSpec& model, const ParameterPlace& place) const {
-    const auto has = [&](const std::string& name) { return entries.count(name) > 0; };
-    if (has(place.name)) return {.name = place.name};
-    return LibraryTensor(has, model, place);
-  }
+struct Dtype {
+  std::string_view name;
+  std::int64_t bytes;
 };
-
-// Reads part of one row of our tensor from wherever the file stores it: as a row, a column
-// (transposed), or interleaved with other tensors. The file's shape is checked first.
-Result<void> ReadPiece(const File& file, const ModelSpec& model, const ParameterPlace& place,
-                       std::int64_t row, std::int64_t col, std::span<float> out) {
-  const FileTensor name = file.TensorOf(model, place);
-  const auto found = file.entries.find(name.name);
-  if (found == file.entries.end()) {
-    return Fail(ErrorCode::kInvalidArgument, file.path + ": has no tensor for " + place.name +
-                                                 "; it holds the weights of another model");
-  }
-  const SafetensorEntry& entry = found->second;
-  // Our bias of logits is a column; the file has it as a vector.
-  const bool vector = place.rows == 1 || (place.cols == 1 && entry.rows == 1);
-  const std::int64_t length = place.rows * place.cols;
-  const std::int64_t rows = name.transposed ? entry.cols : entry.rows;
-  const std::int64_t cols = name.transposed ? entry.rows : entry.cols;
-  const std::int64_t all = name.first_row + name.interleaved * (vector ? length : place.rows);
-  const bool fits = name.stacked ? vector ? rows * cols >= all
-                                          : rows >= all && cols >= name.first_col + place.cols
-                    : vector     ? rows == 1 && cols >= all
-                                 : cols == place.cols && rows >= all;
-  if (!fits) {
-    return Fail(ErrorCode::kInvalidArgument,
-                file.path + ": " + found->first + " is " + std::to_string(entry.rows) + " x " +
-                    std::to_string(entry.cols) + " and the model's " + place.name + " is " +
-                    std::to_string(place.rows) + " x " + std::to_string(place.cols));
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::int64_t c = col + static_cast<std::int64_t>(i);
-    const std::int64_t index = vector            ? name.Row(row * place.cols + c)
-                               : name.transposed ? (name.first_col + c) * entry.cols + name.Row(row)
-                                                 : name.Row(row) * entry.cols + c;
-    out[i] = file.At(entry, index) + name.plus;
-  }
-  return {};
-}
+constexpr std::array kDtypes = {
+    Dtype{"F32", 4},     Dtype{"BF16", 2}, Dtype{"F16", 2},     Dtype{"BOOL", 1},
+    Dtype{"U8", 1},      Dtype{"I8", 1},   Dtype{"F8_E4M3", 1}, Dtype{"F8_E5M2", 1},
+    Dtype{"F8_E8M0", 1}, Dtype{"U16", 2},  Dtype{"I16", 2},     Dtype{"U32", 4},
+    Dtype{"I32", 4},     Dtype{"U64", 8},  Dtype{"I64", 8},     Dtype{"F64", 8},
+};
 
 // The format allows neither shared bytes nor bytes of no tensor, which could hide data. Empty
 // tensors lie anywhere. `data`: where the tensors begin. O(n log n).
-Result<void> CheckContiguous(const std::map<std::string, SafetensorEntry>& entries,
-                             std::int64_t data, std::int64_t file_bytes, std::string_view file) {
+Result<void> CheckContiguous(const SafetensorEntries& entries, std::int64_t data,
+                             std::int64_t file_bytes, std::string_view file) {
   std::vector<std::pair<std::int64_t, std::string_view>> order;  // (begin, name)
   for (const auto& [name, entry] : entries) {
     if (entry.end > entry.begin) order.emplace_back(entry.begin, name);
@@ -119,7 +44,7 @@ Result<void> CheckContiguous(const std::map<std::string, SafetensorEntry>& entri
                                    : std::to_string(begin - end) + " bytes behind " + before +
                                          ", and no tensor has those bytes"));
     }
-    end = entries.at(std::string(name)).end;
+    end = entries.find(name)->second.end;
     before = Printable(name);
   }
   if (end == file_bytes) return {};
@@ -130,51 +55,53 @@ Result<void> CheckContiguous(const std::map<std::string, SafetensorEntry>& entri
 
 }  // namespace
 
+std::int64_t BytesOfDtype(std::string_view dtype) {
+  for (const Dtype& known : kDtypes) {
+    if (known.name == dtype) return known.bytes;
+  }
+  return 0;
+}
+
 // All sizes come from the file: products are checked for overflow, and offsets against the file's
 // size.
-Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
-                                                                      std::int64_t file_bytes,
-                                                                      std::string_view file) {
+Result<SafetensorEntries> ParseSafetensorsHeader(std::string_view text, std::int64_t file_bytes,
+                                                 std::string_view file) {
   FT_ASSIGN(const JsonValue root, ParseJson(text, file, {.max_bytes = kMaxHeaderBytes}));
   if (root.kind() != JsonValue::Kind::kObject) {
     return Fail(ErrorCode::kCorruptInput, std::string(file) + ": the header is no JSON object");
   }
   const std::int64_t data = 8 + static_cast<std::int64_t>(text.size());
-  std::map<std::string, SafetensorEntry> entries;
-  JsonFields all(root, file);
-  const std::vector<std::string> names(all.names().begin(), all.names().end());
-  for (const std::string& name : names) {
-    if (name == "__metadata__") {
-      all.Any(name);
-      continue;
-    }
-    JsonFields fields = all.Object(name);
+  SafetensorEntries entries;
+  for (std::size_t i = 0; i < root.items().size(); ++i) {
+    const std::string& name = root.names()[i];
+    if (name == "__metadata__") continue;
+    const std::string source = std::string(file) + ": tensor " + Printable(name);
+    JsonFields fields(root.items()[i], source);
     SafetensorEntry entry;
     entry.dtype = fields.String("dtype");
     const auto shape = fields.Integers("shape", 0, std::int64_t{1} << 40);
     const auto offsets = fields.Integers("data_offsets", 0, file_bytes);
     FT_TRY(fields.Finish(true));
-    const std::string where = std::string(file) + ": tensor " + Printable(name) + ": ";
-    if (SizeOf(entry.dtype) == 0) {
+    const std::string where = source + ": ";
+    if (BytesOfDtype(entry.dtype) == 0) {
       return Fail(ErrorCode::kCorruptInput,
-                  where + "dtype " + Printable(entry.dtype) + " is none of F32, BF16, F16");
+                  where + "dtype " + Printable(entry.dtype) + " is not known");
     }
-    if (shape.empty() || shape.size() > 3 || offsets.size() != 2) {
+    if (shape.size() > kMaxDimensions || offsets.size() != 2) {
       return Fail(ErrorCode::kCorruptInput,
-                  where + "has no shape of one to three dimensions and two offsets");
+                  where + "has no shape of at most eight dimensions and two offsets");
     }
-    // With three dimensions, the first two are rows.
     entry.rows = 1;
     bool countable = true;
-    for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
-      countable = countable && !__builtin_mul_overflow(entry.rows, shape[i], &entry.rows);
+    for (std::size_t d = 0; d + 1 < shape.size(); ++d) {
+      countable = countable && !__builtin_mul_overflow(entry.rows, shape[d], &entry.rows);
     }
-    entry.cols = shape.back();
+    entry.cols = shape.empty() ? 1 : shape.back();
     entry.begin = data + offsets[0];
     entry.end = data + offsets[1];
     std::int64_t bytes = 0;
     const bool fits = countable && !__builtin_mul_overflow(entry.rows, entry.cols, &bytes) &&
-                      !__builtin_mul_overflow(bytes, SizeOf(entry.dtype), &bytes) &&
+                      !__builtin_mul_overflow(bytes, BytesOfDtype(entry.dtype), &bytes) &&
                       offsets[0] <= offsets[1] && entry.end <= file_bytes &&
                       entry.end - entry.begin == bytes;
     if (!fits) {
@@ -183,35 +110,58 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
     }
     entries.emplace(name, std::move(entry));
   }
-  FT_TRY(all.Finish(true));
   FT_TRY(CheckContiguous(entries, data, file_bytes, file));
   return entries;
 }
 
 // The length of the header is compared as an unsigned number with what the file holds, so that no
 // value can overflow.
-Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
-                                            const ModelSpec& model, std::uint64_t seed) {
-  auto file = std::make_shared<File>();  // shared by the copies of the source
-  file->path = path;
-  FT_ASSIGN(file->bytes, ReadFile(files, path, kMaxFileBytes));
-  const auto size = static_cast<std::int64_t>(file->bytes.size());
-  std::uint64_t header = 0;
-  if (size >= 8) std::memcpy(&header, file->bytes.data(), sizeof header);
-  if (size < 8 || header > static_cast<std::uint64_t>(std::min(kMaxHeaderBytes, size - 8))) {
+Result<SafetensorEntries> ReadSafetensorsHeader(ReadableFile& file, const std::string& path) {
+  const std::int64_t size = file.size_bytes();
+  std::uint64_t length = 0;
+  std::array<std::byte, sizeof length> start{};
+  FT_ASSIGN(const std::int64_t got, file.ReadAt(0, start));
+  std::memcpy(&length, start.data(), sizeof length);
+  if (got < std::ssize(start) || size < got ||
+      length > static_cast<std::uint64_t>(std::min(kMaxHeaderBytes, size - got))) {
     return Fail(ErrorCode::kCorruptInput, path + ": is no safetensors file: its header would be " +
-                                              std::to_string(header) + " bytes of " +
+                                              std::to_string(length) + " bytes of " +
                                               std::to_string(size));
   }
-  FT_ASSIGN(file->entries,
-            ParseSafetensorsHeader(std::string_view(file->bytes).substr(8, header), size, path));
-  return TensorSource(
-      [file, model, fresh = InitialWeights(model, seed)](
-          const ParameterPlace& place, std::int64_t row, std::int64_t col, std::span<float> out) {
-        const bool adapter = place.name.find(".lora_") != std::string::npos;
-        if (adapter && file->entries.count(place.name) == 0) return fresh(place, row, col, out);
-        return ReadPiece(*file, model, place, row, col, out);
-      });
+  std::string header(static_cast<std::size_t>(length), '\0');
+  FT_ASSIGN(const std::int64_t read,
+            file.ReadAt(std::ssize(start), std::as_writable_bytes(std::span(header))));
+  if (read != std::ssize(header)) {
+    return Fail(ErrorCode::kCorruptInput, path + ": ends within its header; copy it again");
+  }
+  return ParseSafetensorsHeader(header, size, path);
+}
+
+std::int64_t NewTensor::bytes() const {
+  std::int64_t bytes = BytesOfDtype(dtype);
+  for (const std::int64_t size : shape) bytes *= size;
+  return bytes;
+}
+
+// The transformers library refuses files without "format" in their metadata.
+std::string SafetensorsStart(std::span<const NewTensor> tensors) {
+  JsonWriter json;
+  json.BeginObject().Name("__metadata__").BeginObject().Field("format", "pt").EndObject();
+  std::int64_t at = 0;
+  for (const NewTensor& tensor : tensors) {
+    json.Name(tensor.name).BeginObject().Field("dtype", std::string_view(tensor.dtype));
+    json.Name("shape").BeginArray();
+    for (const std::int64_t size : tensor.shape) json.Integer(size);
+    json.EndArray().Name("data_offsets").BeginArray().Integer(at);
+    at += tensor.bytes();
+    json.Integer(at).EndArray().EndObject();
+  }
+  std::string header = json.EndObject().Take();
+  constexpr std::size_t kAlignment = 8;
+  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  const auto length = static_cast<std::uint64_t>(header.size());
+  std::string start(reinterpret_cast<const char*>(&length), sizeof length);
+  return start + header;
 }
 
 }  // namespace foretrain

@@ -1,42 +1,56 @@
-// Weights from safetensors files with Hugging Face names. Checkpoints of a run are separate.
+// The safetensors format: 8 bytes of length, a JSON header, tensors without gaps. weight_files.h
+// reads tensors, export/ writes them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/io/file_system.h"
 #include "base/result.h"
-#include "runtime/parameters/tensors.h"
-#include "sim/config/model/model_spec.h"
 
 namespace foretrain {
 
-// One tensor of a file: dtype F32, BF16 or F16, its shape, and the file bytes [begin, end).
+// One tensor of a file: the file bytes [begin, end), as `rows` rows of the last dimension.
 struct SafetensorEntry {
   std::string dtype;
-  std::int64_t rows = 0;  // a vector has one row
+  std::int64_t rows = 0;  // product of all dimensions but the last; a vector has one row
   std::int64_t cols = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+using SafetensorEntries = std::map<std::string, SafetensorEntry, std::less<>>;
 
-// Parses the header of a safetensors file of `file_bytes` bytes: 8 bytes of length, then JSON.
-// `text` is the JSON; offsets in the result count from the start of the file.
-//
-// Errors: kCorruptInput, naming tensor and field: not JSON, an unknown dtype, more than three
-// dimensions, a length that is not shape times dtype, or a tensor outside the file.
-Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
-                                                                      std::int64_t file_bytes,
-                                                                      std::string_view file);
+// Bytes of an element; 0 for an unknown dtype, or one of less than a byte.
+std::int64_t BytesOfDtype(std::string_view dtype);
 
-// The weights in `path` as a source for FillParameters, by our names or the Hugging Face library's
-// (tensor_names.h). Adapters (`...lora_A.weight`, `...lora_B.weight`) missing from the file are
-// initialized from `seed`, so that training can start from a base model's file.
+// Parses the header of a safetensors file of `file_bytes` bytes. `text` is the JSON; offsets in the
+// result count from the start of the file.
 //
-// Errors: as the header's; kInvalidArgument, a tensor of the model is missing or has another shape
-// (both are named). Reads the whole file.
-Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
-                                            const ModelSpec& model, std::uint64_t seed = 0);
+// Errors: kCorruptInput, naming tensor and field: not JSON, an unknown dtype, more than eight
+// dimensions, a length that is not shape times dtype, tensors that overlap, or bytes of no tensor.
+Result<SafetensorEntries> ParseSafetensorsHeader(std::string_view text, std::int64_t file_bytes,
+                                                 std::string_view file);
+
+// Reads and parses the header of an open file. Errors: as above, and kCorruptInput if the file is
+// shorter than its header.
+Result<SafetensorEntries> ReadSafetensorsHeader(ReadableFile& file, const std::string& path);
+
+// A tensor to write: `shape` with the last dimension contiguous.
+struct NewTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+
+  std::int64_t bytes() const;
+};
+
+// The start of a file that holds `tensors` one after the other: length and header, padded with
+// spaces to a multiple of 8 bytes as the format's own library does.
+std::string SafetensorsStart(std::span<const NewTensor> tensors);
 
 }  // namespace foretrain

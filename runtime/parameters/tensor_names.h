@@ -1,10 +1,14 @@
-// Names and layout of a model's tensors in files of other tools. safetensors.h reads them.
+// Names and layout of a model's tensors in files of the Hugging Face library. One table serves both
+// directions: tensor_names.json. Leaves out the files: weight_files.h.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 
+#include "base/result.h"
 #include "sim/config/model/model_spec.h"
 #include "sim/program/ir/program.h"
 
@@ -27,22 +31,55 @@ struct FileTensor {
   std::int64_t turned = 0;
   std::int64_t turned_first = 0;
   std::int64_t head_dim = 0;
-  float plus = 0.0F;  // to add to the file's values
+  float plus = 0.0F;    // to add to the file's values
+  bool vector = false;  // the file has one dimension; also for our column of head biases
 
-  // The file's row for our row `row`.
+  // The file's row for our row `row`; for a vector its element.
   std::int64_t Row(std::int64_t row) const;
+  // Element of the file's tensor, whose rows have `file_cols` elements, for (row, col) of ours,
+  // whose rows have `cols`.
+  std::int64_t Index(std::int64_t row, std::int64_t col, std::int64_t cols,
+                     std::int64_t file_cols) const {
+    if (vector) return Row(row * cols + col);
+    return transposed ? (first_col + col) * file_cols + Row(row) : Row(row) * file_cols + col;
+  }
 };
 
-// True if the file has a tensor of that name.
+// True if a file has a tensor of that name.
 using HasTensor = std::function<bool(const std::string& name)>;
 
-// The tensor for `place` in a file of the Hugging Face library. The family is recognized by names
-// that only it has: gpt2, gpt_bigcode, gptj, gpt_neox, bloom, mpt, opt, phi, phi3, starcoder2,
-// gemma2 and 3, glm, glm4. All others use Llama's names: mistral, qwen2, qwen3, gemma, stablelm,
-// nemotron, mixtures of experts, deepseek_v2 and 3, gpt_oss.
-//
-// Norm weights of Gemma and Nemotron are stored minus 1. They are recognized by the model: no other
-// family here has a gated GELU or a squared ReLU.
-FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const ParameterPlace& place);
+struct TensorLayout;  // a row of the table
+
+// The names and layouts of one family for one model.
+class TensorNames {
+ public:
+  // Those of a file. The family is recognized by a tensor that only it has; others use Llama's
+  // names.
+  static TensorNames OfFile(const HasTensor& has, const ModelSpec& model);
+  // Those of a config.json's model_type. Errors: kUnsupported, a type that the table lacks.
+  static Result<TensorNames> OfType(std::string_view model_type, const ModelSpec& model);
+
+  // The tensor for `place`, which is whole or a part.
+  //
+  // Norm weights of Gemma and Nemotron are stored minus 1. They are recognized by the model: no
+  // other family here has a gated GELU or a squared ReLU.
+  FileTensor For(const ParameterPlace& place) const;
+  // True for a tensor without parameters of its own that some files hold: masks, tables of
+  // frequencies, a tied head.
+  bool Ignores(std::string_view file_name) const;
+  // The same with the names that the library's model has, which some files shorten.
+  TensorNames Loaded() const;
+  // Whether the family's linears are stored as [in, out].
+  bool transposes() const;
+
+ private:
+  TensorNames(const TensorLayout& layout, const ModelSpec& model)
+      : layout_(&layout), model_(model) {}
+
+  const TensorLayout* layout_;
+  ModelSpec model_;
+  std::string prefix_;          // of all names
+  bool head_as_llama_ = false;  // the head has Llama's name, whatever the family
+};
 
 }  // namespace foretrain

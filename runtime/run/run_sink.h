@@ -46,6 +46,13 @@ struct StepReport {
   std::optional<double> usual_loss;  // if the loss is a spike: the mean of those before
 };
 
+// The loss on other data, after a step.
+struct EvaluationReport {
+  std::int64_t step = 0;  // the last one before
+  double loss = 0.0;      // mean over the tokens of all its batches
+  double seconds = 0.0;
+};
+
 // Calls come one at a time, from any thread of the run, in batches at about each step's end. Spans
 // and samples of a rank are ordered only within each lane. A sink must not wait for the run.
 class RunSink {
@@ -62,6 +69,9 @@ class RunSink {
   // The report of a process's recording; `rank` is its first rank. Called once, after all its
   // spans.
   virtual void OnCapture(int rank, const CaptureReport& report) { (void)rank, (void)report; }
+  // The newest ops of each rank of this process, one a line. Called once, after a run that failed.
+  virtual void OnFailure(const std::string& last_ops) { (void)last_ops; }
+  virtual void OnEvaluation(const EvaluationReport& report) { (void)report; }
 };
 
 }  // namespace foretrain

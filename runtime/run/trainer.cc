@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
-#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -57,6 +57,11 @@ class Reporter final : public RunSink {
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
   }
+  // The time of an evaluation belongs to no step.
+  void OnEvaluation(const EvaluationReport& report) override {
+    last_ns_ += NsFromSeconds(report.seconds);
+    sink_.OnEvaluation(report);
+  }
   void OnCounters(std::span<const Counter> counters) override { sink_.OnCounters(counters); }
   void OnCapture(int rank, const CaptureReport& report) override { sink_.OnCapture(rank, report); }
 
@@ -78,6 +83,7 @@ class SharedSink final : public RunSink {
   void OnStepWindow(const StepWindow& window) override { Locked(&RunSink::OnStepWindow, window); }
   void OnRouting(const RoutedCounts& counts) override { Locked(&RunSink::OnRouting, counts); }
   void OnScalars(const StepScalars& scalars) override { Locked(&RunSink::OnScalars, scalars); }
+  void OnEvaluation(const EvaluationReport& all) override { Locked(&RunSink::OnEvaluation, all); }
   void OnCounters(std::span<const Counter> all) override { Locked(&RunSink::OnCounters, all); }
   void OnCapture(int rank, const CaptureReport& report) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -111,18 +117,87 @@ class Collecting {
   ProcessGroup* const group_;
 };
 
-}  // namespace
-
-// Warm-up reaches `peak` at its last step; the cosine ends at a tenth of the peak.
-float LearningRate::At(std::int64_t step) const {
-  if (step < warmup) {
-    return static_cast<float>(peak * static_cast<double>(step + 1) / static_cast<double>(warmup));
-  }
-  if (!cosine || steps <= warmup) return static_cast<float>(peak);
-  const double progress =
-      std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(steps - warmup));
-  return static_cast<float>(peak * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi * progress))));
+// Adds a later run of the same executor: its times add up, and what it counts from the start is the
+// later one's.
+void Append(const RunSummary& later, RunSummary& all) {
+  const std::int64_t steps = all.steps + later.steps;
+  const double seconds = all.seconds + later.seconds;
+  all = later;
+  all.steps = steps;
+  all.seconds = seconds;
 }
+
+// Runs the executor from pause to pause: for a checkpoint, while ranks rest and their state is
+// copied, and for an evaluation. The last step is followed by both.
+class Segments {
+ public:
+  // `saver` and `evaluator` may be null.
+  Segments(const TrainJob& job, Executor& executor, RunClock& clock, CheckpointSaver* saver,
+           HeldOutLoss* evaluator)
+      : plan_(job.save),
+        executor_(executor),
+        clock_(clock),
+        saver_(saver),
+        evaluator_(evaluator),
+        end_(executor.next_step() + job.steps) {
+    SetDue();
+  }
+
+  //   batches, sink   of the training
+  //   evaluations     gets the losses of evaluations
+  Result<RunSummary> Run(BatchSource& batches, RunSink& sink, RunSink& evaluations,
+                         const std::function<bool()>& stop) {
+    RunSummary all;
+    for (bool stopped = false; executor_.next_step() < end_ && !stopped;) {
+      const std::int64_t next = executor_.next_step();
+      const auto pause = [&] { return (stop && stop()) || clock_.Now() >= due_ns_; };
+      FT_ASSIGN(const RunSummary part,
+                executor_.Run(PauseAfter(next) - next, batches, sink, pause));
+      Append(part, all);
+      const bool due = clock_.Now() >= due_ns_;
+      stopped = (part.stopped && !due) || (stop && stop());
+      const std::int64_t now = executor_.next_step();
+      if (now == next) continue;
+      if (evaluator_ != nullptr && !stopped && (now == end_ || evaluator_->IsDue(now))) {
+        FT_ASSIGN(const EvaluationReport report, evaluator_->Run(now - 1));
+        evaluations.OnEvaluation(report);
+      }
+      const bool by_step = plan_.every_steps > 0 && now % plan_.every_steps == 0;
+      if (saver_ != nullptr && (due || by_step || stopped || now == end_)) {
+        FT_TRY(saver_->Save(now));
+        SetDue();
+      }
+    }
+    if (saver_ != nullptr) saver_->Wait();
+    all.stopped = executor_.next_step() < end_;
+    return all;
+  }
+
+ private:
+  void SetDue() {
+    due_ns_ = saver_ != nullptr && plan_.every_ns > 0 ? clock_.Now() + plan_.every_ns
+                                                      : std::numeric_limits<std::int64_t>::max();
+  }
+  // Number of the step before which the run pauses, by steps alone.
+  std::int64_t PauseAfter(std::int64_t next) const {
+    std::int64_t until = end_;
+    if (saver_ != nullptr && plan_.every_steps > 0) {
+      until = std::min(until, (next / plan_.every_steps + 1) * plan_.every_steps);
+    }
+    if (evaluator_ != nullptr) until = std::min(until, evaluator_->NextAfter(next));
+    return until;
+  }
+
+  const SavePlan& plan_;
+  Executor& executor_;
+  RunClock& clock_;
+  CheckpointSaver* const saver_;
+  HeldOutLoss* const evaluator_;
+  const std::int64_t end_;
+  std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
+};
+
+}  // namespace
 
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
 // other than 0 they go to the group's sender instead, and rank 0 feeds them into `shared`.
@@ -139,9 +214,11 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   // If the peak cannot be reset, an earlier larger peak may hide that of the run.
   ResetPeakResident();
   const std::int64_t before_bytes = ResidentBytes();
-  FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
+  FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, options));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
+  PosixFileSystem files;
+  if (job.resume != nullptr) FT_TRY(job.resume->Load(files, *executor));
   Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
@@ -150,9 +227,23 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   const std::vector<LocalRank>& local = job.executor.local;
   CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
                         sends ? group->Sender() : shared);
+  std::unique_ptr<CheckpointSaver> saver;
+  if (!job.save.saver.folder.empty()) {
+    FT_ASSIGN(saver,
+              CheckpointSaver::Make(job.save.saver, files, *executor, clock, job.save.on_saved));
+  }
+  std::unique_ptr<HeldOutLoss> evaluator;
+  if (job.evaluation.program != nullptr) {
+    FT_ASSIGN(evaluator, HeldOutLoss::Make(job.evaluation, *executor, api, clock, options));
+  }
   ReadAhead ahead(batches);
-  auto run = executor->Run(job.steps, ahead, captured, std::move(stop));
+  RunSink unheard;
+  Segments segments(job, *executor, clock, saver.get(), evaluator.get());
+  auto run = saver == nullptr && evaluator == nullptr
+                 ? executor->Run(job.steps, ahead, captured, stop)
+                 : segments.Run(ahead, captured, sends ? unheard : shared, stop);
   captured.End();
+  if (!run.has_value()) sink.OnFailure(executor->FlightText());
   FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
   return group != nullptr ? group->Finish(std::move(summary)) : summary;

@@ -83,7 +83,9 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
     for (const int block : stage.blocks) {
       const BlockKind kind = stage.KindOf(block);
       if (!IsLayer(kind)) continue;
-      flops.hardware += layers_here.Of(kind, block, RecomputeOf(plan, stage, block));
+      // Under DualPipe two ranks hold each layer, and each computes half of the micro-batches.
+      flops.hardware +=
+          layers_here.Of(kind, block, RecomputeOf(plan, stage, block)) / plan.StageCopies();
     }
   }
   // Micro-batches of all replicas. Every context- or tensor-parallel rank does its part, or repeats

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "sim/program/compile_unverified.h"
@@ -42,7 +44,8 @@ class GroupTable {
 // returns whether to go on.
 template <class Written>
 Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
-                       BlockRegistry& registry, Program& program, const Written& written) {
+                       bool evaluates, BlockRegistry& registry, Program& program,
+                       const Written& written) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
   program.model = model;
@@ -58,7 +61,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
           program.stands_for[static_cast<std::size_t>(number)] != number)
         continue;
       const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-      const LowerContext context{model, plan, stage, layout, at};
+      const LowerContext context{model, plan, stage, layout, at, evaluates};
       RankProgram& rank = program.ranks.emplace_back();
       rank.rank = number;
       rank.pp = at.pp;
@@ -73,19 +76,25 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
   return {};
 }
 
+// `evaluates`: forward passes alone.
+Result<Program> CompileAll(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
+                           bool evaluates, int threads) {
+  Program program;
+  BlockRegistry registry;
+  FT_TRY(EmitRanks(model, plan, options, evaluates, registry, program,
+                   [](const RankProgram&) { return true; }));
+  program.blocks = registry.Take();
+  Link(program, threads);
+  return program;
+}
+
 }  // namespace
 
 // All ranks are emitted before Link, which needs them together to couple communication and to
 // detect deadlocks.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options, int threads) {
-  Program program;
-  BlockRegistry registry;
-  FT_TRY(
-      EmitRanks(model, plan, options, registry, program, [](const RankProgram&) { return true; }));
-  program.blocks = registry.Take();
-  Link(program, threads);
-  return program;
+  return CompileAll(model, plan, options, /*evaluates=*/false, threads);
 }
 
 // Link reads the blocks from the program, but the registry still adds to them. So they are swapped
@@ -95,7 +104,7 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const std::function<bool(const RankProgram&)>& see) {
   Program program;
   BlockRegistry registry;
-  FT_TRY(EmitRanks(model, plan, options, registry, program, [&](RankProgram& rank) {
+  FT_TRY(EmitRanks(model, plan, options, false, registry, program, [&](RankProgram& rank) {
     registry.Swap(program.blocks);
     LinkAlone(program, rank);
     const bool goes_on = see(rank);
@@ -114,6 +123,48 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
 Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
   FT_ASSIGN(Program program, CompileUnverified(model, plan, options));
   FT_TRY(Verify(program));
+  return program;
+}
+
+// State is made by the same functions in the same order, and laid out before everything else. So
+// its numbers and addresses are those of the training; the check makes sure.
+Result<Program> CompileEvaluation(Program& training) {
+  if (training.plan.StepsOverlap()) {
+    return Fail(ErrorCode::kUnsupported,
+                "schedule " + std::string(Name(training.plan.schedule)) +
+                    ": steps overlap, so no step ends before the next one begins and nothing can "
+                    "be evaluated between them; use schedule 1f1b or leave the evaluation out");
+  }
+  if (training.model.router_bias_rate > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "model " + training.model.name +
+                    ": its router biases follow counts of tokens, to which an evaluation would "
+                    "add; leave the evaluation out");
+  }
+  Plan plan = training.plan;
+  plan.dropout = plan.attention_dropout = 0;
+  const CompileOptions options{training.stands_for.empty() ? RankChoice::kAll
+                                                           : RankChoice::kClasses};
+  FT_ASSIGN(Program program,
+            CompileAll(training.model, plan, options, /*evaluates=*/true, /*threads=*/1));
+  FT_TRY(Verify(program));
+  FT_CHECK(program.ranks.size() == training.ranks.size());
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    RankProgram& trained = training.ranks[r];
+    const RankProgram& evaluated = program.ranks[r];
+    for (std::size_t i = 0; i < trained.buffers.size(); ++i) {
+      const Buffer& state = trained.buffers[i];
+      if (!state.persistent) continue;
+      FT_CHECK(i < evaluated.buffers.size());
+      const Buffer& same = evaluated.buffers[i];
+      FT_CHECK(same.persistent && same.bytes == state.bytes && same.offset == state.offset &&
+               same.space == state.space);
+    }
+    for (std::size_t space = 0; space < trained.arena_bytes.size(); ++space) {
+      std::int64_t& bytes = trained.arena_bytes[space];
+      bytes = std::max(bytes, evaluated.arena_bytes[space]);
+    }
+  }
   return program;
 }
 

@@ -1,11 +1,12 @@
 // Each allocation of reading inputs, compiling, searching, and of reading and recording a store
 // fails in turn: the call returns an Error or throws std::bad_alloc, which `main` catches, and the
-// next call gives what it gave before. Leaves out the store's own thread. Slow: every allocation is
-// a run. Under AddressSanitizer it also finds what is leaked on the way out.
+// next call gives what it gave before. So does each allocation of the store's own thread. Slow:
+// every allocation is a run. Under AddressSanitizer it also finds what is leaked on the way out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,22 @@ namespace {
 thread_local std::int64_t allocations_left = -1;
 thread_local bool allocation_failed = false;
 
+// The same for all threads but those that are spared.
+thread_local bool spared = false;
+std::atomic<std::int64_t> elsewhere_left = -1;
+std::atomic<bool> elsewhere_lasts = false;  // once one has failed, all do
+std::atomic<bool> elsewhere_failed = false;
+
 bool IsToFail() {
+  if (!spared && elsewhere_left >= 0) {
+    if (elsewhere_left > 0) {
+      --elsewhere_left;
+    } else {
+      if (!elsewhere_lasts) elsewhere_left = -1;
+      elsewhere_failed = true;
+      return true;
+    }
+  }
   if (allocations_left < 0 || allocations_left-- > 0) return false;
   allocation_failed = true;
   return true;
@@ -215,6 +231,77 @@ TEST(FailingAllocations, OfRecordingAreErrors) {
       EXPECT_EQ(run->timeline.spans.size(), 100U);
     }
   }
+}
+
+// Fails the allocation number `at` of other threads, and with `lasts` all after it.
+void FailElsewhere(std::int64_t at, bool lasts) {
+  spared = true;
+  elsewhere_failed = false;
+  elsewhere_lasts = lasts;
+  elsewhere_left = at;
+}
+
+// Ends that. True if an allocation has failed.
+bool EndFailures() {
+  elsewhere_left = -1;
+  return elsewhere_failed;
+}
+
+// The store's thread keeps what it could not take or write, and writes it once there is memory.
+TEST(FailingAllocations, OfTheWritingThreadLoseNoRow) {
+  const TempFolder folder(/*in_memory=*/true);
+  for (const bool lasts : {false, true}) {
+    std::int64_t points = 0;
+    for (std::int64_t at = 0;; ++at) {
+      const std::string path = folder.File(std::to_string(at) + (lasts ? "lasting" : "once"));
+      auto store = Store::Open(path);
+      ASSERT_TRUE(store.has_value()) << store.error().message;
+      auto run = (*store)->BeginRun({.label = "short of memory", .world = 2});
+      ASSERT_TRUE(run.has_value()) << run.error().message;
+      FailElsewhere(at, lasts);
+      // Errors are told at each call; rows are taken all the same.
+      std::vector<Span> spans = SomeSpans(), more = SomeSpans();
+      for (Span& span : more) span.rank = 1;
+      static_cast<void>((*run)->Add(spans).has_value());
+      static_cast<void>((*run)->AddNote("a note").has_value());
+      static_cast<void>((*run)->Flush().has_value());
+      static_cast<void>((*run)->Add(more).has_value());
+      static_cast<void>((*run)->Flush().has_value());
+      const bool failed = EndFailures();
+      const auto finished = (*run)->Finish(RunStatus::kFinished);
+      ASSERT_TRUE(finished.has_value()) << finished.error().message;
+      ASSERT_TRUE((*store)->Close().has_value());
+      const auto stored = StoreReader::Open(path)->LoadRun(1);
+      ASSERT_TRUE(stored.has_value()) << stored.error().message;
+      EXPECT_EQ(stored->timeline.spans.size(), 200U) << "allocation " << at;
+      EXPECT_EQ(stored->notes.size(), 1U) << "allocation " << at;
+      EXPECT_EQ(stored->info.totals, RecordingTotals{}) << "allocation " << at;
+      if (!failed) break;
+      ++points;
+    }
+    std::printf("%lld points\n", static_cast<long long>(points));
+    EXPECT_GT(points, 10);
+  }
+}
+
+// A store that is closed while there is no memory ends its thread, whatever becomes of its rows.
+TEST(FailingAllocations, OfTheWritingThreadLetAStoreBeClosed) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("s.db");
+  ASSERT_TRUE(Record(path));
+  auto store = Store::Open(path);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  auto run = (*store)->BeginRun({.label = "cut off"});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  std::vector<Span> spans = SomeSpans();
+  FailElsewhere(0, /*lasts=*/true);
+  static_cast<void>((*run)->Add(spans).has_value());
+  static_cast<void>((*store)->Close().has_value());
+  EXPECT_TRUE(EndFailures());
+  const auto runs = StoreReader::Open(path)->ListRuns();
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_EQ(runs->at(0).status, RunStatus::kFinished);
+  EXPECT_EQ(runs->at(1).status, RunStatus::kInterrupted);
 }
 
 }  // namespace

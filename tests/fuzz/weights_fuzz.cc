@@ -23,8 +23,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::int64_t covered = 0;
   for (const auto& [name, entry] : *entries) {
     FT_CHECK(entry.begin >= begin && entry.end <= begin + tensors && entry.begin <= entry.end);
-    const std::int64_t each = entry.dtype == "F32" ? 4 : 2;
-    FT_CHECK(entry.end - entry.begin == entry.rows * entry.cols * each);
+    FT_CHECK(entry.end - entry.begin == entry.rows * entry.cols * BytesOfDtype(entry.dtype));
     covered += entry.end - entry.begin;
   }
   FT_CHECK(covered == tensors);

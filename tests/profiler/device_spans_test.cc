@@ -140,8 +140,8 @@ TEST(DeviceSpans, KeepTheWindowAlone) {
   EXPECT_EQ(spans.outside(), 5);
 }
 
-TEST(DeviceSpans, GiveWorkOfNoOpToTheFirstRecordedRank) {
-  DeviceSpans spans({.ranks = {4, 6}});
+TEST(DeviceSpans, GiveWorkOfNoOpToTheProcesssOwnRank) {
+  DeviceSpans spans({}, /*settle_ns=*/0, /*own_rank=*/4);
   OwnedActivity copy = Work(0, 10, 20, FT_ACTIVITY_COPY);
   copy.owner.reset();
   spans.AddActivity(copy);

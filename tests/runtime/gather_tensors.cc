@@ -74,16 +74,16 @@ std::vector<float> DecodedMoments(const Held& held, const Bucket& bucket, bool f
 
 // The elements of this rank's shard in fp32.
 std::vector<float> ShardOfState(const Held& held, const Plan& plan, const Bucket& bucket,
-                                StateKind kind) {
+                                GatheredState kind) {
   const auto plain = [&](std::int32_t buffer) {
     return Decoded(held.Of(buffer).format, ShardBytes(held, bucket, buffer));
   };
-  if (kind == StateKind::kGradients) return plain(bucket.gradients);
-  if (kind == StateKind::kParameters) {
+  if (kind == GatheredState::kGradients) return plain(bucket.gradients);
+  if (kind == GatheredState::kParameters) {
     const bool master = HasMasters(plan) && !bucket.frozen;
     return plain(master ? bucket.master : bucket.parameters);
   }
-  const bool first = kind == StateKind::kMoment1;
+  const bool first = kind == GatheredState::kMoment1;
   if (plan.moments == MomentFormat::kInt8) return DecodedMoments(held, bucket, first);
   const std::vector<std::byte> bytes = held.Bytes(first ? bucket.moment1 : bucket.moment2);
   return Decoded(plan.moments == MomentFormat::kBf16 ? NumberFormat::kBf16 : NumberFormat::kFp32,
@@ -150,10 +150,10 @@ void CopyPacked(const ParameterPlace& place, const std::vector<std::uint8_t>& bu
 
 // Each rank's own shard is the part that it has reduced and updated. With replicas the last one
 // wins, with equal values.
-TensorMap GatherTensors(Executor& executor, StateKind kind) {
+TensorMap GatherTensors(Executor& executor, GatheredState kind) {
   TensorMap tensors;
-  const bool parameters = kind == StateKind::kParameters;
-  const bool moments = !parameters && kind != StateKind::kGradients;
+  const bool parameters = kind == GatheredState::kParameters;
+  const bool moments = !parameters && kind != GatheredState::kGradients;
   const Plan& plan = executor.program().plan;
   if (moments && plan.optimizer == OptimizerKind::kSgd) return tensors;
   const PackedBuckets packed = parameters ? GatherPacked(executor) : PackedBuckets{};

@@ -156,8 +156,8 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
       trained.squared_norms[step] = *scalars.squared_norm;
     }
   }
-  trained.gradients = GatherTensors(**executor, StateKind::kGradients);
-  trained.parameters = GatherTensors(**executor, StateKind::kParameters);
+  trained.gradients = GatherTensors(**executor, GatheredState::kGradients);
+  trained.parameters = GatherTensors(**executor, GatheredState::kParameters);
   trained.timeline = std::move(sink.timeline);
   trained.routing = std::move(sink.routing);
   return trained;

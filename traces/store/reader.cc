@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -17,8 +18,10 @@
 namespace foretrain {
 namespace {
 
+using store_internal::DamagedRow;
 using store_internal::Database;
 using store_internal::Owner;
+using store_internal::RowSum;
 using store_internal::Statement;
 using store_internal::Transaction;
 
@@ -84,17 +87,33 @@ class StoreReader::Connection {
                   "r.program_id), (SELECT sum(spans) FROM batch b WHERE b.run_id = r.run_id) "
                   "FROM run r ORDER BY run_id"));
     FT_ASSIGN(Statement metrics,
-              database_->Prepare("SELECT name, value FROM metric JOIN series USING(series_id) "
+              database_->Prepare("SELECT series.name, metric.* FROM metric "
+                                 "JOIN series USING(series_id) "
                                  "WHERE run_id = ? AND rank = -1 AND step = -1 ORDER BY name"));
     std::vector<RunInfo> runs;
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return runs;
       FT_ASSIGN(RunInfo info, InfoOf(select, recording));
-      FT_TRY(metrics.Bind(info.id).Each(
-          [&] { info.metrics.push_back({.name = metrics.Text(0), .value = metrics.Real(1)}); }));
+      FT_TRY(metrics.Bind(info.id).Each([&] { AddMetric(metrics, info); }));
       runs.push_back(std::move(info));
     }
+  }
+
+  // Adds a metric to a list's row. A damaged one is left out and told in the run's message, so that
+  // the list, and with it every other run, can still be read.
+  static void AddMetric(const Statement& row, RunInfo& info) {
+    if (IsWholeMetric(row, info.id)) {
+      info.metrics.push_back({.name = row.Text(0), .value = row.Real(5)});
+      return;
+    }
+    info.message += (info.message.empty() ? "metric " : "; metric ") + Printable(row.Text(0)) +
+                    " was damaged after it was written";
+  }
+
+  // `row` has a metric's name and then the columns of its table.
+  static bool IsWholeMetric(const Statement& row, RunId id) {
+    return row.Agrees(6, RowSum(id, row.Int(2), row.Int(3), row.Text(0), row.Real(5)));
   }
 
   // Lists all runs, since the message of a missing one names the others; stores hold few runs.
@@ -131,58 +150,101 @@ class StoreReader::Connection {
 
   // Ordered by key, so that equal runs load to equal vectors.
   Result<void> LoadCounters(StoredRun& run) const {
-    FT_ASSIGN(Statement counters,
-              database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
-                                 "JOIN series USING(series_id) WHERE run_id = ? "
-                                 "ORDER BY name, rank, step, time_ns"));
-    return counters.Bind(run.info.id).Each([&] {
-      run.counters.push_back({.name = counters.Text(0),
-                              .rank = static_cast<int>(counters.Int(1)),
-                              .step = static_cast<std::int32_t>(counters.Int(2)),
-                              .time_ns = counters.Int(3),
-                              .value = counters.Real(4)});
-    });
+    FT_ASSIGN(Statement select, database_->Prepare("SELECT series.name, counter.* FROM counter "
+                                                   "JOIN series USING(series_id) WHERE run_id = ? "
+                                                   "ORDER BY name, rank, step, time_ns"));
+    select.Bind(run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      Counter counter{.name = select.Text(0),
+                      .rank = static_cast<int>(select.Int(3)),
+                      .step = static_cast<std::int32_t>(select.Int(4)),
+                      .time_ns = select.Int(5),
+                      .value = select.Real(6)};
+      if (!select.Agrees(7, RowSum(run.info.id, counter.name, select.Int(3), select.Int(4),
+                                   counter.time_ns, counter.value))) {
+        return DamagedRow(*database_, run.info,
+                          "series " + Printable(counter.name) + " at step " +
+                              std::to_string(counter.step) + " of rank " +
+                              std::to_string(counter.rank));
+      }
+      run.counters.push_back(std::move(counter));
+    }
   }
 
   Result<void> LoadMetrics(StoredRun& run) const {
-    FT_ASSIGN(Statement metrics, database_->Prepare("SELECT rank, step, name, value FROM metric "
-                                                    "JOIN series USING(series_id) WHERE run_id = ? "
-                                                    "ORDER BY rank, step, name"));
-    return metrics.Bind(run.info.id).Each([&] {
-      run.metrics.push_back({.rank = static_cast<int>(metrics.Int(0)),
-                             .step = static_cast<std::int32_t>(metrics.Int(1)),
-                             .name = metrics.Text(2),
-                             .value = metrics.Real(3)});
-    });
+    FT_ASSIGN(Statement select, database_->Prepare("SELECT series.name, metric.* FROM metric "
+                                                   "JOIN series USING(series_id) WHERE run_id = ? "
+                                                   "ORDER BY rank, step, name"));
+    select.Bind(run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      if (!IsWholeMetric(select, run.info.id)) {
+        return DamagedRow(*database_, run.info,
+                          "metric " + Printable(select.Text(0)) + " of rank " +
+                              std::to_string(select.Int(2)) + ", step " +
+                              std::to_string(select.Int(3)));
+      }
+      run.metrics.push_back({.rank = static_cast<int>(select.Int(2)),
+                             .step = static_cast<std::int32_t>(select.Int(3)),
+                             .name = select.Text(0),
+                             .value = select.Real(5)});
+    }
   }
 
   // Clock readings and notes, in the order in which they were recorded.
   Result<void> LoadNotes(StoredRun& run) const {
     FT_ASSIGN(Statement clocks,
-              database_->Prepare("SELECT rank, host_ns, device_ns, width_ns FROM clock "
-                                 "WHERE run_id = ? ORDER BY rank, host_ns"));
-    FT_TRY(clocks.Bind(run.info.id).Each([&] {
-      run.clocks.push_back({.rank = static_cast<int>(clocks.Int(0)),
-                            .host_ns = clocks.Int(1),
-                            .device_ns = clocks.Int(2),
-                            .width_ns = clocks.Int(3)});
-    }));
-    FT_ASSIGN(
-        Statement notes,
-        database_->Prepare("SELECT unix_ns, text FROM note WHERE run_id = ? ORDER BY note_id"));
-    return notes.Bind(run.info.id).Each([&] {
-      run.notes.push_back({.unix_ns = notes.Int(0), .text = notes.Text(1)});
-    });
+              database_->Prepare("SELECT * FROM clock WHERE run_id = ? ORDER BY rank, host_ns"));
+    clocks.Bind(run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, clocks.Step());
+      if (!row) break;
+      if (!clocks.Agrees(
+              5, RowSum(run.info.id, clocks.Int(1), clocks.Int(2), clocks.Int(3), clocks.Int(4)))) {
+        return DamagedRow(*database_, run.info,
+                          "a clock reading of rank " + std::to_string(clocks.Int(1)));
+      }
+      run.clocks.push_back({.rank = static_cast<int>(clocks.Int(1)),
+                            .host_ns = clocks.Int(2),
+                            .device_ns = clocks.Int(3),
+                            .width_ns = clocks.Int(4)});
+    }
+    FT_ASSIGN(Statement notes,
+              database_->Prepare("SELECT * FROM note WHERE run_id = ? ORDER BY note_id"));
+    notes.Bind(run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, notes.Step());
+      if (!row) return {};
+      Note note{.unix_ns = notes.Int(2), .text = notes.Text(3)};
+      if (!notes.Agrees(4, RowSum(run.info.id, note.unix_ns, note.text))) {
+        return DamagedRow(*database_, run.info, "a note");
+      }
+      run.notes.push_back(std::move(note));
+    }
+  }
+
+  // The bytes attached to a run; `nullopt` if there are none under that name.
+  Result<std::optional<std::string>> Attached(const RunInfo& info, std::string_view name) const {
+    FT_ASSIGN(Statement select,
+              database_->Prepare("SELECT * FROM attachment WHERE run_id = ? AND name = ?"));
+    FT_ASSIGN(const bool row, select.Bind(info.id, name).Step());
+    if (!row) return std::optional<std::string>();
+    std::string bytes = select.Blob(3);
+    if (!select.Agrees(4, RowSum(info.id, name, bytes))) {
+      return DamagedRow(*database_, info, "attachment " + Printable(name));
+    }
+    return std::optional(std::move(bytes));
   }
 
   // Empty if nothing is attached.
-  Result<KernelTable> LoadKernels(RunId id) const {
-    FT_ASSIGN(Statement select,
-              database_->Prepare("SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
-    FT_ASSIGN(const bool row, select.Bind(id, kKernelsAttachment).Step());
-    if (!row) return KernelTable{};
+  Result<KernelTable> LoadKernels(const RunInfo& info) const {
+    FT_ASSIGN(const std::optional<std::string> bytes, Attached(info, kKernelsAttachment));
+    if (!bytes.has_value()) return KernelTable{};
     return KernelsFromJson(
-        select.Blob(0), database_->path() + ": run " + std::to_string(id) + ", attachment kernels");
+        *bytes, database_->path() + ": run " + std::to_string(info.id) + ", attachment kernels");
   }
 
  private:
@@ -287,7 +349,7 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
     FT_ASSIGN(run.timeline, store_internal::LoadTimeline(database, run.info, options));
   }
   if (options.timeline && options.kernels) {
-    FT_ASSIGN(run.kernels, connection_->LoadKernels(id));
+    FT_ASSIGN(run.kernels, connection_->LoadKernels(run.info));
   }
   return run;
 }
@@ -302,10 +364,8 @@ Result<SpanSums> StoreReader::LoadSums(RunId id, const std::function<bool()>& ca
 }
 
 Result<std::string> StoreReader::Attachment(RunId id, std::string_view name) const {
-  FT_ASSIGN(Statement select, connection_->database().Prepare(
-                                  "SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
-  FT_ASSIGN(const bool row, select.Bind(id, name).Step());
-  if (row) return select.Blob(0);
+  FT_ASSIGN(std::optional<std::string> bytes, connection_->Attached({.id = id}, name));
+  if (bytes.has_value()) return *std::move(bytes);
   return Fail(ErrorCode::kInvalidArgument, path() + ": run " + std::to_string(id) +
                                                " has nothing attached as " + Printable(name));
 }

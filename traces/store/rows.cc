@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <tuple>
 
 #include "base/io/crc32c.h"
@@ -67,6 +69,20 @@ std::uint32_t ChecksumOf(const MemorySample& row, std::uint32_t so_far) {
   std::memcpy(bytes.data() + 18, &row.category, 1);
   std::memcpy(bytes.data() + 19, &row.space, 1);
   return Crc32c(bytes, so_far);
+}
+
+std::uint32_t AddToSum(std::uint32_t sum, std::int64_t value) {
+  return Crc32c(std::as_bytes(std::span(&value, 1)), sum);
+}
+
+std::uint32_t AddToSum(std::uint32_t sum, double value) {
+  if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
+  if (value == 0.0) value = 0.0;  // of -0 too
+  return Crc32c(std::as_bytes(std::span(&value, 1)), sum);
+}
+
+std::uint32_t AddToSum(std::uint32_t sum, std::string_view text) {
+  return Crc32c(text, AddToSum(sum, static_cast<std::int64_t>(text.size())));
 }
 
 // The bounds let a reader skip batches that cannot contain what it wants.

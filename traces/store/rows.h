@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +30,29 @@ void SortForStore(std::vector<Span>& spans);
 // CRC-32C of `rows` in order, continuing `so_far`. Little-endian machines only.
 std::uint32_t ChecksumOf(std::span<const Span> rows, std::uint32_t so_far = 0);
 std::uint32_t ChecksumOf(const MemorySample& row, std::uint32_t so_far);
+
+// Continues a CRC-32C with one value: an integer as 8 bytes; a number as the 8 bytes of its double,
+// NaN and zero each as one pattern, since SQLite keeps neither the bits of a NaN nor the sign of a
+// zero; a text after its length.
+std::uint32_t AddToSum(std::uint32_t sum, std::int64_t value);
+std::uint32_t AddToSum(std::uint32_t sum, double value);
+std::uint32_t AddToSum(std::uint32_t sum, std::string_view text);
+
+// The sum of a row that belongs to no batch, of its values in the order of the table's columns,
+// with the name of a series instead of its id.
+template <class... Values>
+std::uint32_t RowSum(const Values&... values) {
+  std::uint32_t sum = 0;
+  const auto add = [&sum](const auto& value) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(value)>>) {
+      sum = AddToSum(sum, static_cast<std::int64_t>(value));
+    } else {
+      sum = AddToSum(sum, value);
+    }
+  };
+  (add(values), ...);
+  return sum;
+}
 
 // A row of table `batch`: rows of one rank that were committed together.
 struct BatchRow {

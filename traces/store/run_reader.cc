@@ -133,7 +133,8 @@ class TimelineLoader {
   // Windows of all steps are read, since a run has few of them; the part is selected here.
   Result<void> LoadSteps() {
     FT_ASSIGN(Statement select,
-              database_.Prepare("SELECT rank, step, start_ns, end_ns FROM step WHERE run_id = ?"));
+              database_.Prepare("SELECT rank, step, start_ns, end_ns, step.* FROM step "
+                                "WHERE run_id = ?"));
     select.Bind(info_.id);
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
@@ -143,9 +144,14 @@ class TimelineLoader {
                               .end_ns = select.Int(3),
                               .step = static_cast<std::int32_t>(select.Int(1)),
                               .rank = static_cast<std::int16_t>(rank)};
+      const std::string name = "the window of step " + std::to_string(select.Int(1)) + " of rank " +
+                               std::to_string(rank);
       if (rank < 0 || rank >= std::min(info_.world, kMaxStoredRanks) || !IsStorable(window)) {
-        return Corrupt("the window of step " + std::to_string(select.Int(1)) + " of rank " +
-                       std::to_string(rank) + " cannot be");
+        return Corrupt(name + " cannot be");
+      }
+      if (!select.Agrees(9,
+                         RowSum(info_.id, rank, select.Int(1), window.start_ns, window.end_ns))) {
+        return DamagedRow(database_, info_, name);
       }
       if (Selects(options_, window)) timeline_.steps.push_back(window);
     }
@@ -153,8 +159,18 @@ class TimelineLoader {
 
   // All names of the run, even if only a part of its spans is loaded.
   Result<void> LoadOpNames() {
-    FT_ASSIGN(Statement select, database_.Prepare("SELECT op, name FROM op_name WHERE run_id = ?"));
-    return select.Bind(info_.id).Each([&] { timeline_.op_names[select.Int(0)] = select.Text(1); });
+    FT_ASSIGN(Statement select, database_.Prepare("SELECT * FROM op_name WHERE run_id = ?"));
+    select.Bind(info_.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      const std::int64_t op = select.Int(1);
+      std::string name = select.Text(2);
+      if (!select.Agrees(3, RowSum(info_.id, op, name))) {
+        return DamagedRow(database_, info_, "the name of op " + std::to_string(op));
+      }
+      timeline_.op_names[op] = std::move(name);
+    }
   }
 
   // Reads each track by a range of start times. Memory is reserved for the expected rows, but never
@@ -381,6 +397,14 @@ class TimelineLoader {
 Result<Timeline> LoadTimeline(const Database& database, const RunInfo& info,
                               const LoadOptions& options) {
   return TimelineLoader(database, info, options).Load();
+}
+
+tl::unexpected<Error> DamagedRow(const Database& database, const RunInfo& info,
+                                 const std::string& what) {
+  return Fail(ErrorCode::kCorruptInput,
+              RunText(database, info) + what +
+                  " does not have its checksum: the file was damaged after it was written; other "
+                  "runs can still be read");
 }
 
 std::string RunText(const Database& database, const RunInfo& info) {

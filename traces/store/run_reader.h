@@ -16,6 +16,10 @@ namespace foretrain::store_internal {
 Result<Timeline> LoadTimeline(const Database& database, const RunInfo& info,
                               const LoadOptions& options);
 
+// The error for a row whose checksum differs: `what` names it.
+tl::unexpected<Error> DamagedRow(const Database& database, const RunInfo& info,
+                                 const std::string& what);
+
 // "FILE: run 3 (label): ", the start of each message about a stored run.
 std::string RunText(const Database& database, const RunInfo& info);
 

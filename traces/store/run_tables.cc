@@ -44,13 +44,14 @@ Result<void> RunTables::PrepareAll() {
       {&track_, "INSERT INTO track(run_id, rank, queue) VALUES(?, ?, ?)"},
       {&find_series_, "SELECT series_id FROM series WHERE name = ?"},
       {&series_, "INSERT INTO series(name) VALUES(?)"},
-      {&step_, "INSERT OR REPLACE INTO step VALUES(?, ?, ?, ?, ?)"},
-      {&counter_, "INSERT OR REPLACE INTO counter VALUES(?, ?, ?, ?, ?, ?)"},
-      {&metric_, "INSERT OR REPLACE INTO metric VALUES(?, ?, ?, ?, ?)"},
-      {&op_name_, "INSERT OR REPLACE INTO op_name VALUES(?, ?, ?)"},
-      {&clock_, "INSERT OR REPLACE INTO clock VALUES(?, ?, ?, ?, ?)"},
-      {&note_, "INSERT INTO note(run_id, unix_ns, text) VALUES(?, ?, ?)"},
-      {&attachment_, "INSERT OR REPLACE INTO attachment(run_id, name, body) VALUES(?, ?, ?)"},
+      {&step_, "INSERT OR REPLACE INTO step VALUES(?, ?, ?, ?, ?, ?)"},
+      {&counter_, "INSERT OR REPLACE INTO counter VALUES(?, ?, ?, ?, ?, ?, ?)"},
+      {&metric_, "INSERT OR REPLACE INTO metric VALUES(?, ?, ?, ?, ?, ?)"},
+      {&op_name_, "INSERT OR REPLACE INTO op_name VALUES(?, ?, ?, ?)"},
+      {&clock_, "INSERT OR REPLACE INTO clock VALUES(?, ?, ?, ?, ?, ?)"},
+      {&note_, "INSERT INTO note(run_id, unix_ns, text, crc) VALUES(?, ?, ?, ?)"},
+      {&attachment_,
+       "INSERT OR REPLACE INTO attachment(run_id, name, body, crc) VALUES(?, ?, ?, ?)"},
       {&totals_,
        "UPDATE run SET dropped = dropped + ?2, invalid = invalid + ?3, "
        "overhead_ns = overhead_ns + ?4, clock_error_ns = max(clock_error_ns, ?5) "
@@ -216,12 +217,15 @@ Result<void> RunTables::InsertSamples(RunId run, std::int64_t batch,
 Result<void> RunTables::InsertCounters(RunId run, const SmallRows& rows) {
   for (const Counter& counter : rows.counters) {
     FT_ASSIGN(const std::int64_t series, SeriesId(counter.name));
-    counter_.Bind(run, series, counter.rank, counter.step, counter.time_ns, counter.value);
+    counter_.Bind(
+        run, series, counter.rank, counter.step, counter.time_ns, counter.value,
+        RowSum(run, counter.name, counter.rank, counter.step, counter.time_ns, counter.value));
     FT_TRY(counter_.Run());
   }
   for (const MetricValue& metric : rows.metrics) {
     FT_ASSIGN(const std::int64_t series, SeriesId(metric.name));
-    metric_.Bind(run, metric.rank, metric.step, series, metric.value);
+    metric_.Bind(run, metric.rank, metric.step, series, metric.value,
+                 RowSum(run, metric.rank, metric.step, metric.name, metric.value));
     FT_TRY(metric_.Run());
   }
   return {};
@@ -229,13 +233,13 @@ Result<void> RunTables::InsertCounters(RunId run, const SmallRows& rows) {
 
 Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
   for (const auto& [op, name] : rows.op_names) {
-    FT_TRY(op_name_.Bind(run, op, name).Run());
+    FT_TRY(op_name_.Bind(run, op, name, RowSum(run, op, name)).Run());
   }
   for (const Note& note : rows.notes) {
-    FT_TRY(note_.Bind(run, note.unix_ns, note.text).Run());
+    FT_TRY(note_.Bind(run, note.unix_ns, note.text, RowSum(run, note.unix_ns, note.text)).Run());
   }
   for (const auto& [name, bytes] : rows.attachments) {
-    FT_TRY(attachment_.Bind(run, name, BlobBytes{bytes}).Run());
+    FT_TRY(attachment_.Bind(run, name, BlobBytes{bytes}, RowSum(run, name, bytes)).Run());
   }
   return {};
 }
@@ -244,11 +248,13 @@ Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
 // other: the value recorded last counts.
 Result<void> RunTables::InsertSmall(RunId run, const SmallRows& rows) {
   for (const StepWindow& window : rows.steps) {
-    step_.Bind(run, window.rank, window.step, window.start_ns, window.end_ns);
+    step_.Bind(run, window.rank, window.step, window.start_ns, window.end_ns,
+               RowSum(run, window.rank, window.step, window.start_ns, window.end_ns));
     FT_TRY(step_.Run());
   }
   for (const ClockReading& reading : rows.clocks) {
-    clock_.Bind(run, reading.rank, reading.host_ns, reading.device_ns, reading.width_ns);
+    clock_.Bind(run, reading.rank, reading.host_ns, reading.device_ns, reading.width_ns,
+                RowSum(run, reading.rank, reading.host_ns, reading.device_ns, reading.width_ns));
     FT_TRY(clock_.Run());
   }
   FT_TRY(InsertCounters(run, rows));

@@ -1,20 +1,26 @@
 #include "traces/store/schema.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "base/io/file_system.h"
+#include "base/io/writable_place.h"
+#include "base/text.h"
 #include "traces/kinds.h"
 #include "traces/run.h"
 
 namespace foretrain::store_internal {
 namespace {
 
-// docs/store.md describes each table. Changing any table requires a new kSchemaVersion. Tables
-// WITHOUT ROWID lie in the order of their primary key: a range of a track or rank is then read
-// without seeks.
+// docs/store.md describes each table. Changing any table requires a new kSchemaVersion and a step
+// in Migrate. `crc` is the sum of a row's values (RowSum), NULL in rows of schema 1. It stands
+// where ALTER TABLE ADD COLUMN puts it, so that a migrated table has the same text. Tables WITHOUT
+// ROWID lie in the order of their primary key: a range of a track or rank is then read without
+// seeks.
 constexpr const char* kTables = R"sql(
 CREATE TABLE enum_name(domain TEXT NOT NULL, id INT NOT NULL, name TEXT NOT NULL,
   PRIMARY KEY(domain, id)) WITHOUT ROWID;
@@ -47,23 +53,23 @@ CREATE TABLE memory(run_id INT NOT NULL, rank INT NOT NULL, time_ns INT NOT NULL
   batch INT NOT NULL, seq INT NOT NULL, category INT NOT NULL, space INT NOT NULL,
   bytes INT NOT NULL, PRIMARY KEY(run_id, rank, time_ns, batch, seq)) WITHOUT ROWID;
 CREATE TABLE step(run_id INT NOT NULL, rank INT NOT NULL, step INT NOT NULL,
-  start_ns INT NOT NULL, end_ns INT NOT NULL, PRIMARY KEY(run_id, rank, step)) WITHOUT ROWID;
-CREATE TABLE op_name(run_id INT NOT NULL, op INT NOT NULL, name TEXT NOT NULL,
+  start_ns INT NOT NULL, end_ns INT NOT NULL, crc INT, PRIMARY KEY(run_id, rank, step)) WITHOUT ROWID;
+CREATE TABLE op_name(run_id INT NOT NULL, op INT NOT NULL, name TEXT NOT NULL, crc INT,
   PRIMARY KEY(run_id, op)) WITHOUT ROWID;
 CREATE TABLE series(series_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE counter(run_id INT NOT NULL, series_id INT NOT NULL REFERENCES series,
-  rank INT NOT NULL, step INT NOT NULL, time_ns INT NOT NULL, value REAL,
+  rank INT NOT NULL, step INT NOT NULL, time_ns INT NOT NULL, value REAL, crc INT,
   PRIMARY KEY(run_id, series_id, rank, step, time_ns)) WITHOUT ROWID;
 CREATE TABLE metric(run_id INT NOT NULL, rank INT NOT NULL, step INT NOT NULL,
-  series_id INT NOT NULL REFERENCES series, value REAL,
+  series_id INT NOT NULL REFERENCES series, value REAL, crc INT,
   PRIMARY KEY(run_id, rank, step, series_id)) WITHOUT ROWID;
 CREATE TABLE clock(run_id INT NOT NULL, rank INT NOT NULL, host_ns INT NOT NULL,
-  device_ns INT NOT NULL, width_ns INT NOT NULL, PRIMARY KEY(run_id, rank, host_ns)) WITHOUT ROWID;
+  device_ns INT NOT NULL, width_ns INT NOT NULL, crc INT, PRIMARY KEY(run_id, rank, host_ns)) WITHOUT ROWID;
 CREATE TABLE note(note_id INTEGER PRIMARY KEY, run_id INT NOT NULL REFERENCES run,
-  unix_ns INT NOT NULL, text TEXT NOT NULL);
+  unix_ns INT NOT NULL, text TEXT NOT NULL, crc INT);
 CREATE INDEX note_of_run ON note(run_id);
 CREATE TABLE attachment(attachment_id INTEGER PRIMARY KEY, run_id INT NOT NULL REFERENCES run,
-  name TEXT NOT NULL, body BLOB NOT NULL, UNIQUE(run_id, name));
+  name TEXT NOT NULL, body BLOB NOT NULL, crc INT, UNIQUE(run_id, name));
 )sql";
 
 // The public interface. The shifts match PackId (traces/kinds.cc). Ids below 0 are ops without an
@@ -141,9 +147,9 @@ Result<void> CreateSchema(const Database& database) {
   FT_TRY(AddNames<InstructionKind>(insert, "kind", kInstructionKindCount));
   FT_TRY(AddNames<RunKind>(insert, "run_kind", kRunKindCount));
   FT_TRY(AddNames<RunStatus>(insert, "run_status", kRunStatusCount));
-  static_assert(kApplicationId == 0x46547261 && kSchemaVersion == 1);
+  static_assert(kApplicationId == 0x46547261 && kSchemaVersion == 2);
   FT_TRY(database.Execute("PRAGMA application_id = 0x46547261"));
-  return database.Execute("PRAGMA user_version = 1");
+  return database.Execute("PRAGMA user_version = 2");
 }
 
 // Name and SQL text of each table.
@@ -156,24 +162,34 @@ Result<std::map<std::string, std::string>> TablesOf(const Database& database) {
   return tables;
 }
 
+// The text of a table in schema `version`. Schema 1 has the same tables without their sums.
+std::string TextIn(std::int64_t version, std::string sql) {
+  constexpr std::string_view kSum = ", crc INT";
+  const std::size_t at = version > 1 ? std::string::npos : sql.find(kSum);
+  return at == std::string::npos ? sql : sql.erase(at, kSum.size());
+}
+
 // Compares each table's SQL text with ours: a hostile file may hold a view, a virtual table or
 // other columns under our names.
 Result<void> CheckTables(const Database& database) {
+  FT_ASSIGN(const std::int64_t version, database.Number("PRAGMA user_version"));
   FT_ASSIGN(const auto ours, Database::Open(":memory:", OpenMode::kCreate, ""));
   FT_TRY(ours->Execute(kTables));
   FT_ASSIGN(const auto expected, TablesOf(*ours));
   FT_ASSIGN(const auto found, TablesOf(database));
   for (const auto& [name, sql] : expected) {
     const auto at = found.find(name);
-    if (at == found.end() || at->second != sql) {
+    if (at == found.end() || at->second != TextIn(version, sql)) {
       return Fail(ErrorCode::kCorruptInput, database.path() + ": table `" + name +
                                                 "` is not that of a foretrain store of schema " +
-                                                std::to_string(kSchemaVersion) +
+                                                std::to_string(version) +
                                                 ": the file is damaged or was changed");
     }
   }
   return {};
 }
+
+constexpr std::size_t kMaxProblemBytes = 300;
 
 // SQLite's own check of the file's structure; it reads every page. The answer is bounded to one
 // problem: one is enough to refuse the file.
@@ -182,7 +198,11 @@ Result<void> CheckWhole(const Database& database) {
   FT_ASSIGN(const bool row, check.Step());
   const std::string verdict = row ? check.Text(0) : "no answer";
   if (verdict == "ok") return {};
-  return Fail(ErrorCode::kCorruptInput, database.path() + ": the file is damaged: " + verdict);
+  // The problem may stand on a line of its own, after one that names the database.
+  const std::size_t line = verdict.rfind('\n');
+  const std::string problem = line == std::string::npos ? verdict : verdict.substr(line + 1);
+  return Fail(ErrorCode::kCorruptInput,
+              database.path() + ": the file is damaged: " + Printable(problem, kMaxProblemBytes));
 }
 
 // True if the file is a store; false if it is still empty. Errors for all other databases.
@@ -201,7 +221,7 @@ Result<bool> CheckIdentity(const Database& database) {
                     ", this foretrain knows schemas up to " + std::to_string(kSchemaVersion) +
                     ": use a newer foretrain, or another file with --store");
   }
-  if (version != kSchemaVersion) {
+  if (version < 1) {
     return Fail(ErrorCode::kCorruptInput, database.path() + ": there is no schema " +
                                               std::to_string(version) + ": the file is damaged");
   }
@@ -216,11 +236,34 @@ Error NotAStore(const std::string& path, const std::string& why) {
 // The first bytes of every SQLite database, without the zero that ends them.
 constexpr std::string_view kMagic = "SQLite format 3";
 
+// Whether the store can be written: SQLite would blame the file for what its folder lacks. The log
+// lies beside the file, so its folder must take new files, unless the log is there already.
+Result<void> CheckWritable(FileSystem& files, const OpenRequest& request, const FileInfo& info) {
+  const std::string& path = request.path;
+  const bool exists = info.kind != FileKind::kMissing;
+  if (exists && access(path.c_str(), W_OK) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                path +
+                    ": this user may not write the file: change its permissions, or give another "
+                    "file with --store");
+  }
+  FT_ASSIGN(const FileInfo log, files.Stat(path + "-wal"));
+  const std::string why = log.kind == FileKind::kMissing ? WhyNoFileCanBeMade(path) : "";
+  if (why.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              path + ": " + (exists ? "its log must lie beside it, but " : "") + why);
+}
+
 // Checks the file before SQLite opens it: SQLite would block on a FIFO, and takes a short file for
 // an empty database.
 Result<FileInfo> CheckFile(FileSystem& files, const OpenRequest& request) {
+  if (request.path.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "--store: the name is empty; give a file");
+  }
   FT_ASSIGN(const FileInfo info, files.Stat(request.path));
   const bool create = request.mode == OpenMode::kCreate;
+  const bool usable = info.kind == FileKind::kRegular || info.kind == FileKind::kMissing;
+  if (request.mode != OpenMode::kRead && usable) FT_TRY(CheckWritable(files, request, info));
   if (info.kind == FileKind::kMissing) {
     if (create) return info;
     const Error error = NotAStore(request.path, "no such file");
@@ -292,6 +335,25 @@ Result<void> Create(const Database& database, FileSystem& files) {
 }
 
 }  // namespace
+
+// One ALTER adds a column without touching rows: those of schema 1 have no sums and are not
+// checked.
+Result<void> Migrate(const Database& database) {
+  FT_ASSIGN(const std::int64_t version, database.Number("PRAGMA user_version"));
+  if (version >= kSchemaVersion) return {};
+  for (const char* sql : {
+           "ALTER TABLE step ADD COLUMN crc INT",
+           "ALTER TABLE op_name ADD COLUMN crc INT",
+           "ALTER TABLE counter ADD COLUMN crc INT",
+           "ALTER TABLE metric ADD COLUMN crc INT",
+           "ALTER TABLE clock ADD COLUMN crc INT",
+           "ALTER TABLE note ADD COLUMN crc INT",
+           "ALTER TABLE attachment ADD COLUMN crc INT",
+       }) {
+    FT_TRY(database.Execute(sql));
+  }
+  return database.Execute("PRAGMA user_version = 2");
+}
 
 // Checks go from cheap to expensive: file, identity, tables, then all pages of small files.
 Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request) {

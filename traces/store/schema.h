@@ -11,7 +11,7 @@
 
 namespace foretrain::store_internal {
 
-inline constexpr std::int64_t kSchemaVersion = 1;           // PRAGMA user_version
+inline constexpr std::int64_t kSchemaVersion = 2;           // PRAGMA user_version
 inline constexpr std::int64_t kApplicationId = 0x46547261;  // PRAGMA application_id: "FTra"
 
 struct OpenRequest {
@@ -22,8 +22,13 @@ struct OpenRequest {
 };
 
 // Opens a store after checking that it is a regular file, an SQLite database of foretrain, in a
-// known schema, with exactly its tables. kCreate creates the tables in a new or empty file. Errors:
-// those of Store::Open and StoreReader::Open.
+// known schema, with exactly its tables. kCreate creates the tables in a new or empty file. A store
+// of an older schema is opened as it is. Errors: those of Store::Open and StoreReader::Open.
 Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request);
+
+// Brings a store of an older schema to kSchemaVersion; does nothing to a newer one. To call inside
+// a transaction in which no other process records: a crash then leaves the old schema or the new
+// one. Takes the same short time for any number of rows.
+Result<void> Migrate(const Database& database);
 
 }  // namespace foretrain::store_internal

@@ -54,6 +54,9 @@ class Statement {
   void Reset();
 
   bool IsNull(int column) const;
+  // False if `column` holds another checksum than `sum`. True if the row has none: the column is
+  // NULL or, in a store of an older schema, missing.
+  bool Agrees(int column, std::uint32_t sum) const;
   std::int64_t Int(int column) const;
   double Real(int column) const;  // NULL is NaN
   std::string Text(int column) const;

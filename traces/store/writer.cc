@@ -18,6 +18,7 @@ constexpr std::int64_t kHeartbeatLostNs = 30'000'000'000;
 constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxCheckedBytes = std::int64_t{32} << 20;
 constexpr int kMaxWorld = 1 << 24;
+constexpr std::size_t kMaxSpare = 32;  // emptied vectors kept for recorders
 
 Error BusyError(const std::string& path, const Owner& owner, bool same_machine) {
   return {ErrorCode::kInvalidArgument,
@@ -28,13 +29,15 @@ Error BusyError(const std::string& path, const Owner& owner, bool same_machine) 
 
 }  // namespace
 
-Writer::Writer(std::unique_ptr<Database> database, std::unique_ptr<RunTables> tables,
-               const StoreOptions& options)
+Writer::Writer(std::unique_ptr<Database> database, const StoreOptions& options)
     : path_(database->path()),
       options_(options),
       clock_(options.clock != nullptr ? options.clock : &system_clock_),
-      database_(std::move(database)),
-      tables_(std::move(tables)) {}
+      database_(std::move(database)) {
+  // Vectors are given back to these without allocating.
+  spare_spans_.reserve(kMaxSpare);
+  spare_samples_.reserve(kMaxSpare);
+}
 
 Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const StoreOptions& options) {
   if (options.batch_rows < 1 || options.batch_rows > kMaxBatchRows) {
@@ -49,8 +52,7 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
   FT_TRY(database->Execute("PRAGMA cache_size = -65536"));  // 64 MiB
   database->CheckpointByHand();
   FT_TRY(database->Execute("PRAGMA journal_size_limit = 67108864"));  // 64 MiB
-  FT_ASSIGN(auto tables, RunTables::Prepare(*database));
-  std::shared_ptr<Writer> writer(new Writer(std::move(database), std::move(tables), options));
+  std::shared_ptr<Writer> writer(new Writer(std::move(database), options));
   FT_TRY(writer->TakeFile());
   try {
     writer->thread_ = std::thread([raw = writer.get()] { raw->Loop(); });
@@ -68,7 +70,8 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
 Writer::~Writer() { CloseAnyhow(); }
 
 // Registers this process as the recorder unless another one is alive, and marks the runs of a dead
-// one as interrupted. One transaction, so that two processes cannot both register.
+// one as interrupted. Then no other process records, and an older schema is brought up to date. One
+// transaction, so that two processes cannot both register.
 Result<void> Writer::TakeFile() {
   return Commit(/*durable=*/true, [this]() -> Result<void> {
     FT_ASSIGN(Statement select,
@@ -95,6 +98,8 @@ Result<void> Writer::TakeFile() {
     mark.Bind(RunStatus::kInterrupted, RunStatus::kRunning, "process ",
               ", which recorded it, ended without finishing it");
     FT_TRY(mark.Run());
+    FT_TRY(Migrate(*database_));
+    FT_ASSIGN(tables_, RunTables::Prepare(*database_));
     FT_ASSIGN(Statement enter,
               database_->Prepare("INSERT OR REPLACE INTO writer VALUES(1, ?, ?, ?, ?, ?, ?, ?)"));
     return enter

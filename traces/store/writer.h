@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <future>
 #include <map>
@@ -37,6 +38,8 @@ struct Outbox {
   std::vector<std::vector<MemorySample>> samples{};
   SmallRows small{};
   std::int64_t rows = 0;
+
+  bool IsEmpty() const { return rows == 0 && small.totals == RecordingTotals{}; }
 };
 
 // One run that is being recorded.
@@ -88,15 +91,13 @@ class Writer {
     std::int64_t batch = 0;
     std::optional<std::int32_t> last_step{};
   };
-  using Work = std::vector<std::pair<std::shared_ptr<RunState>, Outbox>>;
   struct Command {
     std::function<Result<void>()> run;
     std::promise<Result<void>> done;
     bool always = false;  // also run if rows before it could not be written
   };
 
-  Writer(std::unique_ptr<Database> database, std::unique_ptr<RunTables> tables,
-         const StoreOptions& options);
+  Writer(std::unique_ptr<Database> database, const StoreOptions& options);
 
   // Called on recorders' threads:
   Result<void> Call(std::function<Result<void>()> run, bool always = false);
@@ -110,14 +111,18 @@ class Writer {
 
   // Called on the writing thread:
   void Loop();
-  void Turn();
-  std::deque<Command> TakeWork(Work& work);
-  Result<void> WriteWork(Work work, bool beat);
+  void Turn() noexcept;
+  void TakeWork();
+  Result<void> WriteWork(bool beat);
+  Result<void> Caught(const std::function<Result<void>()>& work) const noexcept;
+  Result<void> Thrown(const std::exception& exception) const noexcept;
   std::chrono::steady_clock::time_point WakeTimeLocked() const;
-  void AddToBacklog(const std::shared_ptr<RunState>& run, Outbox box);
+  void AddToBacklog(const std::shared_ptr<RunState>& run, Outbox& box);
   template <class Row>
-  void AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vector<Row>> boxes,
-               std::vector<Row> Piece::*rows, std::vector<std::vector<Row>>& spare);
+  void AddRows(const std::shared_ptr<RunState>& run, const std::vector<std::vector<Row>>& boxes,
+               std::vector<Row> Piece::*rows);
+  template <class Row>
+  void Recycle(std::vector<std::vector<Row>>& boxes, std::vector<std::vector<Row>>& spare);
   template <class Row>
   void AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vector<Row> all,
                  std::vector<Row> Piece::*rows);
@@ -127,8 +132,9 @@ class Writer {
   Result<void> Commit(bool durable, const std::function<Result<void>()>& insert);
   Result<void> TakeFile();
   Result<void> CloseFile();
+  Result<void> CloseRuns();
   std::map<RunId, std::int64_t> LostRowsLocked() const;
-  void SetStatus(const Result<void>& status);
+  void SetStatus(const Result<void>& status) noexcept;
 
   const std::string path_;
   const StoreOptions options_;
@@ -138,7 +144,9 @@ class Writer {
   // Used by the writing thread only, once it runs:
   std::unique_ptr<Database> database_;
   std::unique_ptr<RunTables> tables_;
+  std::vector<std::pair<std::shared_ptr<RunState>, Outbox>> taken_;  // not yet in the backlog
   std::deque<Piece> backlog_;
+  std::deque<Command> running_;  // commands of this turn
   const Owner owner_ = ThisProcess();
 
   mutable std::mutex mutex_;

@@ -15,7 +15,6 @@ using std::chrono::steady_clock;
 
 constexpr auto kRetryInterval = std::chrono::seconds(1);
 constexpr auto kHeartbeatInterval = std::chrono::seconds(5);
-constexpr std::size_t kMaxSpare = 32;
 constexpr std::size_t kMaxSpareRows = 65'536;
 constexpr int kLogPages = 2'000;  // 16 MiB
 
@@ -72,82 +71,97 @@ steady_clock::time_point Writer::WakeTimeLocked() const {
       heartbeat, *oldest_ + std::chrono::nanoseconds(options_.batch_interval_ns));
 }
 
-// Waits for work and takes all of it. Rows posted before a command are in `work`, so they are
-// written before the command runs.
-std::deque<Writer::Command> Writer::TakeWork(Work& work) {
+// Waits for work and takes all of it. Rows posted before a command are in taken_, so they are
+// written before the command runs. Allocates before it takes any row: without memory all stay.
+void Writer::TakeWork() {
   std::unique_lock lock(mutex_);
   while (commands_.empty()) {
     const auto wake = WakeTimeLocked();
     if (steady_clock::now() >= wake) break;
     work_.wait_until(lock, wake);
   }
+  last_turn_ = steady_clock::now();
+  running_.swap(commands_);
+  taken_.reserve(taken_.size() + runs_.size());
   for (const auto& [id, run] : runs_) {
     if (!failing_.has_value()) {
       run->outbox.small.totals.dropped += std::exchange(run->lost, 0);
     }
-    work.emplace_back(run, std::exchange(run->outbox, {}));
+    if (run->outbox.IsEmpty()) continue;
+    taken_.emplace_back(run, std::exchange(run->outbox, {}));
   }
   outbox_rows_ = 0;
   oldest_.reset();
-  last_turn_ = steady_clock::now();
-  return std::exchange(commands_, {});
 }
 
-// Allocation failures are turned into an Error here: this is a thread's entry, and nothing may
-// escape.
-Result<void> Writer::WriteWork(Work work, bool beat) {
+// Moves what was taken into the backlog, run by run, and writes it. What fails stays where it is.
+Result<void> Writer::WriteWork(bool beat) {
+  while (!taken_.empty()) {
+    AddToBacklog(taken_.front().first, taken_.front().second);
+    taken_.erase(taken_.begin());
+  }
+  if (!backlog_.empty()) return WriteBacklog();
+  if (beat) return Commit(/*durable=*/false, [] { return Result<void>(); });
+  return {};
+}
+
+// An Error for what a library threw. It is made where memory ran out, so its text may have to be
+// one that needs none.
+Result<void> Writer::Thrown(const std::exception& exception) const noexcept {
   try {
-    for (auto& [run, box] : work) AddToBacklog(run, std::move(box));
-    if (!backlog_.empty()) return WriteBacklog();
-    if (beat) return Commit(/*durable=*/false, [] { return Result<void>(); });
-    return {};
-  } catch (const std::exception& exception) {
     return Fail(ErrorCode::kResourceExhausted, path_ + ": recording failed: " + exception.what());
+  } catch (const std::exception&) {
+    return tl::unexpected<Error>(Error{ErrorCode::kResourceExhausted, "out of memory"});
+  }
+}
+
+// Runs `work`. This is the entry of a thread, so what libraries throw becomes an Error here.
+Result<void> Writer::Caught(const std::function<Result<void>()>& work) const noexcept {
+  try {
+    return work();
+  } catch (const std::exception& exception) {
+    return Thrown(exception);
   }
 }
 
 // One round of the thread: waiting rows first, then the commands after them.
-void Writer::Turn() {
-  Work work;
-  std::deque<Command> commands = TakeWork(work);
-  const Result<void> status = WriteWork(std::move(work), commands.empty());
+void Writer::Turn() noexcept {
+  const Result<void> status = Caught([this]() -> Result<void> {
+    TakeWork();
+    return WriteWork(/*beat=*/running_.empty());
+  });
   SetStatus(status);
-  for (Command& command : commands) {
+  for (Command& command : running_) {
     // If rows before a command could not be written, that error is its result.
-    Result<void> result = status;
-    try {
-      if (status.has_value() || command.always) {
-        const Result<void> done = command.run();
-        if (result.has_value()) result = done;
-      }
-    } catch (const std::exception& exception) {
-      result = Fail(ErrorCode::kResourceExhausted, path_ + ": " + exception.what());
+    Result<void> result = Caught([&status] { return status; });
+    if (status.has_value() || command.always) {
+      Result<void> done = Caught(command.run);
+      if (result.has_value()) result = std::move(done);
     }
     command.done.set_value(std::move(result));
   }
+  running_.clear();
 }
 
-void Writer::SetStatus(const Result<void>& status) {
+void Writer::SetStatus(const Result<void>& status) noexcept {
+  const Result<void> copy = Caught([&status] { return status; });
   {
     const std::lock_guard lock(mutex_);
-    if (status.has_value()) {
-      failing_.reset();
-    } else {
-      failing_ = status.error();
-    }
+    failing_.reset();
+    if (!copy.has_value()) failing_.emplace(std::move(copy).error());
   }
   room_.notify_all();
 }
 
-// Sorts rows by rank, checks them, and returns the emptied vectors to the recorders' pool.
+// Sorts rows by rank, checks them, and adds them to the backlog.
 template <class Row>
-void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vector<Row>> boxes,
-                     std::vector<Row> Piece::*rows, std::vector<std::vector<Row>>& spare) {
+void Writer::AddRows(const std::shared_ptr<RunState>& run,
+                     const std::vector<std::vector<Row>>& boxes, std::vector<Row> Piece::*rows) {
   std::map<int, std::vector<Row>> by_rank;
   std::int64_t invalid = 0;
   std::vector<Row>* of_rank = nullptr;
   int rank = -1;
-  for (std::vector<Row>& box : boxes) {
+  for (const std::vector<Row>& box : boxes) {
     for (const Row& row : box) {
       if (row.rank < 0 || row.rank >= run->world || !IsStorable(row)) {
         ++invalid;
@@ -158,11 +172,6 @@ void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vect
         of_rank = &by_rank[rank];
       }
       of_rank->push_back(row);
-    }
-    box.clear();
-    const std::lock_guard lock(mutex_);
-    if (spare.size() < kMaxSpare && box.capacity() <= kMaxSpareRows) {
-      spare.push_back(std::move(box));
     }
   }
   if (invalid > 0) {
@@ -196,15 +205,45 @@ void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vect
   }
 }
 
-void Writer::AddToBacklog(const std::shared_ptr<RunState>& run, Outbox box) {
-  AddRows(run, std::move(box.spans), &Piece::spans, spare_spans_);
-  AddRows(run, std::move(box.samples), &Piece::samples, spare_samples_);
-  const std::int64_t rows = box.small.Rows();
-  box.small.totals.invalid += DropInvalid(run->world, box.small.steps);
-  if (rows == 0 && box.small.totals == RecordingTotals{}) return;
-  Piece piece{.run = run, .rows = rows, .last_step = LastStepOf(box.small)};
-  piece.small = std::move(box.small);
-  backlog_.push_back(std::move(piece));
+// Gives emptied vectors back to the recorders, as far as the pool has place.
+template <class Row>
+void Writer::Recycle(std::vector<std::vector<Row>>& boxes, std::vector<std::vector<Row>>& spare) {
+  const std::lock_guard lock(mutex_);
+  for (std::vector<Row>& box : boxes) {
+    if (spare.size() == spare.capacity()) return;
+    box.clear();
+    if (box.capacity() <= kMaxSpareRows) spare.push_back(std::move(box));
+  }
+}
+
+// All of the box becomes part of the backlog, or nothing: if memory runs out on the way, the pieces
+// made so far are dropped and the box is whole for the next try.
+void Writer::AddToBacklog(const std::shared_ptr<RunState>& run, Outbox& box) {
+  struct Undo {
+    ~Undo() {
+      if (done) return;
+      while (std::ssize(backlog) > pieces) backlog.pop_back();
+      run.next_batch = batch;
+    }
+    std::deque<Piece>& backlog;
+    RunState& run;
+    std::ptrdiff_t pieces;
+    std::int64_t batch;
+    bool done = false;
+  } undo{backlog_, *run, std::ssize(backlog_), run->next_batch};
+  AddRows(run, box.spans, &Piece::spans);
+  AddRows(run, box.samples, &Piece::samples);
+  if (const std::int64_t rows = box.small.Rows();
+      rows > 0 || box.small.totals != RecordingTotals{}) {
+    Piece& piece = backlog_.emplace_back(Piece{.run = run, .rows = rows});
+    // No allocation from here on.
+    box.small.totals.invalid += DropInvalid(run->world, box.small.steps);
+    piece.last_step = LastStepOf(box.small);
+    piece.small.emplace(std::move(box.small));
+  }
+  undo.done = true;
+  Recycle(box.spans, spare_spans_);
+  Recycle(box.samples, spare_samples_);
 }
 
 // Commits the backlog, one batch of rows at a time. Rows of a failed commit stay in the backlog.
@@ -261,14 +300,15 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
   // In WAL mode, FULL syncs the log at the commit, and with it every earlier commit
   // [sqlite.org/wal.html].
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = FULL"));
-  const Result<void> result = [&]() -> Result<void> {
+  // What throws is rolled back too, and then the ids that were given out in it are void.
+  const Result<void> result = Caught([&]() -> Result<void> {
     FT_ASSIGN(Transaction transaction, Transaction::Begin(*database_, /*write=*/true));
     FT_TRY(insert());
     FT_ASSIGN(Statement beat, database_->Prepare("UPDATE writer SET heartbeat_unix_ns = ?"));
     FT_TRY(beat.Bind(NowUnixNs()).Run());
     return transaction.Commit();
-  }();
-  if (!result.has_value()) tables_->Forget();
+  });
+  if (!result.has_value() && tables_ != nullptr) tables_->Forget();
   if (result.has_value()) database_->CheckpointAt(kLogPages);
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = NORMAL"));
   return result;
@@ -277,15 +317,30 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
 // Rows that will never reach the file, by run.
 std::map<RunId, std::int64_t> Writer::LostRowsLocked() const {
   std::map<RunId, std::int64_t> lost;
+  for (const auto& [run, box] : taken_) lost[run->id] += box.rows;
   for (const Piece& piece : backlog_) lost[piece.run->id] += piece.rows;
   for (const auto& [id, run] : runs_) lost[id] += run->lost + run->outbox.rows;
   return lost;
 }
 
 // The last command: closes open runs, releases the file and ends the thread, whose loop runs while
-// database_ is set. closed_ is set first, so that no recorder adds rows that would be lost
-// silently.
+// database_ is set.
 Result<void> Writer::CloseFile() {
+  const Result<void> result = Caught([this] { return CloseRuns(); });
+  if (!result.has_value()) {
+    // The runs are then shown as interrupted, and this process no longer as their recorder.
+    const auto leave = [this] { return database_->Execute("DELETE FROM writer"); };
+    static_cast<void>(Caught(leave).has_value());
+  }
+  backlog_.clear();
+  taken_.clear();
+  tables_.reset();
+  database_.reset();
+  return result;
+}
+
+// closed_ is set first, so that no recorder adds rows that would be lost silently.
+Result<void> Writer::CloseRuns() {
   std::map<RunId, std::int64_t> lost;
   std::vector<std::shared_ptr<RunState>> left;
   {
@@ -319,9 +374,6 @@ Result<void> Writer::CloseFile() {
     // If a reader still holds the log, the last connection to close does this.
     static_cast<void>(database_->Execute("PRAGMA wal_checkpoint(TRUNCATE)").has_value());
   }
-  backlog_.clear();
-  tables_.reset();
-  database_.reset();
   return result;
 }
 

@@ -199,6 +199,17 @@ struct CompileOptions {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan,
                         const CompileOptions& options = {});
 
+// Compiles the forward passes of `training`'s plan and the reduction of their loss, for the same
+// ranks. Nothing is dropped out, saved for a backward or updated. All state has the same numbers
+// and addresses as in `training`, so both programs run in the same arenas, one after the other:
+// `training`'s arenas grow if this needs more.
+//
+//   training  of Compile, with any ranks
+//
+// Errors: those of Compile; kUnsupported, a plan whose steps overlap, or routers with balanced
+// biases.
+Result<Program> CompileEvaluation(Program& training);
+
 // Computes op numbers, buffer lifetimes and arena offsets (link/layout.h; 256-byte aligned), then
 // the edges between ops of different queues, from reads and writes of byte ranges over two
 // consecutive steps, and the hash. Idempotent.
@@ -223,7 +234,8 @@ inline constexpr int kRunAheadOps = 1024;
 //   - copies touch the spaces they name, ops on the queue cpu the host's memory, others the
 //     device's
 //   - each (block, micro-batch) has a forward and then either a backward or both halves, input half
-//     first (block 0 may have its weight half alone); a recomputation lies between
+//     first (block 0 may have its weight half alone); a recomputation lies between. A program
+//     without any backward is an evaluation, and has forwards alone
 //   - sends and receives pair up with equal bytes; all members of a group issue its collectives in
 //     the same order
 //   - buffers that live at the same time do not overlap, and nothing is read that the step has not

@@ -123,7 +123,16 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
         std::pair{"--steps ''", "--steps: \"\" is not a whole number"},
         std::pair{"--steps 99999999999999999999", "is not a whole number"},
         std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: \"nan\" is not a number"},
-        std::pair{"--warmup -4", "--warmup: -4"}, std::pair{"--timeout 0s", "--timeout: \"0s\""},
+        std::pair{"--warmup -4", "--warmup: -4"},
+        std::pair{"--lr-min 1 --lr-schedule cosine", "--lr-min: 1 is outside 0 to --lr 0.0003"},
+        std::pair{"--lr-min 1e-5", "--lr-min: the learning rate is constant"},
+        std::pair{"--lr-decay-steps 5", "--lr-decay-steps: the learning rate is constant"},
+        std::pair{"--lr-decay-steps -5", "--lr-decay-steps: -5 is below 0"},
+        std::pair{"--steps 9 --lr-schedule wsd --lr-decay-steps 10", "exceed the 9 steps"},
+        std::pair{"--steps 9 --lr-schedule wsd --lr-decay-steps 4 --warmup 6", "--warmup 5 or"},
+        std::pair{"--steps 9 --lr-schedule cosine --warmup 9", "--warmup 8 or less"},
+        std::pair{"--lr-schedule step", "constant, linear, cosine, wsd"},
+        std::pair{"--timeout 0s", "--timeout: \"0s\""},
         std::pair{"--capture some", "off, launches, full"},
         std::pair{"--init", "--init: FILE is missing"}}) {
     const ProgramEnd end = RunForetrain(folder.path(), train + option);

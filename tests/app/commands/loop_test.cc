@@ -112,6 +112,18 @@ TEST(Loop, GivesTheSameLossAgain) {
   EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
 }
 
+// docs/training.md recommends it to hold back an update that is not finite.
+TEST(Loop, GivesTheSameLossesUnderALimitThatNoGradientReaches) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --steps 4 ";
+  const ProgramEnd without = RunForetrain(folder.path(), train);
+  const ProgramEnd with = RunForetrain(folder.path(), train + "--clip 1e30");
+  ASSERT_EQ(with.code, 0) << with.errors;
+  EXPECT_EQ(LastLine(with.output).at("loss"), LastLine(without.output).at("loss"));
+  EXPECT_NE(with.output.find("gradient_norm"), std::string::npos);
+  EXPECT_EQ(without.output.find("gradient_norm"), std::string::npos);
+}
+
 TEST(Loop, StoresNoMetricsOfSpansThatWereNotRecorded) {
   const TemporaryFolder folder;
   const ProgramEnd train =

@@ -38,6 +38,16 @@ std::string SmallTraining(const TemporaryFolder& folder) {
          "--ranks 2 --dp 2 --data text.txt ";
 }
 
+std::vector<double> LossesOf(const std::string& output) {
+  std::vector<double> losses;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("step")) losses.push_back(json.at("loss"));
+  }
+  return losses;
+}
+
 nlohmann::json LastLine(const std::string& output) {
   std::istringstream lines(output);
   std::string line, last;

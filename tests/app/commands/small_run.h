@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/app/run_binary.h"
 
@@ -11,6 +12,9 @@ namespace foretrain {
 // Writes text.txt into the folder and returns "train ... --data text.txt": two ranks that share the
 // batch, half a millisecond per step.
 std::string SmallTraining(const TemporaryFolder& folder);
+
+// Losses of the steps in an output of `train --json`, in order.
+std::vector<double> LossesOf(const std::string& output);
 
 // The last line of JSON in an output.
 nlohmann::json LastLine(const std::string& output);

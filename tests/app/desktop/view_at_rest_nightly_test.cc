@@ -1,5 +1,5 @@
-// A desktop window that nobody touches draws nothing. Slow: each view is watched for half a minute on
-// a display of its own.
+// A desktop window that nobody touches draws nothing. Slow: each view is watched for half a minute
+// on a display of its own.
 #include <gtest/gtest.h>
 
 #include <algorithm>

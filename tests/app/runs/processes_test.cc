@@ -4,27 +4,17 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
+#include "tests/paths.h"
 
 namespace foretrain {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-std::vector<double> LossesOf(const std::string& output) {
-  std::vector<double> losses;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.contains("step")) losses.push_back(json.at("loss"));
-  }
-  return losses;
-}
 
 TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   const TemporaryFolder folder;
@@ -66,6 +56,40 @@ INSTANTIATE_TEST_SUITE_P(Signals, DeathOfAProcess,
                          testing::Values(Death{"KILL", 137}, Death{"SEGV", 139},
                                          Death{"ABRT", 134}),
                          [](const auto& test) { return std::string(test.param.signal); });
+
+// A library may end a process by itself, even as if all were well.
+TEST(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
+  for (const int code : {0, 1}) {
+    const TemporaryFolder folder;
+    const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
+    const ProgramEnd end = RunCommand(
+        folder.path(), "export FORETRAIN_FAULT=1:3:5:exit-" + std::to_string(code) +
+                           " FORETRAIN='" + StoppableBinary() + "'; " + Pair(train, train));
+    EXPECT_EQ(folder.Read("codes"), "3 " + std::to_string(code) + "\n") << end.errors;
+    EXPECT_THAT(end.errors, HasSubstr("rank 1: its process has ended without saying why"));
+    EXPECT_EQ(RunsIn(folder).at(1).at("status"), "failed");
+  }
+}
+
+// Whichever process is asked, all end with a signal's code, and the run says who was.
+TEST(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
+  for (const bool first : {true, false}) {
+    const TemporaryFolder folder;
+    const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
+    // Rank 0 is the script's newest child, so it is among its children; rank 1 is $other.
+    const std::string stop =
+        first ? "trap '' TERM; for p in $(cat /proc/$$/task/$$/children); do [ $p = $other ] || "
+                "kill -TERM $p; done"
+              : "kill -TERM $other";
+    const ProgramEnd end =
+        RunCommand(folder.path(), Pair(train, train, kAfterAStep + stop + ") & "));
+    EXPECT_EQ(folder.Read("codes"), "143 143\n") << end.errors;
+    const nlohmann::json run = RunsIn(folder).at(1);
+    EXPECT_EQ(run.at("status"), "interrupted");
+    EXPECT_THAT(run.at("message").get<std::string>(),
+                HasSubstr(first ? "stopped by SIGTERM" : "stopped by the process of another rank"));
+  }
+}
 
 TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   const TemporaryFolder folder;

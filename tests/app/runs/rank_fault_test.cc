@@ -90,6 +90,23 @@ TEST(RankFault, AnExceptionIsNamed) {
   EXPECT_THAT(end.errors, HasSubstr("threw: an injected fault"));
 }
 
+// The ring of each rank is kept with the run; that of rank 1 ends with the op at fault.
+TEST(RankFault, LeavesTheNewestOpsOfEachRankInTheStore) {
+  const TemporaryFolder folder;
+  const NamedOp op = FindOp(false);
+  TrainWith(folder, op, "fail");
+  EXPECT_TRUE(RunsIn(folder)[1].at("last_ops"));
+  EXPECT_FALSE(RunsIn(folder)[0].at("last_ops"));
+  EXPECT_THAT(RunForetrain(folder.path(), "runs").output, HasSubstr("runs --last-ops 2"));
+  const ProgramEnd ops = RunForetrain(folder.path(), "runs --last-ops 2");
+  EXPECT_EQ(ops.code, 0) << ops.errors;
+  EXPECT_THAT(ops.output, AllOf(HasSubstr("rank 0: "), HasSubstr("rank 1: "),
+                                HasSubstr(op.instruction + ", " + op.name + " (step 3)")));
+  const ProgramEnd none = RunForetrain(folder.path(), "runs --last-ops 1");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("run 1 has no last ops"));
+}
+
 TEST(RankFault, AnErrorInACollectiveIsNamed) {
   const TemporaryFolder folder;
   const NamedOp op = FindOp(true);

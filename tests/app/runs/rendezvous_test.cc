@@ -219,7 +219,7 @@ TEST(Rendezvous, LetsNoOtherHostIn) {
 TEST(TrainingProgress, DrawsAStepBeyondTheLastAsTheLast) {
   TrainingOptions options;
   options.job.steps = 3;
-  TrainingProgress progress(options);
+  TrainingProgress progress(options, /*first_step=*/0);
   testing::internal::CaptureStderr();
   for (const std::int64_t step : {std::int64_t{2}, std::int64_t{1} << 40, std::int64_t{-9}}) {
     StepReport report;

@@ -17,7 +17,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/executor/executor.h"
-#include "runtime/parameters/safetensors.h"
+#include "runtime/parameters/weights.h"
 #include "sim/config/model/import/hugging_face.h"
 #include "sim/program/ir/program.h"
 #include "tests/app/run_binary.h"
@@ -189,8 +189,8 @@ class TorchTensors : public testing::TestWithParam<Model> {
     FT_TRY(FillParameters(*executor, init));
     RunSink sink;
     FT_TRY(executor->Run(steps, *data, sink));
-    return State{GatherTensors(*executor, StateKind::kGradients),
-                 GatherTensors(*executor, StateKind::kParameters)};
+    return State{GatherTensors(*executor, GatheredState::kGradients),
+                 GatherTensors(*executor, GatheredState::kParameters)};
   }
 
   // All tensors of a file, by foretrain's names.
@@ -213,7 +213,8 @@ class TorchTensors : public testing::TestWithParam<Model> {
 
   Result<TensorSource> Source(const std::string& name) {
     PosixFileSystem files;
-    return WeightsFromSafetensors(files, folder_.path() + "/" + name, model_);
+    FT_ASSIGN(const Weights weights, OpenWeights(files, folder_.path() + "/" + name, model_));
+    return weights.source;
   }
 
   TemporaryFolder folder_;

@@ -51,6 +51,21 @@ bool HasTransformers() {
   return !python.empty() && HasModule(python, "transformers");
 }
 
+bool HasPeft() { return HasTransformers() && HasModule(TorchPython(), "peft"); }
+
+nlohmann::json WeightsInLibrary(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/weights.py", folder, arguments);
+}
+
+bool HasTensorBoard() {
+  const std::string python = TorchPython();
+  return !python.empty() && HasModule(python, "tensorboard");
+}
+
+nlohmann::json EventsByTensorBoard(const std::string& folder) {
+  return Train("tests/torch/events.py", folder, ".");
+}
+
 nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments) {
   return Train("tests/torch/library.py", folder, arguments);
 }

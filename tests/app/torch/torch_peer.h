@@ -21,8 +21,27 @@ inline constexpr const char* kNoTransformers =
     "no python3 with torch and transformers: pip install torch transformers, and let "
     "FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
 
+// The same with the PEFT library.
+bool HasPeft();
+inline constexpr const char* kNoPeft =
+    "no python3 with torch, transformers and peft: pip install torch transformers peft, and let "
+    "FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
+
+// Whether that Python has TensorBoard, and what to install if not.
+bool HasTensorBoard();
+inline constexpr const char* kNoTensorBoard =
+    "no python3 with torch and tensorboard: pip install torch tensorboard, and let "
+    "FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
+
+// The JSON printed by tests/torch/events.py, which reads TensorBoard's events of a folder with
+// TensorBoard. Fails the test if the script fails.
+nlohmann::json EventsByTensorBoard(const std::string& folder);
+
 // The JSON printed by tests/torch/library.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments);
+
+// The JSON printed by tests/torch/weights.py, run in `folder`. Fails the test if the script fails.
+nlohmann::json WeightsInLibrary(const std::string& folder, const std::string& arguments);
 
 // The JSON printed by tests/torch/traced.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json ProfileInTorch(const std::string& folder, const std::string& arguments);

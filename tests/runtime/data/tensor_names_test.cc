@@ -21,7 +21,8 @@ ParameterPlace Place(const std::string& name, std::int64_t rows, std::int64_t co
 
 // The result for a file that contains `mark`.
 FileTensor In(const std::string& mark, const ModelSpec& model, const ParameterPlace& place) {
-  return LibraryTensor([&](const std::string& name) { return name == mark; }, model, place);
+  return TensorNames::OfFile([&](const std::string& name) { return name == mark; }, model)
+      .For(place);
 }
 
 // 4 heads of 8 rows: row 11 of k is row 3 of head 1. q, k and v have 8 rows a head, interleaved.
@@ -77,7 +78,7 @@ TEST(TensorNames, KnowTheNormsOfEachFamily) {
 TEST(TensorNames, KnowTheExpertsOfMixtralAndOfOthers) {
   const ModelSpec model = TinyExperts();
   const auto place = Place("layers.1.experts.3.mlp.up.weight", 24, 32);
-  EXPECT_EQ(In("model.layers.1.block_sparse_moe.gate.weight", model, place).name,
+  EXPECT_EQ(In("model.layers.0.block_sparse_moe.gate.weight", model, place).name,
             "model.layers.1.block_sparse_moe.experts.3.w3.weight");
   EXPECT_EQ(In("", model, place).name, "model.layers.1.mlp.experts.3.up_proj.weight");
   EXPECT_EQ(In("", model, Place("layers.1.router.weight", 4, 32)).name,
@@ -126,7 +127,8 @@ TEST(TensorNames, FindExpertsThatLieInOneTensor) {
   const ModelSpec model = TinyExperts();
   const std::string base = "model.layers.1.mlp.experts.";
   const auto find = [&](const std::string& rest, std::int64_t rows, std::int64_t cols) {
-    return In(base + "gate_up_proj_bias", model, Place("layers.1.experts.3." + rest, rows, cols));
+    return In("model.layers.0.mlp.experts.gate_up_proj_bias", model,
+              Place("layers.1.experts.3." + rest, rows, cols));
   };
   const FileTensor up = find("mlp.up.weight", 24, 32), bias = find("mlp.up.bias", 1, 24);
   EXPECT_EQ(up.name, base + "gate_up_proj");
@@ -148,7 +150,7 @@ TEST(TensorNames, FindAHeadUnderEitherName) {
   const auto both = [&](const std::string& name) {
     return name == mark || name == "embed_out.weight";
   };
-  EXPECT_EQ(LibraryTensor(both, TinyGpt(), head).name, "embed_out.weight");
+  EXPECT_EQ(TensorNames::OfFile(both, TinyGpt()).For(head).name, "embed_out.weight");
   EXPECT_EQ(In(mark, TinyGpt(), Place("head.norm.weight", 1, 32)).name,
             "gpt_neox.final_layer_norm.weight");
 }

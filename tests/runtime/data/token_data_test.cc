@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace foretrain {
 namespace {
@@ -222,6 +223,40 @@ TEST_F(TokenFiles, MixesSourcesByWeightInAnOrderOfTheSeed) {
   EXPECT_THAT((*data)->Describe(), HasSubstr("40 samples, shuffled with seed 9"));
 }
 
+// The first half of `s` ends within its second file. No sample reads beyond its half.
+TEST_F(TokenFiles, ReadAShareOfEachSource) {
+  Write("s.1", "abcdefgh"), Write("s.2", "ijklmnopqrst");
+  const std::string sources = folder_ + "/s.*:1," + Write("b", "ABCDEFGHIJKLMNOPQRST") + ":1";
+  DataOptions first{.sources = sources, .share = {.end = 0.5}};
+  DataOptions rest{.sources = sources, .share = {.begin = 0.5}};
+  auto training = TokenData::Open(files_, first, 256, plan_);
+  auto held_out = TokenData::Open(files_, rest, 256, plan_);
+  ASSERT_TRUE(training.has_value() && held_out.has_value());
+  EXPECT_EQ((*training)->tokens(), 20);
+  EXPECT_EQ((*held_out)->tokens(), 20);
+  EXPECT_EQ((*training)->samples(), 4);
+  EXPECT_NE((*training)->Digest(), (*held_out)->Digest());
+  const auto letters = [&](TokenData& data) {
+    std::set<char> all;
+    std::vector<std::int32_t> ids(4), targets(4);
+    for (std::int64_t step = 0; step < 20; ++step) {
+      for (int mb = 0; mb < 2; ++mb) {
+        EXPECT_TRUE(data.Fill({step, 0, mb}, ids, targets).has_value());
+        all.insert(ids.begin(), ids.end());
+        all.insert(targets.begin(), targets.end());
+      }
+    }
+    return std::string(all.begin(), all.end());
+  };
+  EXPECT_EQ(letters(**training), "ABCDEFGHIabcdefghi");
+  EXPECT_EQ(letters(**held_out), "KLMNOPQRSklmnopqrs");
+  EXPECT_THAT((*held_out)->Describe(), HasSubstr("50 to 100 % of "));
+  rest.share.begin = 0.9;
+  auto too_short = TokenData::Open(files_, rest, 256, plan_);
+  ASSERT_FALSE(too_short.has_value());
+  EXPECT_THAT(too_short.error().message, HasSubstr("2 tokens; a sample of 4 needs 5"));
+}
+
 TEST_F(TokenFiles, TellsDataApartByItsDigest) {
   const std::string path = Write("a", "abcdefghijklmnop"), same = Write("b", "abcdefghijklmnop");
   const auto digest = [&](const DataOptions& options, const Plan& plan) {
@@ -236,6 +271,7 @@ TEST_F(TokenFiles, TellsDataApartByItsDigest) {
       digest({.sources = path}, {.dp = 2, .sequence = 4, .global_batch = 2, .micro_batch = 1}),
       known);
   EXPECT_NE(digest({.sources = Write("c", "abcdefghijklmnoq")}, plan_), known);
+  EXPECT_NE(digest({.sources = path, .share = {.end = 0.75}}, plan_), known);
   EXPECT_NE(digest({.sources = path}, {.sequence = 5, .global_batch = 2, .micro_batch = 1}), known);
   const std::uint64_t shuffled = digest({.sources = path, .shuffle = true}, plan_);
   EXPECT_NE(shuffled, known);

@@ -11,8 +11,8 @@
 
 #include "base/json/json.h"
 #include "kernels/cpu/cpu_device.h"
-#include "runtime/parameters/safetensors.h"
 #include "runtime/parameters/tensors.h"
+#include "runtime/parameters/weights.h"
 #include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
 
@@ -61,7 +61,7 @@ Result<TensorMap> Through(const ModelSpec& model, const Plan& plan, const Tensor
   RealClock clock;
   const auto executor = MakeExecutor(model, plan, clock);
   FT_TRY(FillParameters(*executor, source));
-  return GatherTensors(*executor, StateKind::kParameters);
+  return GatherTensors(*executor, GatheredState::kParameters);
 }
 
 std::vector<Plan> Plans() {
@@ -199,10 +199,10 @@ TEST_F(WeightFiles, ReadsAGpt2WithItsTransposedAndPackedTensors) {
   for (const std::string prefix : {"", "transformer."}) {
     const auto entries = Gpt2(model, prefix);
     Write("model.safetensors", entries);
-    auto source = WeightsFromSafetensors(files_, Path("model.safetensors"), model);
+    auto source = OpenWeights(files_, Path("model.safetensors"), model);
     ASSERT_TRUE(source.has_value()) << source.error().message;
     for (const Plan& plan : Plans()) {
-      const auto weights = Through(model, plan, *source);
+      const auto weights = Through(model, plan, source->source);
       ASSERT_TRUE(weights.has_value()) << weights.error().message;
       const auto ours = [&](const char* name, std::int64_t row, std::int64_t col) {
         const Tensor& tensor = weights->at(name);
@@ -261,9 +261,9 @@ TEST_F(WeightFiles, ReadsALlamaInSixteenBits) {
     add(l + "mlp.down_proj.weight", {h, f}, true);
   }
   Write("llama.safetensors", entries);
-  auto source = WeightsFromSafetensors(files_, Path("llama.safetensors"), m);
+  auto source = OpenWeights(files_, Path("llama.safetensors"), m);
   ASSERT_TRUE(source.has_value()) << source.error().message;
-  const auto weights = Through(m, TinyPlan(), *source);
+  const auto weights = Through(m, TinyPlan(), source->source);
   ASSERT_TRUE(weights.has_value()) << weights.error().message;
   for (const auto& [name, tensor] : *weights) {
     EXPECT_EQ(tensor.values.front(), 1.5F) << name;
@@ -275,9 +275,9 @@ TEST_F(WeightFiles, WritesWhatItReadsAgain) {
   for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
     const auto weights = Through(model, TinyPlan(), InitialWeights(model, 4));
     ASSERT_TRUE(WriteSafetensors(files_, Path("own.safetensors"), *weights).has_value());
-    auto source = WeightsFromSafetensors(files_, Path("own.safetensors"), model);
+    auto source = OpenWeights(files_, Path("own.safetensors"), model);
     ASSERT_TRUE(source.has_value()) << source.error().message;
-    const auto again = Through(model, Plans().back(), *source);
+    const auto again = Through(model, Plans().back(), source->source);
     ASSERT_TRUE(again.has_value()) << again.error().message;
     EXPECT_EQ(LargestDifference(*weights, *again), 0.0);
   }
@@ -290,9 +290,9 @@ TEST_F(WeightFiles, HoldAdaptersByTheirNames) {
     ASSERT_TRUE(WriteSafetensors(files_, Path("base.safetensors"), *base).has_value());
     Plan plan = TinyPlan();
     plan.method = TrainingMethod::kLora;
-    auto source = WeightsFromSafetensors(files_, Path("base.safetensors"), model, /*seed=*/9);
+    auto source = OpenWeights(files_, Path("base.safetensors"), model, /*seed=*/9);
     ASSERT_TRUE(source.has_value()) << source.error().message;
-    const auto fresh = Through(model, plan, *source);
+    const auto fresh = Through(model, plan, source->source);
     ASSERT_TRUE(fresh.has_value()) << fresh.error().message;
     const auto expected = Through(model, plan, InitialWeights(model, 9));
     for (const auto& [name, tensor] : *fresh) {
@@ -303,10 +303,10 @@ TEST_F(WeightFiles, HoldAdaptersByTheirNames) {
     EXPECT_EQ(fresh->at("layers.2.attention.v.lora_B.weight").cols, 8);
     for (const float b : fresh->at("layers.1.mlp.down.lora_B.weight").values) EXPECT_EQ(b, 0.0F);
     ASSERT_TRUE(WriteSafetensors(files_, Path("adapted.safetensors"), *expected).has_value());
-    auto adapted = WeightsFromSafetensors(files_, Path("adapted.safetensors"), model, /*seed=*/1);
+    auto adapted = OpenWeights(files_, Path("adapted.safetensors"), model, /*seed=*/1);
     plan.dp = plan.tp = 2;
     plan.zero_stage = 3;
-    const auto again = Through(model, plan, *adapted);
+    const auto again = Through(model, plan, adapted->source);
     ASSERT_TRUE(again.has_value()) << again.error().message;
     EXPECT_EQ(LargestDifference(*expected, *again), 0.0);
   }
@@ -317,9 +317,9 @@ TEST_F(WeightFiles, RefusesTheWeightsOfAnotherModelAndNamesTheTensor) {
   entries.erase("h.2.mlp.c_fc.weight");
   Write("lacking.safetensors", entries);
   const auto error = [&](const std::string& name) {
-    auto source = WeightsFromSafetensors(files_, Path(name), TinyGpt());
+    auto source = OpenWeights(files_, Path(name), TinyGpt());
     if (!source.has_value()) return source.error();
-    auto weights = Through(TinyGpt(), TinyPlan(), *source);
+    auto weights = Through(TinyGpt(), TinyPlan(), source->source);
     EXPECT_FALSE(weights.has_value());
     return weights.has_value() ? Error{} : weights.error();
   };
@@ -335,7 +335,7 @@ TEST_F(WeightFiles, RefusesTheWeightsOfAnotherModelAndNamesTheTensor) {
 TEST_F(WeightFiles, RefusesDamagedFiles) {
   const auto code = [&](const std::string& header, const std::string& data) {
     WriteRaw("damaged.safetensors", header, data);
-    auto source = WeightsFromSafetensors(files_, Path("damaged.safetensors"), TinyGpt());
+    auto source = OpenWeights(files_, Path("damaged.safetensors"), TinyGpt());
     EXPECT_FALSE(source.has_value()) << header;
     return source.has_value() ? ErrorCode::kIo : source.error().code;
   };
@@ -373,9 +373,9 @@ TEST_F(WeightFiles, RefusesDamagedFiles) {
             ErrorCode::kCorruptInput);
   std::ofstream(Path("damaged.safetensors"), std::ios::binary)
       << "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
-  EXPECT_FALSE(WeightsFromSafetensors(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
+  EXPECT_FALSE(OpenWeights(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
   std::ofstream(Path("damaged.safetensors"), std::ios::binary) << "abc";
-  EXPECT_FALSE(WeightsFromSafetensors(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
+  EXPECT_FALSE(OpenWeights(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
 }
 
 }  // namespace

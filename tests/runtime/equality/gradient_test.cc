@@ -39,7 +39,7 @@ class Slope {
     program_ = std::make_shared<const Program>(*std::move(program));
     MakeExecutor();
     EXPECT_TRUE(FillParameters(*executor_, InitialWeights(model, 3)).has_value());
-    start_ = GatherTensors(*executor_, StateKind::kParameters);
+    start_ = GatherTensors(*executor_, GatheredState::kParameters);
     // Moves norms and biases away from their start, where some slopes vanish.
     for (auto& [name, tensor] : start_) {
       for (std::size_t i = 0; i < tensor.values.size(); ++i) {
@@ -47,7 +47,7 @@ class Slope {
       }
     }
     loss_ = LossAt(start_);
-    gradients_ = GatherTensors(*executor_, StateKind::kGradients);
+    gradients_ = GatherTensors(*executor_, GatheredState::kGradients);
   }
 
   // Always uses a run's first step, whose dropout masks do not depend on the parameters.

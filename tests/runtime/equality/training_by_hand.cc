@@ -22,8 +22,8 @@ Trained OneStep(const ModelSpec& model, const Plan& plan, const TensorSource& we
   RecordingSink sink;
   EXPECT_TRUE((*executor)->Run(1, data, sink).has_value());
   trained.losses = {sink.scalars.front().loss.value_or(0.0F)};
-  trained.gradients = GatherTensors(**executor, StateKind::kGradients);
-  trained.parameters = GatherTensors(**executor, StateKind::kParameters);
+  trained.gradients = GatherTensors(**executor, GatheredState::kGradients);
+  trained.parameters = GatherTensors(**executor, GatheredState::kParameters);
   return trained;
 }
 

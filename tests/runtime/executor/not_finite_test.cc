@@ -78,7 +78,7 @@ Ended RunSteps(const ModelSpec& model, const Plan& plan, std::int64_t steps,
   EXPECT_TRUE(FillParameters(*executor, InitialWeights(model, 5)).has_value());
   RecordingSink sink;
   Ended ended{executor->Run(steps, *data, sink), {}, 0};
-  ended.parameters = GatherTensors(*executor, StateKind::kParameters);
+  ended.parameters = GatherTensors(*executor, GatheredState::kParameters);
   for (const StepScalars& scalars : sink.scalars) {
     ended.steps = std::max(ended.steps, scalars.step + 1);
   }

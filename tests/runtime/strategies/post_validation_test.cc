@@ -129,7 +129,7 @@ Trained TrainWithOverflows(const ModelSpec& model, const Plan& plan, const Train
   for (const StepScalars& scalars : sink.scalars) {
     trained.losses[static_cast<std::size_t>(scalars.step)] = *scalars.loss;
   }
-  trained.parameters = GatherTensors(**executor, StateKind::kParameters);
+  trained.parameters = GatherTensors(**executor, GatheredState::kParameters);
   return trained;
 }
 

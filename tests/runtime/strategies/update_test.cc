@@ -118,8 +118,8 @@ class Session {
   }
   // Loss scales of the last step on all ranks.
   const std::vector<float>& LossScales() const { return scales_; }
-  TensorMap State(StateKind kind) { return GatherTensors(*executor_, kind); }
-  TensorMap Parameters() { return State(StateKind::kParameters); }
+  TensorMap State(GatheredState kind) { return GatherTensors(*executor_, kind); }
+  TensorMap Parameters() { return State(GatheredState::kParameters); }
 
  private:
   RealClock clock_;
@@ -134,14 +134,14 @@ void SkipSecondStep(Session& run, const TensorMap& start) {
   run.Fill(start);
   run.Step();
   const TensorMap after_first = run.Parameters();
-  const TensorMap moments = run.State(StateKind::kMoment2);
+  const TensorMap moments = run.State(GatheredState::kMoment2);
   TensorMap infinite = after_first;
   infinite.at("layers.3.mlp.up.weight").values[7] = std::numeric_limits<float>::infinity();
   run.Fill(infinite);
   run.Step();
   EXPECT_TRUE(SameValues(run.Parameters(), infinite));
   if (!moments.empty()) {
-    EXPECT_TRUE(SameValues(run.State(StateKind::kMoment2), moments));
+    EXPECT_TRUE(SameValues(run.State(GatheredState::kMoment2), moments));
   }
   run.Fill(after_first);
 }
@@ -255,7 +255,7 @@ TEST(LossScale, SkipsAStepOffTheDevice) {
   SkipSecondStep(reference, start);
   reference.Step();
   const TensorMap parameters = reference.Parameters();
-  const TensorMap moments = reference.State(StateKind::kMoment1);
+  const TensorMap moments = reference.State(GatheredState::kMoment1);
   constexpr auto kHostTarget = OffloadTarget::kHost;
   void (*const changes[])(Plan&) = {
       [](Plan& p) { p.offload_optimizer = kHostTarget; },
@@ -277,7 +277,7 @@ TEST(LossScale, SkipsAStepOffTheDevice) {
     SkipSecondStep(run, start);
     run.Step();
     EXPECT_TRUE(SameValues(run.Parameters(), parameters));
-    EXPECT_TRUE(SameValues(run.State(StateKind::kMoment1), moments));
+    EXPECT_TRUE(SameValues(run.State(GatheredState::kMoment1), moments));
   }
 }
 

@@ -34,6 +34,17 @@ TEST(StepFlops, AreThoseOfOneRankHoweverSequencesAreSharedOut) {
   }
 }
 
+// The two holders of a stage share its micro-batches, so nothing is computed twice.
+TEST(StepFlops, CountALayerOnceThatTwoRanksHold) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  plan.pp = 2;
+  plan.schedule = ScheduleKind::kDualPipe;
+  EXPECT_DOUBLE_EQ(FlopsOfStep(SmallGpt(), plan).hardware, FlopsOfStep(SmallGpt(), plan).model);
+}
+
 // In the second of 3 layers, queries see all of 8 tokens: 36 pairs. In the others they see 3
 // tokens: 1 + 2 + 6 * 3 = 21 pairs. This is per head, with 2 + 5 GEMMs of 2 head_dim each.
 TEST(StepFlops, CountTheWindowOfEachLayer) {

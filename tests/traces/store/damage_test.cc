@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 #include "traces/store.h"
@@ -48,6 +50,79 @@ TEST(DamagedStore, NamesRunAndBatchForEveryChangedField) {
     ASSERT_TRUE(whole.has_value()) << whole.error().message;
     ExpectSameTimeline(whole->timeline, timeline);
   }
+}
+
+// Stores one row of each table that belongs to no batch.
+void StoreSmallRows(const std::string& path, const std::string& label) {
+  auto store = Store::Open(path);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  auto run = (*store)->BeginRun({.label = label});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  const std::vector<StepWindow> steps = {{10, 20, 3, 0}};
+  const std::vector<Counter> counters = {{"loss", -1, 3, 0, 2.5}, {"loss", -1, 4, 0, std::nan("")}};
+  const std::vector<MetricValue> metrics = {{.name = "step_time_s", .value = 0.125},
+                                            {.name = "zero", .value = -0.0},
+                                            {.rank = 1, .name = "peak_device_bytes", .value = 64}};
+  FT_ASSERT_OK((*run)->AddSteps(steps));
+  FT_ASSERT_OK((*run)->AddCounters(counters));
+  FT_ASSERT_OK((*run)->AddMetrics(metrics));
+  FT_ASSERT_OK((*run)->AddOpNames({{7, "mlp.up"}}));
+  FT_ASSERT_OK((*run)->AddClock({0, 100, 200, 5}));
+  FT_ASSERT_OK((*run)->AddNote("a note"));
+  FT_ASSERT_OK((*run)->Attach("text", "bytes"));
+  FT_ASSERT_OK((*run)->Finish(RunStatus::kFinished));
+}
+
+TEST(DamagedStore, NamesRunAndRowForEveryChangedValueOutsideBatches) {
+  const TempFolder folder;
+  const std::string good = folder.File("good.db"), path = folder.File("s.db");
+  StoreSmallRows(good, "hurt");
+  StoreSmallRows(good, "whole");
+  const auto read = [&path](RunId id) -> std::string {
+    const auto run = LoadFrom(path, id);
+    if (!run.has_value()) return run.error().message;
+    const auto text = StoreReader::Open(path)->Attachment(id, "text");
+    return text.has_value() ? "" : text.error().message;
+  };
+  for (const auto& [change, row] : std::vector<std::pair<std::string, std::string>>{
+           {"metric SET value = 0.126 WHERE value = 0.125 AND", "metric step_time_s"},
+           {"metric SET value = NULL WHERE value = 0.125 AND", "metric step_time_s"},
+           {"metric SET rank = 3 WHERE rank = 1 AND", "metric peak_device_bytes of rank 3"},
+           {"metric SET step = 9 WHERE rank = 1 AND", "metric peak_device_bytes of rank 1, step 9"},
+           {"metric SET crc = crc + 1 WHERE rank = 1 AND", "metric peak_device_bytes"},
+           {"metric SET series_id = (SELECT series_id FROM series WHERE name = 'loss') WHERE "
+            "value = 0.125 AND",
+            "metric loss"},
+           {"counter SET value = 2.25 WHERE step = 3 AND", "series loss at step 3"},
+           {"counter SET value = 0 WHERE step = 4 AND", "series loss at step 4"},
+           {"counter SET time_ns = 1 WHERE step = 3 AND", "series loss at step 3"},
+           {"step SET end_ns = 21 WHERE", "the window of step 3 of rank 0"},
+           {"op_name SET name = 'mlp.uq' WHERE", "the name of op 7"},
+           {"clock SET device_ns = 201 WHERE", "a clock reading of rank 0"},
+           {"note SET text = 'a mote' WHERE", "a note"},
+           {"attachment SET body = x'00' WHERE", "attachment text"}}) {
+    WriteBytes(path, ReadBytes(good));
+    EXPECT_EQ(read(1), "");
+    Damage(path, "UPDATE " + change + " run_id = 1");
+    EXPECT_THAT(read(1), AllOf(HasSubstr("run 1"), HasSubstr(row), HasSubstr("checksum")))
+        << change;
+    EXPECT_EQ(read(2), "") << change;
+  }
+}
+
+// A list leaves a damaged metric out and says so, and shows all other runs.
+TEST(DamagedStore, IsListedWithoutItsDamagedMetric) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  StoreSmallRows(path, "hurt");
+  StoreSmallRows(path, "whole");
+  Damage(path, "UPDATE metric SET value = 8 WHERE run_id = 1 AND value = 0.125");
+  const auto runs = StoreReader::Open(path)->ListRuns();
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_FALSE((*runs)[0].Metric("step_time_s").has_value());
+  EXPECT_THAT((*runs)[0].message, HasSubstr("metric step_time_s was damaged"));
+  EXPECT_EQ((*runs)[1].Metric("step_time_s"), 0.125);
+  EXPECT_EQ((*runs)[1].message, "");
 }
 
 TEST(DamagedStore, NoticesLostBatches) {

@@ -92,10 +92,60 @@ TEST(OpenStore, RefusesANewerSchemaWithBothNumbers) {
   StoreTimeline(path, SomeTimeline());
   Damage(path, "PRAGMA user_version = 7");
   ExpectRefusal(path, ErrorCode::kUnsupported, "schema 7");
-  ExpectRefusal(path, ErrorCode::kUnsupported, "up to 1");
+  ExpectRefusal(path, ErrorCode::kUnsupported, "up to 2");
   ExpectRefusal(path, ErrorCode::kUnsupported, "use a newer foretrain");
   Damage(path, "PRAGMA user_version = 0");
   ExpectRefusal(path, ErrorCode::kCorruptInput, "no schema 0");
+}
+
+// Makes a store as schema 1 had it: the same tables without their sums.
+void MakeSchema1(const std::string& path) {
+  Damage(path,
+         "ALTER TABLE step DROP COLUMN crc; ALTER TABLE op_name DROP COLUMN crc;"
+         "ALTER TABLE counter DROP COLUMN crc; ALTER TABLE metric DROP COLUMN crc;"
+         "ALTER TABLE clock DROP COLUMN crc; ALTER TABLE note DROP COLUMN crc;"
+         "ALTER TABLE attachment DROP COLUMN crc; PRAGMA user_version = 1");
+}
+
+TEST(OpenStore, ReadsAnOlderSchemaAsItIsAndMigratesItWhenItRecords) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const Timeline timeline = SomeTimeline();
+  StoreTimeline(path, timeline, {.label = "old"});
+  MakeSchema1(path);
+  const std::string before = ReadBytes(path);
+  const auto old = LoadFrom(path, 1);
+  ASSERT_TRUE(old.has_value()) << old.error().message;
+  ExpectSameTimeline(old->timeline, timeline);
+  EXPECT_EQ(ReadBytes(path), before);
+  FT_ASSERT_OK(RenameRun(path, 1, "renamed in schema 1"));
+
+  EXPECT_EQ(StoreTimeline(path, timeline), 2);
+  EXPECT_THAT(Query(path, "PRAGMA user_version"), ElementsAre("2"));
+  for (const RunId run : {1, 2}) {
+    const auto loaded = LoadFrom(path, run);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    ExpectSameTimeline(loaded->timeline, timeline);
+  }
+  // Only rows written since then have sums.
+  EXPECT_THAT(Query(path, "SELECT DISTINCT crc IS NULL FROM step WHERE run_id = 1"),
+              ElementsAre("1"));
+  EXPECT_THAT(Query(path, "SELECT DISTINCT crc IS NULL FROM step WHERE run_id = 2"),
+              ElementsAre("0"));
+  EXPECT_EQ(StoreReader::Open(path)->FindRun(1)->label, "renamed in schema 1");
+}
+
+// An older program that records would fail at its next row if the tables changed.
+TEST(OpenStore, MigratesNothingWhileAnotherProcessRecords) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  StoreTimeline(path, SomeTimeline());
+  MakeSchema1(path);
+  Damage(path,
+         "INSERT INTO writer VALUES(1, 4711, 1, 'boot', 'pid:[1]', 'elsewhere', 0, "
+         "CAST(strftime('%s', 'now') AS INT) * 1000000000)");
+  ASSERT_FALSE(Store::Open(path).has_value());
+  EXPECT_THAT(Query(path, "PRAGMA user_version"), ElementsAre("1"));
 }
 
 TEST(OpenStore, RefusesTablesThatAreNotItsOwn) {

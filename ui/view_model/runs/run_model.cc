@@ -32,6 +32,12 @@ std::optional<std::int64_t> IntegerOf(const JsonValue& object, std::string_view 
   return integer ? std::optional<std::int64_t>(value->AsInteger()) : std::nullopt;
 }
 
+std::optional<std::string> TextOf(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  const bool text = value != nullptr && value->kind() == JsonValue::Kind::kString;
+  return text ? std::optional<std::string>(value->AsString()) : std::nullopt;
+}
+
 std::optional<StepLine> StepOf(const JsonValue& object) {
   const auto step = IntegerOf(object, "step");
   const auto seconds = NumberOf(object, "step_time_s");
@@ -201,7 +207,7 @@ void TrainingLog::Keep(std::string line) {
 }
 
 // Each line is either JSON that the program printed or text. JSON is told apart by its fields: a
-// step, the stored run, or an error.
+// step, the stored run, a checkpoint, or an error.
 void TrainingLog::TakeOutput(const std::string& line) {
   const auto json = line.starts_with("{") ? ParseJson(line, "train")
                                           : Result<JsonValue>(Fail(ErrorCode::kCorruptInput, ""));
@@ -215,9 +221,13 @@ void TrainingLog::TakeOutput(const std::string& line) {
     forecast_ = IntegerOf(*json, "forecast");
     return;
   }
-  const JsonValue* const error = json->Find("error");
-  if (error != nullptr && error->kind() == JsonValue::Kind::kString) {
-    error_ = Printable(error->AsString(), kMaxLineBytes);
+  if (const auto saved = TextOf(*json, "checkpoint")) {
+    const auto why = TextOf(*json, "checkpoint_error");
+    Keep(saved->empty() ? "no checkpoint: " + why.value_or("") : "saved " + *saved);
+    return;
+  }
+  if (const auto error = TextOf(*json, "error")) {
+    error_ = Printable(*error, kMaxLineBytes);
     return;
   }
   Keep(line);

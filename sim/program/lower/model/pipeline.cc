@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/result.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/model_block.h"
@@ -138,6 +139,25 @@ class Writer {
   std::map<std::tuple<BlockKind, Pass, RecomputeKind>, int> pieces_;
 };
 
+// The forward slots alone, in their order and with the transfers of forwards. Receives that came
+// before a backward come before the next forward, so that both sides keep one order.
+std::vector<SlotWithTransfers> ForwardsOf(const std::vector<SlotWithTransfers>& slots) {
+  std::vector<SlotWithTransfers> forwards;
+  std::vector<Transfer> receives;
+  for (const SlotWithTransfers& slot : slots) {
+    for (const Transfer& transfer : slot.receives) {
+      if (transfer.pass == Pass::kForward) receives.push_back(transfer);
+    }
+    if (slot.slot.pass != Pass::kForward) continue;
+    SlotWithTransfers& forward = forwards.emplace_back(slot);
+    forward.receives.swap(receives);
+    forward.slot.paired = false;
+    receives.clear();
+  }
+  FT_CHECK(receives.empty());
+  return forwards;
+}
+
 }  // namespace
 
 // The schedule decides the order of slots and transfers (sim/program/schedules). This turns each
@@ -145,7 +165,8 @@ class Writer {
 void LowerPipeline(const LowerContext& context, Skeleton& skeleton) {
   const Plan& plan = context.plan;
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  Writer(context, skeleton).Add(SlotsWithTransfers(plan.schedule, shape, context.at.pp));
+  const auto slots = SlotsWithTransfers(plan.schedule, shape, context.at.pp);
+  Writer(context, skeleton).Add(context.evaluates ? ForwardsOf(slots) : slots);
 }
 
 }  // namespace foretrain

@@ -12,20 +12,20 @@ namespace {
 // Order matters. The pipeline comes first, because all others insert around its passes. Offloads
 // precede gathers, which read their copies. Reductions precede norm and loss scale, and these
 // precede the updates that read them.
-constexpr bool kOfUpdate = true;
+constexpr bool kOfUpdate = true, kOfEvaluation = true;
 constexpr std::array kLowerings = {
     Lowering{MakeBucketState, nullptr},
-    Lowering{MakeOverlapState, LowerPipeline},
+    Lowering{MakeOverlapState, LowerPipeline, !kOfUpdate, kOfEvaluation},
     Lowering{nullptr, LowerRecompute},
     Lowering{nullptr, LowerActivationOffload},
-    Lowering{nullptr, LowerParameterOffload},
-    Lowering{nullptr, LowerParameterGathering},
+    Lowering{nullptr, LowerParameterOffload, !kOfUpdate, kOfEvaluation},
+    Lowering{nullptr, LowerParameterGathering, !kOfUpdate, kOfEvaluation},
     Lowering{nullptr, LowerMicroBatchReduction},
     Lowering{nullptr, LowerGradientReduction},
     Lowering{nullptr, LowerTiedEmbeddings},
     Lowering{nullptr, LowerOwnRowGradients},
     Lowering{nullptr, LowerHeadGradients},
-    Lowering{MakeLossState, LowerLoss, kOfUpdate},
+    Lowering{MakeLossState, LowerLoss, kOfUpdate, kOfEvaluation},
     Lowering{MakeNormState, LowerGradientNorm, kOfUpdate},
     Lowering{MakeLossScaleState, LowerLossScale, kOfUpdate},
     Lowering{MakePostValidationState, LowerPostValidation, kOfUpdate},
@@ -33,7 +33,7 @@ constexpr std::array kLowerings = {
     Lowering{nullptr, LowerOptimizer, kOfUpdate},
     Lowering{MakeRouterBiasState, LowerRouterBias},
     Lowering{nullptr, LowerOlderParameters},
-    Lowering{nullptr, LowerHostRead, kOfUpdate},
+    Lowering{nullptr, LowerHostRead, kOfUpdate, kOfEvaluation},
     Lowering{nullptr, LowerScaleUpdate, kOfUpdate},
 };
 
@@ -63,7 +63,8 @@ Skeleton OutlineStep(const LowerContext& context, bool update) {
 Skeleton LowerStep(const LowerContext& context) {
   Skeleton skeleton;
   for (const Lowering& lowering : kLowerings) {
-    if (lowering.add_steps != nullptr) lowering.add_steps(context, skeleton);
+    const bool applies = !context.evaluates || lowering.of_evaluation;
+    if (lowering.add_steps != nullptr && applies) lowering.add_steps(context, skeleton);
   }
   return skeleton;
 }

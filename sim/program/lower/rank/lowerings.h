@@ -17,13 +17,15 @@ namespace foretrain {
 struct Lowering {
   void (*make_state)(RankBuilder& rank) = nullptr;
   void (*add_steps)(const LowerContext& context, Skeleton& skeleton) = nullptr;
-  bool of_update = false;  // all steps that it adds have Pass::kUpdate
+  bool of_update = false;      // all steps that it adds have Pass::kUpdate
+  bool of_evaluation = false;  // also adds steps if forward passes run alone
 };
 
 // All lowerings in order.
 std::span<const Lowering> Lowerings();
 
-// The step of one rank: all lowerings applied to an empty skeleton.
+// The step of one rank: all lowerings applied to an empty skeleton; those of an evaluation alone if
+// the context evaluates.
 Skeleton LowerStep(const LowerContext& context);
 
 // A step without a pipeline: each micro-batch passes the rank's blocks one after the other, and all

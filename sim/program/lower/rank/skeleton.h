@@ -21,6 +21,7 @@ struct LowerContext {
   const Stage& stage;
   const BucketLayout& layout;
   RankCoordinates at;
+  bool evaluates = false;  // forward passes alone
 
   const std::vector<int>& BucketsOf(int block) const {
     return layout.buckets_of_block[stage.Local(block)];

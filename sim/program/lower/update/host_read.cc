@@ -6,7 +6,13 @@
 namespace foretrain {
 namespace {
 
+// An evaluation has neither gradients nor a loss scale.
+StepDescription HostReadLoss() {
+  return {"host_read.loss", [] { return HostReadBlock(Plan()); }, {Uses(TensorKind::kLoss)}};
+}
+
 StepDescription HostRead(const LowerContext& context, const InstructionKey&) {
+  if (context.evaluates) return HostReadLoss();
   std::vector<TensorUse> uses = {Uses(TensorKind::kLoss)};
   if (context.plan.clip_norm > 0) uses.push_back(Uses(TensorKind::kNorm));
   AddLossScale(context.plan, uses);

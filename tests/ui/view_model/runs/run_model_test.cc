@@ -91,6 +91,17 @@ TEST(RunModel, ReadsStepsFromPiecesOfLines) {
   EXPECT_EQ(model.Progress(), 1.0);
 }
 
+TEST(RunModel, TellsOfCheckpoints) {
+  RunModel model = Started();
+  Take(Output("{\"checkpoint\":\"c/step-2\",\"steps\":2}\n{\"checkpoint\":\"\",\"steps\":4,"
+              "\"checkpoint_error\":\"rank 1: the disk is full\"}\n"),
+       model);
+  EXPECT_THAT(model.log.lines(),
+              ElementsAre("saved c/step-2", "no checkpoint: rank 1: the disk is full"));
+  Take(Ended(0), model);
+  EXPECT_EQ(model.phase, RunPhase::kDone);
+}
+
 TEST(RunModel, SaysWhyARunFailed) {
   RunModel model = Started();
   Take(Output("{\"error\":\"--data: no such file\",\"exit_code\":2,\"schema\":1}\n"), model);

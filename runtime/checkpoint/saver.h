@@ -1,0 +1,93 @@
+// Saves checkpoints while training goes on: copies the state between two steps and writes it from a
+// thread of its own.
+//
+//   step n ── copy ── step n+1 ── step n+2 ── ...
+//               └────── write and sync files, then the manifest, remove old checkpoints ──►
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/io/file_system.h"
+#include "base/result.h"
+#include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/checkpoint_folder.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/executor/executor.h"
+#include "runtime/processes/id_store.h"
+#include "runtime/run/run_clock.h"
+
+namespace foretrain {
+
+// One save on one process. Times are on the run's clock.
+struct SaveReport {
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;  // of the ranks here
+  std::int64_t copy_start_ns = 0;
+  std::int64_t copy_end_ns = 0;  // training stood still
+  std::int64_t write_start_ns = 0;
+  std::int64_t write_end_ns = 0;
+  // The checkpoint, on rank 0's process; empty if a rank could not write its part.
+  std::string path;
+  std::optional<Error> error;  // why there is no checkpoint, or an old one could not be removed
+};
+
+struct SaverOptions {
+  std::string folder;
+  int keep = 2;       // newest checkpoints that stay; >= 1
+  Manifest manifest;  // its step is set at each save
+  // If ranks are processes: where they tell rank 0 that their files are whole. Borrowed.
+  IdStore* processes = nullptr;
+  int first_rank = 0;  // lowest rank of this process
+};
+
+class CheckpointSaver {
+ public:
+  // `on_saved` is called from the writing thread, and may be null; calls do not overlap. `files`,
+  // `executor` and `clock` are borrowed.
+  //
+  // Errors: kResourceExhausted, no memory for a copy of the state; the file system's, if `folder`
+  // cannot be made or written.
+  static Result<std::unique_ptr<CheckpointSaver>> Make(
+      SaverOptions options, FileSystem& files, Executor& executor, RunClock& clock,
+      std::function<void(const SaveReport&)> on_saved);
+  ~CheckpointSaver();  // waits
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  // Between two runs of the executor: copies the state after `step` steps and begins to write it.
+  // Waits for the checkpoint before, if it is still being written. Errors: the arena's. A write
+  // that fails is no error here: it is reported, and earlier checkpoints stay.
+  Result<void> Save(std::int64_t step);
+
+  // Waits until the last checkpoint is written.
+  void Wait();
+
+  std::int64_t last_step() const { return last_step_; }  // of the last Save; -1 before it
+
+ private:
+  CheckpointSaver(SaverOptions options, FileSystem& files, Executor& executor, RunClock& clock,
+                  std::function<void(const SaveReport&)> on_saved);
+  void Write(SaveReport report);  // body of the thread
+  Result<std::string> WriteAll(std::int64_t step);
+  Result<void> WriteHere(const std::string& path);
+  Result<void> WriteManifest(std::int64_t step, const std::string& path);
+  Result<void> GatherOthers(std::int64_t step);
+
+  const SaverOptions options_;
+  FileSystem& files_;
+  Executor& executor_;
+  RunClock& clock_;
+  const std::function<void(const SaveReport&)> on_saved_;
+  std::vector<Snapshot> snapshots_;      // of the ranks here
+  std::vector<CheckpointPath> earlier_;  // found in the folder before the first save
+  std::thread thread_;
+  std::int64_t last_step_ = -1;
+};
+
+}  // namespace foretrain
