@@ -34,7 +34,8 @@ Result<pid_t> Start(const std::string& program, const std::vector<std::string>& 
               "--restarts: starting " + program + ": " + std::strerror(error));
 }
 
-// Waits for the child and passes the first stop signal on to it. Returns its status as waitpid does.
+// Waits for the child and passes the first stop signal on to it. Returns its status as waitpid
+// does.
 int Wait(pid_t pid) {
   bool told = false;
   for (int status = 0;;) {
@@ -84,10 +85,12 @@ Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments, int rest
         std::fprintf(stderr, "foretrain: the training was restarted %d time%s\n", done,
                      done == 1 ? "" : "s");
       }
-      return WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status)) : ExitOfSignal(StopSignal());
+      return WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status))
+                               : ExitOfSignal(StopSignal());
     }
     if (done == restarts) {
-      std::fprintf(stderr, "foretrain: the training %s after %d restart%s; no more were asked for\n",
+      std::fprintf(stderr,
+                   "foretrain: the training %s after %d restart%s; no more were asked for\n",
                    failure.c_str(), done, done == 1 ? "" : "s");
       return Exit::kFault;
     }

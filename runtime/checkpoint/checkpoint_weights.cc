@@ -68,10 +68,11 @@ class WholeTensors {
       filled += piece.elements();
     }
     if (filled != place.rows * place.cols) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: has {} of {} numbers of {}; parameters that were not trained are "
-                              "not saved",
-                              path_, filled, place.rows * place.cols, place.name));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{}: has {} of {} numbers of {}; parameters that were not trained are "
+                      "not saved",
+                      path_, filled, place.rows * place.cols, place.name));
     }
     name_ = place.name;
     return {};

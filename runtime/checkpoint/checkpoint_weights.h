@@ -11,13 +11,13 @@
 
 namespace foretrain {
 
-// The checkpoint at `path`, or the newest whole one in that folder; `nullopt` if the path is neither.
-// Errors: those of OpenNewest.
+// The checkpoint at `path`, or the newest whole one in that folder; `nullopt` if the path is
+// neither. Errors: those of OpenNewest.
 Result<std::optional<Checkpoint>> FindCheckpoint(FileSystem& files, const std::string& path);
 
-// Opens the checkpoint's files. The source puts a tensor together when it is asked for a part of it,
-// and keeps the last one. Errors: the file system's; of the source, kInvalidArgument, a tensor that
-// is not whole: frozen parameters are not saved.
+// Opens the checkpoint's files. The source puts a tensor together when it is asked for a part of
+// it, and keeps the last one. Errors: the file system's; of the source, kInvalidArgument, a tensor
+// that is not whole: frozen parameters are not saved.
 Result<TensorSource> WeightsOf(FileSystem& files, const Checkpoint& checkpoint);
 
 }  // namespace foretrain

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/io/crc32c.h"
+#include "base/parallel.h"
 #include "base/stop_point.h"
 #include "base/units.h"
 
@@ -57,10 +59,10 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Make(
 }
 
 Result<void> CheckpointSaver::Save(std::int64_t step) {
-  Wait();
   SaveReport report;
   report.step = step;
   report.copy_start_ns = clock_.Now();
+  Wait();
   StopPoint("checkpoint.copy");
   for (int r = 0; r < executor_.ranks(); ++r) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(r)];
@@ -68,18 +70,20 @@ Result<void> CheckpointSaver::Save(std::int64_t step) {
     report.bytes += snapshot.bytes();
   }
   report.copy_end_ns = clock_.Now();
-  last_step_ = step;
-  thread_ = std::thread([this, report] { Write(report); });
+  const auto write = [this, report] { Write(report); };
+  if (!TryThread(thread_, write)) write();
   return {};
 }
 
-void CheckpointSaver::Wait() {
-  if (thread_.joinable()) thread_.join();
-}
+void CheckpointSaver::Wait() { thread_.clear(); }
 
 void CheckpointSaver::Write(SaveReport report) {
   report.write_start_ns = clock_.Now();
-  auto path = WriteAll(report.step);
+  Result<std::string> path = Fail(ErrorCode::kResourceExhausted, "no memory to write a checkpoint");
+  try {
+    path = WriteAll(report.step);
+  } catch (const std::bad_alloc&) {  // the error above
+  }
   report.write_end_ns = clock_.Now();
   if (!path.has_value()) {
     report.error = path.error();

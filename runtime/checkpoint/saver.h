@@ -62,13 +62,12 @@ class CheckpointSaver {
 
   // Between two runs of the executor: copies the state after `step` steps and begins to write it.
   // Waits for the checkpoint before, if it is still being written. Errors: the arena's. A write
-  // that fails is no error here: it is reported, and earlier checkpoints stay.
+  // that fails is no error here: it is reported, and earlier checkpoints stay. If no thread can be
+  // made, writes before it returns.
   Result<void> Save(std::int64_t step);
 
   // Waits until the last checkpoint is written.
   void Wait();
-
-  std::int64_t last_step() const { return last_step_; }  // of the last Save; -1 before it
 
  private:
   CheckpointSaver(SaverOptions options, FileSystem& files, Executor& executor, RunClock& clock,
@@ -86,8 +85,7 @@ class CheckpointSaver {
   const std::function<void(const SaveReport&)> on_saved_;
   std::vector<Snapshot> snapshots_;      // of the ranks here
   std::vector<CheckpointPath> earlier_;  // found in the folder before the first save
-  std::thread thread_;
-  std::int64_t last_step_ = -1;
+  std::vector<std::jthread> thread_;  // that writes; at most one
 };
 
 }  // namespace foretrain

@@ -27,7 +27,8 @@ struct Weights {
 };
 
 // Opens the weights of `model` at `path`: a safetensors file, a folder of the Hugging Face library
-// (weight_files.h), or a checkpoint or a folder of them. Names are ours or the library's (tensor_names.h). Adapters
+// (weight_files.h), or a checkpoint or a folder of them. Names are ours or the library's
+// (tensor_names.h). Adapters
 // (`...lora_A.weight`, `...lora_B.weight`) missing from the file are initialized from `seed`, so
 // that training can start from a base model's file.
 //

@@ -66,8 +66,7 @@ TEST_F(KilledSave, AtEachPointLeavesAWholeCheckpoint) {
   EXPECT_GE(passes.size(), 15U);
   for (const auto& [point, count] : passes) {
     const std::string at = point + (count > 1 ? "#2" : "");
-    const ProgramEnd killed =
-        RunStoppable(folder_.path(), saving_, {"FORETRAIN_STOP_AT=" + at});
+    const ProgramEnd killed = RunStoppable(folder_.path(), saving_, {"FORETRAIN_STOP_AT=" + at});
     EXPECT_EQ(killed.code, 128 + 9) << at;
     ExpectGoesOn(at);
     if (HasFatalFailure()) return;

@@ -27,8 +27,8 @@ TEST(ResumedRun, AloneGoesOnWithTheOptionsOfTheRunBefore) {
   ASSERT_EQ(all.size(), 8U);
   ASSERT_GE(last.size(), 2U);
   ASSERT_LE(last.size(), 6U);
-  EXPECT_TRUE(std::equal(last.begin(), last.end(),
-                         all.end() - static_cast<std::ptrdiff_t>(last.size())));
+  EXPECT_TRUE(
+      std::equal(last.begin(), last.end(), all.end() - static_cast<std::ptrdiff_t>(last.size())));
   EXPECT_EQ(LastLine(rest.output)["checkpoint"], "checkpoints/step-00000008");
 }
 
@@ -37,8 +37,8 @@ TEST(ResumedRun, MayHaveAnotherPlan) {
   const std::string train = SmallTraining(folder);
   const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6 --json");
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3 --save here --save-every 3").code, 0);
-  const ProgramEnd rest = RunForetrain(
-      folder.path(), "train --resume here --steps 6 --ranks 4 --dp 2 --tp 2 --json");
+  const ProgramEnd rest =
+      RunForetrain(folder.path(), "train --resume here --steps 6 --ranks 4 --dp 2 --tp 2 --json");
   ASSERT_EQ(rest.code, 0) << rest.errors;
   const std::vector<double> all = LossesOf(whole.output), last = LossesOf(rest.output);
   ASSERT_EQ(last.size(), 3U);
@@ -112,9 +112,8 @@ TEST(Restarts, GoOnFromTheNewestCheckpointUntilTheEnd) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--steps 10 --capture off --json ";
   const ProgramEnd whole = RunForetrain(folder.path(), train);
-  const ProgramEnd end =
-      RunStoppable(folder.path(), train + "--save --save-every 2 --restarts 9",
-                   {"FORETRAIN_STOP_AT=train.step#6"});
+  const ProgramEnd end = RunStoppable(folder.path(), train + "--save --save-every 2 --restarts 9",
+                                      {"FORETRAIN_STOP_AT=train.step#6"});
   EXPECT_EQ(end.code, 0) << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("the training was ended by signal 9; it starts again from "));
   EXPECT_THAT(end.errors, HasSubstr("the training was restarted 2 times"));
@@ -141,7 +140,8 @@ TEST(SavedWeights, StartAnotherTrainingAndBecomeAFolderOfTheLibrary) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 4 --save --zero 1").code, 0);
-  const ProgramEnd convert = RunForetrain(folder.path(), "convert checkpoints --out library --json");
+  const ProgramEnd convert =
+      RunForetrain(folder.path(), "convert checkpoints --out library --json");
   ASSERT_EQ(convert.code, 0) << convert.errors;
   EXPECT_EQ(LastLine(convert.output)["model_type"], "gpt2");
   const ProgramEnd from_checkpoint =

@@ -60,10 +60,10 @@ std::vector<StateCase> StateCases() {
   biased.router_bias_rate = 0.01;
   Plan sgd = TinyPlan();
   sgd.optimizer = OptimizerKind::kSgd;
-  return {{"Masters", TinyGpt(), masters},      {"DynamicLossScale", TinyGpt(), scaled},
+  return {{"Masters", TinyGpt(), masters},       {"DynamicLossScale", TinyGpt(), scaled},
           {"EightBitMoments", TinyGpt(), codes}, {"WeightsInBf16", TinyGpt(), rounded},
           {"DelayedUpdate", TinyGpt(), delayed}, {"Experts", TinyExperts(), experts},
-          {"RouterBias", biased, experts},      {"Sgd", TinyGpt(), sgd}};
+          {"RouterBias", biased, experts},       {"Sgd", TinyGpt(), sgd}};
 }
 
 INSTANTIATE_TEST_SUITE_P(State, StateResume, testing::ValuesIn(StateCases()),

@@ -1,4 +1,5 @@
-// Saving when the file system fails or loses power: the checkpoint before stays, a later save works.
+// Saving when the file system fails or loses power: the checkpoint before stays, a later save
+// works.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +24,9 @@ constexpr const char* kFolder = "/checkpoints";
 // An executor whose state never changes, and a saver over a file system in memory.
 class Saver : public testing::Test {
  protected:
-  void SetUp() override { Open(With([](Plan& p) { p.dp = 2, p.zero_stage = 1; })); }
+  void SetUp() override {
+    Open(With([](Plan& p) { p.dp = 2, p.zero_stage = 1; }));
+  }
 
   void Open(const Plan& plan) {
     auto program = Compile(TinyGpt(), plan);
