@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "base/units.h"
 #include "sim/cost/network/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
+#include "traces/metrics/data_wait.h"
 #include "traces/metrics/skew.h"
 
 namespace foretrain {
@@ -31,14 +34,15 @@ struct Waits {
   std::int32_t step = 0;
   std::optional<BubbleCauses> bubble{};
   ExposedParts exposed{};  // of all ranks
+  DataWait data{};         // of all ranks
   std::int64_t ranks = 1;
 
   // Mean over ranks.
   double Seconds(std::int64_t ns) const { return SecondsFromNs(ns) / static_cast<double>(ranks); }
 };
 
-// Two indented lines, or none: a step without a pipeline has no bubble, and one without exposed
-// communication has no second line.
+// Up to three indented lines: a step without a pipeline has no bubble, and one without exposed
+// communication or waits for data has no line for them.
 std::string TextOf(const Waits& waits) {
   std::string text;
   if (const auto& c = waits.bubble) {
@@ -49,8 +53,14 @@ std::string TextOf(const Waits& waits) {
             ", variation " + FormatSeconds(c->variation_s) + ", rest " + FormatSeconds(c->rest_s) +
             "\n";
   }
-  if (waits.exposed.Sum() == 0) return text;
   const auto mean = [&waits](std::int64_t ns) { return FormatSeconds(waits.Seconds(ns)); };
+  if (waits.data.waited_ns > 0) {
+    text += fmt::format(
+        "  data: waited {} for tokens, {} of it with an idle device: {:.1f} % of the "
+        "step\n",
+        mean(waits.data.waited_ns), mean(waits.data.exposed_ns), 100 * waits.data.ExposedShare());
+  }
+  if (waits.exposed.Sum() == 0) return text;
   return text + "  exposed communication: wire " + mean(waits.exposed.wire_ns) + ", skew " +
          mean(waits.exposed.skew_ns) + ", not split " + mean(waits.exposed.unknown_ns) + "\n";
 }
@@ -73,6 +83,11 @@ void Write(JsonWriter& json, const Waits& waits) {
   json.Field("wire_s", waits.Seconds(waits.exposed.wire_ns))
       .Field("skew_s", waits.Seconds(waits.exposed.skew_ns))
       .Field("not_split_s", waits.Seconds(waits.exposed.unknown_ns))
+      .EndObject();
+  json.Name("data").BeginObject();
+  json.Field("waited_s", waits.Seconds(waits.data.waited_ns))
+      .Field("exposed_s", waits.Seconds(waits.data.exposed_ns))
+      .Field("exposed_share", waits.data.ExposedShare())
       .EndObject();
   json.EndObject();
 }
@@ -217,6 +232,7 @@ class Analyze final : public Command {
     // Ranks of a forecast start a communication together.
     const bool together = run.info.kind == RunKind::kPredicted;
     waits.exposed = ExposedPartsOf(run.timeline, groups, waits.step, together);
+    waits.data = DataWaitOf(run.timeline, waits.step);
     waits.ranks = std::max<std::int64_t>(
         1, std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
                          [&](const StepWindow& window) { return window.step == waits.step; }));

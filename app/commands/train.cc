@@ -98,10 +98,13 @@ class TrainCommand final : public Command {
     arguments.Section("Training");
     TrainJob& job = options_.job;
     ExecutorOptions& executor = job.executor;
-    arguments.Option("--data", options_.data, "FILE",
-                     "Text, a shard of tokens (foretrain tokenize, llm.c), or Megatron's .bin");
+    arguments.Option("--data", options_.data, "PATH[:WEIGHT],...",
+                     "Texts, shards of tokens (foretrain tokenize, llm.c) or Megatron's .bin: "
+                     "files, folders or patterns, mixed by their weights");
     arguments.Option("--tokenizer", options_.tokenizer, "PATH",
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
+    arguments.Flag("--shuffle", options_.shuffle,
+                   "Read the data in another order in each epoch, chosen by --seed");
     arguments.Option("--init", options_.init, "PATH",
                      "Start from these weights: a safetensors file, or a model's folder");
     arguments.Option("--adapters", options_.adapters, "DIR",
@@ -123,7 +126,8 @@ class TrainCommand final : public Command {
                      "with --save, and not under a launcher");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
-    arguments.Parsed("--seed", "N", "Seed of the initial weights and of dropout", IntoSeed(job));
+    arguments.Parsed("--seed", "N", "Seed of the initial weights, of dropout and of --shuffle",
+                     IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
                      "How long a rank waits for its peers before the run fails",
                      IntoTimeout(executor), "10min");

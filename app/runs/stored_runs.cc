@@ -9,6 +9,7 @@
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_json.h"
 #include "sim/cost/profile/profile_json.h"
+#include "traces/metrics/data_wait.h"
 
 namespace foretrain {
 namespace {
@@ -61,6 +62,9 @@ std::map<OpId, std::string> OpNamesOf(const Program& program) {
       const Block& block = program.blocks[static_cast<std::size_t>(instruction.block)];
       for (std::size_t i = 0; i < block.ops.size(); ++i) {
         names[NameKey(PackId(instruction.key, static_cast<int>(i)))] = block.ops[i].name;
+      }
+      if (instruction.key.kind == InstructionKind::kLoadBatch) {
+        names[NameKey(PackId(instruction.key, kDataWaitOp))] = kDataWaitName;
       }
     }
   }

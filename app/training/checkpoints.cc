@@ -20,12 +20,6 @@ Result<void> CheckSameRun(const Checkpoint& checkpoint, const Plan& plan, const 
                           std::uint64_t data_digest) {
   const Manifest& saved = checkpoint.manifest();
   const std::string start = "--resume: " + checkpoint.path() + " ";
-  if (saved.data != data_digest) {
-    return Fail(ErrorCode::kInvalidArgument,
-                start +
-                    "was trained on other data; give its --data and --tokenizer, or start "
-                    "anew from its weights");
-  }
   if (saved.plan.global_batch != plan.global_batch || saved.plan.sequence != plan.sequence) {
     return Fail(
         ErrorCode::kInvalidArgument,
@@ -38,6 +32,13 @@ Result<void> CheckSameRun(const Checkpoint& checkpoint, const Plan& plan, const 
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}has seed {}, this run {}; leave --seed as it was", start, saved.seed,
                             job.seed));
+  }
+  // Sequence and seed count in the digest too; their own messages are above.
+  if (saved.data != data_digest) {
+    return Fail(ErrorCode::kInvalidArgument,
+                start +
+                    "was trained on other data or in another order; give its --data, --tokenizer, "
+                    "--shuffle and --eval-fraction, or start anew from its weights");
   }
   if (saved.step >= job.steps) {
     return Fail(ErrorCode::kInvalidArgument,

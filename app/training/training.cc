@@ -22,7 +22,6 @@
 #include "runtime/device/gemm_algorithms.h"
 #include "runtime/parameters/peft.h"
 #include "runtime/parameters/weights.h"
-#include "runtime/tokenizer/tokenizer.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"

@@ -19,8 +19,9 @@ struct TrainingOptions {
   // Steps in all, learning rate, seed and the executor's settings. RunTraining adds the program,
   // weights, ranks, checkpoints, the profile's algorithms and the device's own recording.
   TrainJob job;
-  std::string data;       // file; empty: `text`
-  std::string tokenizer;  // of `data`, if that is a text; empty: one token a byte
+  std::string data;       // files (runtime/data/data_sources.h); empty: `text`
+  std::string tokenizer;  // of `data`, if those are texts; empty: one token a byte
+  bool shuffle = false;   // reads the samples of `data` in another order in each epoch
   std::string text;       // bytes to train on, called `data_name`
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights

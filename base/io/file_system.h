@@ -41,6 +41,9 @@ class ReadableFile {
   virtual Result<std::int64_t> ReadAt(std::int64_t offset, std::span<std::byte> out) = 0;
   // Size when the file was opened.
   virtual std::int64_t size_bytes() const = 0;
+  // Fails if size or modification time differ from those when the file was opened. Errors:
+  // kCorruptInput, naming the file.
+  virtual Result<void> CheckUnchanged() = 0;
 };
 
 enum class FileKind { kMissing, kRegular, kDirectory, kOther };

@@ -118,8 +118,11 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  PosixReadableFile(std::string path, Descriptor descriptor, std::int64_t size_bytes)
-      : path_(std::move(path)), descriptor_(std::move(descriptor)), size_bytes_(size_bytes) {}
+  PosixReadableFile(std::string path, Descriptor descriptor, const struct stat& info)
+      : path_(std::move(path)),
+        descriptor_(std::move(descriptor)),
+        size_bytes_(info.st_size),
+        modified_(info.st_mtim) {}
 
   // pread keeps no file position, so several threads may read the file at once.
   Result<std::int64_t> ReadAt(std::int64_t offset, std::span<std::byte> out) override {
@@ -138,10 +141,23 @@ class PosixReadableFile final : public ReadableFile {
 
   std::int64_t size_bytes() const override { return size_bytes_; }
 
+  Result<void> CheckUnchanged() override {
+    struct stat now {};
+    if (fstat(descriptor_.number(), &now) != 0) return SystemError(path_, "looking at", errno);
+    if (now.st_size == size_bytes_ && now.st_mtim.tv_sec == modified_.tv_sec &&
+        now.st_mtim.tv_nsec == modified_.tv_nsec) {
+      return {};
+    }
+    return Fail(ErrorCode::kCorruptInput,
+                Printable(path_, 512) + ": was changed while it was in use: it had " +
+                    FormatBytes(size_bytes_) + " and has " + FormatBytes(now.st_size));
+  }
+
  private:
   std::string path_;
   Descriptor descriptor_;
   std::int64_t size_bytes_;
+  timespec modified_;
 };
 
 FileKind KindOf(const struct stat& info) {
@@ -172,7 +188,7 @@ Result<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& p
                 Printable(path, 512) + (S_ISDIR(info.st_mode) ? ": is a folder, not a file"
                                                               : ": is not a regular file"));
   }
-  return std::make_unique<PosixReadableFile>(path, std::move(descriptor), info.st_size);
+  return std::make_unique<PosixReadableFile>(path, std::move(descriptor), info);
 }
 
 Result<void> PosixFileSystem::Rename(const std::string& from, const std::string& link_or_file) {

@@ -1,6 +1,7 @@
 // Interface to the tokens of a step. Files: runtime/data/token_data.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -25,6 +26,11 @@ class BatchSource {
   // thread.
   virtual Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                             std::span<std::int32_t> targets) = 0;
+  // True if Fill of this request, with ids and targets of these sizes, would wait for a disk.
+  virtual bool WouldWait(const BatchRequest& request, std::size_t ids, std::size_t targets) {
+    (void)request, (void)ids, (void)targets;
+    return false;
+  }
 };
 
 }  // namespace foretrain

@@ -1,78 +1,186 @@
 #include "runtime/data/token_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "runtime/data/token_files.h"
+#include "runtime/data/data_sources.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "sim/program/blocks/layer/context_parallel.h"
 
 namespace foretrain {
+namespace {
 
-TokenData::TokenData(TokenFile file, const Plan& plan)
-    : file_(std::move(file)),
+constexpr std::int64_t kMaxTextBytes = 8 * kGiB;  // a text for a tokenizer is read into memory
+
+Result<TokenFile> OpenEncoded(FileSystem& files, const std::string& path,
+                              const Tokenizer& tokenizer) {
+  FT_ASSIGN(const TokenFile file, OpenTokenFile(files, path));
+  if (file.width != 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--tokenizer: " + path + " has tokens already; leave --tokenizer out");
+  }
+  FT_ASSIGN(const std::string text, ReadFile(files, path, kMaxTextBytes));
+  return TokenFileOf(tokenizer.Encode(text, /*adds_special=*/false), path);
+}
+
+std::string NameOf(const DataSource& source, const TokenShare& share) {
+  std::string name = source.files.front();
+  if (source.files.size() > 1) name += fmt::format(" and {} more files", source.files.size() - 1);
+  if (share.IsWhole()) return name;
+  return fmt::format("{:.4g} to {:.4g} % of {}", 100 * share.begin, 100 * share.end, name);
+}
+
+}  // namespace
+
+TokenData::TokenData(std::vector<Source> sources, SampleOrder order, const DataOptions& options,
+                     const Plan& plan)
+    : sources_(std::move(sources)),
+      order_(std::move(order)),
+      shuffle_(options.shuffle),
+      seed_(options.seed),
       sequence_(plan.sequence),
       cp_(plan.cp),
       micro_batch_(plan.micro_batch),
       micro_batches_(plan.MicroBatches()),
-      batch_tokens_(plan.global_batch * plan.sequence) {}
+      global_batch_(plan.global_batch) {}
 
-Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const std::string& path,
+Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const DataOptions& options,
                                                    std::int64_t vocab, const Plan& plan) {
-  FT_ASSIGN(TokenFile file, ReadTokenFile(files, path));
-  return FromFile(std::move(file), path, vocab, plan);
+  FT_ASSIGN(const std::vector<DataSource> asked, ParseDataSources(files, options.sources));
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    FT_ASSIGN(tokenizer, Tokenizer::Open(files, options.tokenizer));
+  }
+  std::vector<Source> sources;
+  for (const DataSource& source : asked) {
+    std::vector<TokenFile> opened;
+    for (const std::string& path : source.files) {
+      FT_ASSIGN(TokenFile file, tokenizer != nullptr ? OpenEncoded(files, path, *tokenizer)
+                                                     : OpenTokenFile(files, path));
+      opened.push_back(std::move(file));
+    }
+    FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(opened), vocab, options.share));
+    sources.push_back({std::move(tokens), NameOf(source, options.share), source.weight});
+  }
+  return Make(std::move(sources), options, plan);
 }
 
 Result<std::unique_ptr<TokenData>> TokenData::FromText(std::string text, std::string_view name,
                                                        std::int64_t vocab, const Plan& plan) {
   FT_ASSIGN(TokenFile file, TokenFileOf(std::move(text), name));
-  return FromFile(std::move(file), name, vocab, plan);
+  std::vector<TokenFile> files;
+  files.push_back(std::move(file));
+  FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(files), vocab));
+  std::vector<Source> sources;
+  sources.push_back({std::move(tokens), std::string(name)});
+  return Make(std::move(sources), {}, plan);
 }
 
-Result<std::unique_ptr<TokenData>> TokenData::FromFile(TokenFile file, std::string_view name,
-                                                       std::int64_t vocab, const Plan& plan) {
-  FT_TRY(CheckTokens(file, name, vocab));
-  const std::int64_t needed = plan.global_batch * plan.sequence + 2;
-  if (file.tokens() < needed) {
-    return Fail(ErrorCode::kInvalidArgument,
-                std::string(name) + ": " + std::to_string(file.tokens()) + " tokens; a batch of " +
-                    std::to_string(plan.global_batch) + " samples of " +
-                    std::to_string(plan.sequence) + " needs " + std::to_string(needed) +
-                    ". Use a longer text or a smaller --global-batch");
-  }
-  return std::unique_ptr<TokenData>(new TokenData(std::move(file), plan));
-}
-
-// Targets are the ids one token later. Nothing is stored between calls, so a run that continues at
-// a step reads the same tokens.
-Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
-                             std::span<std::int32_t> targets) {
-  const std::int64_t sample = (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
-  const std::int64_t start =
-      request.step * batch_tokens_ % (tokens() - batch_tokens_) + sample * sequence_;
-  // The request's samples are contiguous; a rank's chunk of a sample has `chunk` tokens. Under
-  // context parallelism a rank holds two chunks of each sample.
-  const auto fill = [&](std::span<std::int32_t> to, std::int64_t shift) {
-    const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
-    const auto positions = ChunkPositions(sequence_, cp_, request.cp);
-    const std::int64_t chunks = cp_ > 1 ? 2 : 1;
-    for (std::int64_t i = 0; i < std::ssize(to); ++i) {
-      const std::int64_t piece = i / chunk;
-      const std::int64_t position = piece / chunks * sequence_ +
-                                    positions[static_cast<std::size_t>(piece % chunks)] + i % chunk;
-      to[static_cast<std::size_t>(i)] =
-          static_cast<std::int32_t>(file_.At(start + position + shift));
+Result<std::unique_ptr<TokenData>> TokenData::Make(std::vector<Source> sources,
+                                                   const DataOptions& options, const Plan& plan) {
+  std::int64_t samples = 0;
+  std::vector<OrderedSource> ordered;
+  for (const Source& source : sources) {
+    const std::int64_t here = source.tokens.Samples(plan.sequence);
+    if (here == 0) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{}: {} tokens; a sample of {} needs {}. Use a longer text or a "
+                      "smaller --sequence",
+                      source.name, source.tokens.tokens(), plan.sequence, plan.sequence + 1));
     }
-  };
-  fill(ids, 0);
-  fill(targets, 1);
+    samples += here;
+    ordered.push_back({here, source.weight});
+  }
+  if (samples < plan.global_batch) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} samples of {} tokens; a batch has {}. Use a longer text or a "
+                            "smaller --global-batch",
+                            sources.front().name, samples, plan.sequence, plan.global_batch));
+  }
+  SampleOrder order(std::move(ordered), options.shuffle, options.seed);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (order.PerPeriod(static_cast<int>(i)) > 0) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--data: {}: weight {} is below 1 / {} of all weights together; raise "
+                            "it or leave the path out",
+                            sources[i].name, NumberText(sources[i].weight), SampleOrder::kPeriod));
+  }
+  std::unique_ptr<TokenData> data(
+      new TokenData(std::move(sources), std::move(order), options, plan));
+  FT_TRY(data->SetDigest());
+  return data;
+}
+
+Result<void> TokenData::SetDigest() {
+  StableHash hash;
+  hash.Add(sequence_).Add(shuffle_).Add(shuffle_ ? seed_ : 0);
+  for (const Source& source : sources_) {
+    FT_ASSIGN(const std::uint64_t of_tokens, source.tokens.Digest());
+    hash.Add(of_tokens).Add(sources_.size() > 1 ? source.weight : 1.0);
+  }
+  digest_ = hash.Value();
   return {};
 }
 
-// Ranks compare it at the start, to train on the same data wherever each has its file.
-std::uint64_t TokenData::Digest() const {
-  return StableHash().Add(file_.width).Add(HashText(file_.Bytes())).Value();
+Result<void> TokenData::ReadSample(std::int64_t index, std::span<std::int32_t> tokens) const {
+  const SamplePlace place = order_.At(index);
+  return sources_[static_cast<std::size_t>(place.source)].tokens.Read(place.sample * sequence_,
+                                                                      tokens);
+}
+
+// Nothing is stored between calls, so a run that continues at a step reads the same tokens.
+Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
+                             std::span<std::int32_t> targets) {
+  const std::int64_t first = request.step * global_batch_ +
+                             (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
+  // Under context parallelism a rank holds two chunks of each sample.
+  const std::int64_t chunks = cp_ > 1 ? 2 : 1;
+  const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
+  const auto positions = ChunkPositions(sequence_, cp_, request.cp);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_) + 1);
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    FT_TRY(ReadSample(first + row, tokens));
+    for (std::int64_t piece = 0; piece < chunks; ++piece) {
+      const std::int64_t position = positions[static_cast<std::size_t>(piece)];
+      const std::int64_t to = (row * chunks + piece) * chunk;
+      if (!ids.empty()) std::copy_n(tokens.begin() + position, chunk, ids.begin() + to);
+      if (!targets.empty()) {
+        std::copy_n(tokens.begin() + position + 1, chunk, targets.begin() + to);
+      }
+    }
+  }
+  return {};
+}
+
+std::int64_t TokenData::tokens() const {
+  std::int64_t sum = 0;
+  for (const Source& source : sources_) sum += source.tokens.tokens();
+  return sum;
+}
+
+std::int64_t TokenData::samples() const {
+  std::int64_t sum = 0;
+  for (const Source& source : sources_) sum += source.tokens.Samples(sequence_);
+  return sum;
+}
+
+std::string TokenData::Describe() const {
+  double weights = 0;
+  for (const Source& source : sources_) weights += source.weight;
+  std::string text;
+  for (const Source& source : sources_) {
+    text += (text.empty() ? "" : ", ") + source.name;
+    if (sources_.size() > 1) text += fmt::format(" ({:.3g} %)", 100 * source.weight / weights);
+  }
+  return text + fmt::format("; {} tokens, {} samples, {}",
+                            FormatSi(static_cast<double>(tokens()), ""), samples(),
+                            shuffle_ ? fmt::format("shuffled with seed {}", seed_) : "in order");
 }
 
 }  // namespace foretrain

@@ -1,50 +1,80 @@
-// Training batches from a file of tokens (token_files.h).
+// Training batches from files of tokens (token_files.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/io/file_system.h"
 #include "base/result.h"
 #include "runtime/data/batch_source.h"
-#include "runtime/data/token_files.h"
+#include "runtime/data/sample_order.h"
+#include "runtime/data/token_source.h"
 #include "sim/config/plan/plan.h"
 
 namespace foretrain {
 
-// The batches of a file, in order. With n tokens in the file and B in a batch, step s uses the B
-// consecutive tokens from (s * B) mod (n - B) on; sample j is the j-th piece. Every plan with the
-// same batch thus sees the same samples. Safe from any thread.
+struct DataOptions {
+  std::string sources{};    // files, folders and patterns with weights (data_sources.h)
+  std::string tokenizer{};  // of texts: tokenizer.json or its folder; empty: a token a byte
+  bool shuffle = false;     // another order of the samples in each epoch
+  std::uint64_t seed = 0;
+  TokenShare share{};  // of the tokens of each source; samples lie within it
+};
+
+// Sample i of a run is S + 1 tokens of a source, S the sequence length: the ids, and the targets
+// one token later. A source, or its share, is cut into samples from its first token on; which
+// sample is number i is a function of i alone (sample_order.h). Step s of a run with G samples in a
+// batch reads samples s * G to (s + 1) * G - 1, so every plan with the same batch sees the same
+// samples. Safe from any thread.
 class TokenData : public BatchSource {
  public:
-  // Errors: those of ReadTokenFile and CheckTokens; kInvalidArgument, fewer tokens than a batch
-  // needs.
-  static Result<std::unique_ptr<TokenData>> Open(FileSystem& files, const std::string& path,
+  // Errors: those of ParseDataSources, OpenTokenFile, CheckTokens and the tokenizer;
+  // kInvalidArgument, fewer samples than a batch has, or a weight too small for any sample.
+  static Result<std::unique_ptr<TokenData>> Open(FileSystem& files, const DataOptions& options,
                                                  std::int64_t vocab, const Plan& plan);
-  // As Open for bytes in memory; `name` is for messages.
+  // As Open for bytes in memory, in order; `name` is for messages.
   static Result<std::unique_ptr<TokenData>> FromText(std::string text, std::string_view name,
                                                      std::int64_t vocab, const Plan& plan);
-  static Result<std::unique_ptr<TokenData>> FromFile(TokenFile file, std::string_view name,
-                                                     std::int64_t vocab, const Plan& plan);
 
+  // Errors: those of TokenSource::Read.
   Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) override;
 
-  std::int64_t tokens() const { return file_.tokens(); }
+  // Of all sources.
+  std::int64_t tokens() const;
+  std::int64_t samples() const;
 
-  // Depends on the tokens only, not on the file.
-  std::uint64_t Digest() const;
+  // One line for people: sources with their weights, tokens, and the order.
+  std::string Describe() const;
+  // Hashes everything that decides which tokens sample i has: tokens, share, weights, sequence
+  // length and order, but not the files' names. Runs with equal digests read equal samples.
+  std::uint64_t Digest() const { return digest_; }
 
  private:
-  TokenData(TokenFile file, const Plan& plan);
+  struct Source {
+    TokenSource tokens;
+    std::string name;
+    double weight = 1;
+  };
+  TokenData(std::vector<Source> sources, SampleOrder order, const DataOptions& options,
+            const Plan& plan);
+  static Result<std::unique_ptr<TokenData>> Make(std::vector<Source> sources,
+                                                 const DataOptions& options, const Plan& plan);
+  Result<void> SetDigest();
+  Result<void> ReadSample(std::int64_t index, std::span<std::int32_t> tokens) const;
 
-  TokenFile file_;
+  std::vector<Source> sources_;
+  SampleOrder order_;
+  bool shuffle_;
+  std::uint64_t seed_;
   std::int64_t sequence_;
   int cp_;
   std::int64_t micro_batch_;
   std::int64_t micro_batches_;
-  std::int64_t batch_tokens_;
+  std::int64_t global_batch_;
+  std::uint64_t digest_ = 0;
 };
 
 }  // namespace foretrain

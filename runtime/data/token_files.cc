@@ -2,30 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <limits>
+#include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "runtime/data/token_formats.h"
 
 namespace foretrain {
 namespace {
 
-// The whole file is read into memory, which bounds its size.
-constexpr std::int64_t kMaxFileBytes = 8 * kGiB;
-constexpr std::int64_t kHeaderWords = 256;
-constexpr std::int64_t kHeaderBytes = kHeaderWords * 4;
+constexpr std::int64_t kMaxIndexBytes = 8 * kGiB;  // an index is read into memory
+constexpr std::int64_t kCheckedTokens = std::int64_t{1} << 20;
 constexpr std::int64_t kByteVocab = 256;
-
-struct ShardKind {
-  std::int32_t magic, version;
-  int width;
-};
-constexpr std::array kShards = {ShardKind{20240520, 1, 2}, ShardKind{20240801, 7, 4}};
-
-constexpr std::string_view kIndexMagic("MMIDIDX\0\0", 9);
-constexpr std::int64_t kIndexHeader = 9 + 8 + 1 + 8 + 8;
 
 // Copies, because nothing in a file is aligned.
 template <class T>
@@ -54,17 +44,65 @@ int WidthOf(int type) {
   }
 }
 
+// Bytes in memory, read as a file.
+class BytesInMemory final : public ReadableFile {
+ public:
+  explicit BytesInMemory(std::string bytes) : bytes_(std::move(bytes)) {}
+  Result<std::int64_t> ReadAt(std::int64_t offset, std::span<std::byte> out) override {
+    const std::int64_t got = std::clamp<std::int64_t>(size_bytes() - offset, 0, std::ssize(out));
+    if (got > 0) std::memcpy(out.data(), bytes_.data() + offset, static_cast<std::size_t>(got));
+    return got;
+  }
+  std::int64_t size_bytes() const override { return std::ssize(bytes_); }
+  Result<void> CheckUnchanged() override { return {}; }
+
+ private:
+  const std::string bytes_;
+};
+
+// A text or a shard, by its first bytes.
+Result<TokenFile> FileOf(std::unique_ptr<ReadableFile> file, std::string name) {
+  const std::int64_t size = file->size_bytes();
+  if (size == 0) {
+    return Fail(ErrorCode::kInvalidArgument, name + ": is empty; give a text to train on");
+  }
+  TokenFile text{.file = std::move(file), .name = std::move(name), .tokens = size};
+  std::string head(kShardHeaderBytes, '\0');
+  FT_ASSIGN(const std::int64_t got, text.file->ReadAt(0, std::as_writable_bytes(std::span(head))));
+  if (got < kShardHeaderBytes) return text;
+  for (const ShardKind& kind : kShardKinds) {
+    if (NumberAt<std::int32_t>(head, 0) != kind.magic) continue;
+    const auto version = NumberAt<std::int32_t>(head, 4);
+    if (version != kind.version) {
+      return Corrupt(text.name, fmt::format("token shard of version {}; this foretrain reads "
+                                            "version {}",
+                                            version, kind.version));
+    }
+    const std::int64_t count = NumberAt<std::int32_t>(head, 8);
+    const std::int64_t bytes = size - kShardHeaderBytes;
+    if (count < 0 || count * kind.width != bytes) {
+      return Corrupt(text.name,
+                     fmt::format("the header says {} tokens of {} bytes and {} bytes follow "
+                                 "it; it was cut or is no shard",
+                                 count, kind.width, bytes));
+    }
+    text.offset = kShardHeaderBytes, text.width = kind.width, text.tokens = count;
+    break;
+  }
+  return text;
+}
+
 // The index is read for the type of tokens and their number.
-Result<TokenFile> ReadPair(FileSystem& files, const std::string& base) {
+Result<TokenFile> OpenPair(FileSystem& files, const std::string& base) {
   const std::string name = base + ".idx";
-  FT_ASSIGN(const std::string index, ReadFile(files, name, kMaxFileBytes));
-  if (!index.starts_with(kIndexMagic) || std::ssize(index) < kIndexHeader) {
+  FT_ASSIGN(const std::string index, ReadFile(files, name, kMaxIndexBytes));
+  if (!index.starts_with(kIndexMagic) || std::ssize(index) < kIndexHeaderBytes) {
     return Corrupt(name, "is no index of Megatron's data");
   }
   const auto version = NumberAt<std::uint64_t>(index, 9);
   const int type = NumberAt<std::uint8_t>(index, 17);
   const auto sequences = NumberAt<std::uint64_t>(index, 18);
-  const auto left = static_cast<std::uint64_t>(std::ssize(index) - kIndexHeader);
+  const auto left = static_cast<std::uint64_t>(std::ssize(index) - kIndexHeaderBytes);
   if (version != 1) return Corrupt(name, fmt::format("version {}; 1 is known", version));
   if (WidthOf(type) == 0) {
     return Corrupt(name,
@@ -76,96 +114,86 @@ Result<TokenFile> ReadPair(FileSystem& files, const std::string& base) {
   }
   std::int64_t tokens = 0;
   for (std::uint64_t i = 0; i < sequences; ++i) {
-    tokens += NumberAt<std::int32_t>(index, kIndexHeader + static_cast<std::int64_t>(i) * 4);
+    tokens += NumberAt<std::int32_t>(index, kIndexHeaderBytes + static_cast<std::int64_t>(i) * 4);
   }
-  TokenFile file{.width = WidthOf(type)};
-  FT_ASSIGN(file.content, ReadFile(files, base + ".bin", kMaxFileBytes));
-  if (std::ssize(file.content) != tokens * file.width) {
-    return Corrupt(base + ".bin",
+  TokenFile pair{.file = nullptr, .name = base + ".bin", .width = WidthOf(type), .tokens = tokens};
+  FT_ASSIGN(pair.file, files.Open(pair.name));
+  if (pair.file->size_bytes() != tokens * pair.width) {
+    return Corrupt(pair.name,
                    fmt::format("the index says {} tokens of {} bytes, and the file has {} bytes",
-                               tokens, file.width, file.content.size()));
+                               tokens, pair.width, pair.file->size_bytes()));
   }
-  return file;
+  return pair;
+}
+
+// Widens the numbers, little-endian as in the file.
+template <class T>
+void Widen(std::string_view bytes, std::span<std::int32_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] =
+        static_cast<std::int32_t>(NumberAt<T>(bytes, static_cast<std::int64_t>(i * sizeof(T))));
+  }
 }
 
 }  // namespace
 
-Result<TokenFile> ReadTokenFile(FileSystem& files, const std::string& path) {
-  const bool index = path.ends_with(".idx");
-  if (index || path.ends_with(".bin")) {
-    const std::string base = path.substr(0, path.size() - 4);
-    FT_ASSIGN(const FileInfo other, files.Stat(base + ".idx"));
-    if (index || other.kind == FileKind::kRegular) return ReadPair(files, base);
+// The check comes after the read, so that a file that was changed during it is noticed too.
+Result<void> TokenFile::Read(std::int64_t first, std::span<std::int32_t> out,
+                             std::int64_t vocab) const {
+  FT_CHECK(first >= 0 && first + std::ssize(out) <= tokens);
+  std::string bytes(out.size() * static_cast<std::size_t>(width), '\0');
+  FT_ASSIGN(const std::int64_t got,
+            file->ReadAt(offset + first * width, std::as_writable_bytes(std::span(bytes))));
+  FT_TRY(file->CheckUnchanged());
+  if (got < std::ssize(bytes)) {
+    return Corrupt(name, fmt::format("ends after token {} of {}; it was cut while it was in use",
+                                     first + got / width, tokens));
   }
-  FT_ASSIGN(std::string content, ReadFile(files, path, kMaxFileBytes));
-  return TokenFileOf(std::move(content), path);
-}
-
-Result<TokenFile> TokenFileOf(std::string content, std::string_view name) {
-  if (content.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                std::string(name) + ": is empty; give a text to train on");
-  }
-  if (std::ssize(content) < kHeaderBytes) return TokenFile{.content = std::move(content)};
-  for (const ShardKind& kind : kShards) {
-    if (NumberAt<std::int32_t>(content, 0) != kind.magic) continue;
-    const auto version = NumberAt<std::int32_t>(content, 4);
-    if (version != kind.version) {
-      return Corrupt(name, fmt::format("token shard of version {}; this foretrain reads version {}",
-                                       version, kind.version));
-    }
-    const std::int64_t count = NumberAt<std::int32_t>(content, 8);
-    const std::int64_t bytes = std::ssize(content) - kHeaderBytes;
-    if (count < 0 || count * kind.width != bytes) {
-      return Corrupt(name, fmt::format("the header says {} tokens of {} bytes and {} bytes follow "
-                                       "it; it was cut or is no shard",
-                                       count, kind.width, bytes));
-    }
-    return TokenFile{std::move(content), kHeaderBytes, kind.width};
-  }
-  return TokenFile{.content = std::move(content)};
-}
-
-TokenFile TokenFileOf(std::span<const std::int32_t> tokens) {
-  TokenFile file{.width = 4};
-  file.content.assign(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
-  return file;
-}
-
-// Every token is checked once here: kernels index the embedding by it without a check.
-Result<void> CheckTokens(const TokenFile& file, std::string_view name, std::int64_t vocab) {
-  if (file.width == 1 && vocab < kByteVocab) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: bytes need a vocabulary of 256 or more and the model has {}", name,
-                            vocab));
-  }
-  for (std::int64_t i = 0; file.width > 1 && i < file.tokens(); ++i) {
-    if (file.At(i) < vocab) continue;
+  if (width == 1) Widen<std::uint8_t>(bytes, out);
+  if (width == 2) Widen<std::uint16_t>(bytes, out);
+  if (width == 4) Widen<std::uint32_t>(bytes, out);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto token = static_cast<std::uint32_t>(out[i]);
+    if (token < vocab) continue;
     return Corrupt(name, fmt::format("token {} is {}, outside the model's vocabulary of {}; use "
                                      "the model that the data was made for",
-                                     i, file.At(i), vocab));
+                                     first + static_cast<std::int64_t>(i), token, vocab));
   }
   return {};
 }
 
-Result<void> WriteShard(FileSystem& files, const std::string& path,
-                        std::span<const std::int32_t> tokens, std::int64_t vocab) {
-  if (std::ssize(tokens) > std::numeric_limits<std::int32_t>::max()) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: {} tokens; a shard has fewer than 2^31: give fewer files at a time", path,
-                    tokens.size()));
+Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path) {
+  const bool index = path.ends_with(".idx");
+  if (index || path.ends_with(".bin")) {
+    const std::string base = path.substr(0, path.size() - 4);
+    FT_ASSIGN(const FileInfo other, files.Stat(base + ".idx"));
+    if (index || other.kind == FileKind::kRegular) return OpenPair(files, base);
   }
-  const ShardKind& kind = kShards[vocab <= 65'536 ? 0 : 1];
-  std::vector<std::int32_t> header(kHeaderWords, 0);
-  header[0] = kind.magic, header[1] = kind.version;
-  header[2] = static_cast<std::int32_t>(tokens.size());
-  return ReplaceFile(files, path, [&](WritableFile& file) -> Result<void> {
-    FT_TRY(file.Append(std::as_bytes(std::span(header))));
-    if (kind.width == 4) return file.Append(std::as_bytes(tokens));
-    const std::vector<std::uint16_t> narrow(tokens.begin(), tokens.end());
-    return file.Append(std::as_bytes(std::span(narrow)));
-  });
+  FT_ASSIGN(auto file, files.Open(path));
+  return FileOf(std::move(file), path);
+}
+
+Result<TokenFile> TokenFileOf(std::string content, std::string_view name) {
+  return FileOf(std::make_unique<BytesInMemory>(std::move(content)), std::string(name));
+}
+
+TokenFile TokenFileOf(std::span<const std::int32_t> tokens, std::string_view name) {
+  std::string content(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  return {.file = std::make_unique<BytesInMemory>(std::move(content)),
+          .name = std::string(name),
+          .width = 4,
+          .tokens = std::ssize(tokens)};
+}
+
+Result<void> CheckTokens(const TokenFile& file, std::int64_t vocab) {
+  if (file.width == 1) {
+    if (vocab >= kByteVocab) return {};
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: bytes need a vocabulary of 256 or more and the model has {}",
+                            file.name, vocab));
+  }
+  std::vector<std::int32_t> piece(static_cast<std::size_t>(std::min(file.tokens, kCheckedTokens)));
+  return file.Read(0, piece, vocab);
 }
 
 }  // namespace foretrain

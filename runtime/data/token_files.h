@@ -9,7 +9,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,42 +19,35 @@
 
 namespace foretrain {
 
-// The tokens of a file, in memory.
+// An open file of tokens. Tokens are read when they are asked for, with positioned reads: a file
+// may be larger than memory, and if it shrinks the next read fails, where a mapping would raise
+// SIGBUS.
 struct TokenFile {
-  std::string content{};
-  std::int64_t offset = 0;  // of the first token
+  std::unique_ptr<ReadableFile> file;
+  std::string name;         // for messages
+  std::int64_t offset = 0;  // of the first token, in bytes
   int width = 1;            // bytes of a token: 1, 2 or 4
+  std::int64_t tokens = 0;
 
-  std::string_view Bytes() const {
-    return std::string_view(content).substr(static_cast<std::size_t>(offset));
-  }
-  std::int64_t tokens() const {
-    return (static_cast<std::int64_t>(content.size()) - offset) / width;
-  }
-  std::uint32_t At(std::int64_t token) const {
-    std::uint32_t value = 0;  // little-endian, as the file
-    std::memcpy(&value, content.data() + offset + token * width, static_cast<std::size_t>(width));
-    return value;
-  }
+  // Reads out.size() tokens from number `first` on, all within the file. Errors: those of reading;
+  // kCorruptInput, the file was changed since it was opened, or a token lies outside `vocab`:
+  // kernels index tables by it without a check. Safe from any thread.
+  Result<void> Read(std::int64_t first, std::span<std::int32_t> out, std::int64_t vocab) const;
 };
 
-// `path`: any of the files above; of a pair either one. Errors: of reading, at most 8 GiB;
-// kInvalidArgument, an empty file; kCorruptInput, a length that contradicts the header, another
-// version, or a type of token that is not of 1, 2 or 4 bytes.
-Result<TokenFile> ReadTokenFile(FileSystem& files, const std::string& path);
-// As above for the content of a text or shard; `name` is for messages.
+// `path`: any of the files above; of a pair either one. Errors: of reading; kInvalidArgument, an
+// empty file; kCorruptInput, a length that contradicts the header, another version, or a type of
+// token that is not of 1, 2 or 4 bytes.
+Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path);
+// As above for the content of a text or shard.
 Result<TokenFile> TokenFileOf(std::string content, std::string_view name);
 
-// The same tokens, 32 bits each.
-TokenFile TokenFileOf(std::span<const std::int32_t> tokens);
+// The same tokens, 32 bits each, in memory.
+TokenFile TokenFileOf(std::span<const std::int32_t> tokens, std::string_view name);
 
-// kInvalidArgument if tokens are bytes and the vocabulary is below 256; kCorruptInput if a token
-// lies outside the vocabulary (the first is named).
-Result<void> CheckTokens(const TokenFile& file, std::string_view name, std::int64_t vocab);
-
-// Writes a shard: 16 bits a token if the vocabulary has at most 65,536, else 32. Errors:
-// kInvalidArgument, 2^31 tokens or more; those of writing.
-Result<void> WriteShard(FileSystem& files, const std::string& path,
-                        std::span<const std::int32_t> tokens, std::int64_t vocab);
+// Looks for a vocabulary that the data was not made for, before a run begins: kInvalidArgument if
+// tokens are bytes and the vocabulary is below 256; kCorruptInput if one of the first million
+// tokens lies outside (the first is named).
+Result<void> CheckTokens(const TokenFile& file, std::int64_t vocab);
 
 }  // namespace foretrain

@@ -225,7 +225,7 @@ Result<void> Worker::Work(const PlannedOp& op, std::int32_t number, Span& span) 
     case Work::kCopy:
       return Copy(rank_.plan_.copies[detail], span.start_ns);
     case Work::kLoadBatch:
-      return Load(rank_.plan_.loads[detail]);
+      return Load(rank_.plan_.loads[detail], span);
     case Work::kHostRead:
       return Read(rank_.plan_.reads[detail]);
     case Work::kReadCounts:

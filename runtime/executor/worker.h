@@ -95,7 +95,9 @@ class Worker {
   Result<const std::int32_t*> FetchCounts(const std::byte* at, const OpShape& shape);
   Result<void> ReadCounts(const PlannedCounts& counts, OpId op);
   Result<void> Copy(const PlannedCopy& copy, std::int64_t start_ns);
-  Result<void> Load(const PlannedLoad& load);
+  // Also records the wait for the tokens, if there was one.
+  Result<void> Load(const PlannedLoad& load, Span& span);
+  Result<void> EndDataWait(Span& span);
   Result<void> Read(const PlannedRead& read);
   Result<void> EndIfNotFinite(const StepScalars& scalars);
 

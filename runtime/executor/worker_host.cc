@@ -11,18 +11,39 @@
 
 #include "base/numeric/number_formats.h"
 #include "runtime/executor/worker.h"
+#include "traces/metrics/data_wait.h"
 
 namespace foretrain {
 
+// The load's own span begins when its tokens are there. On a queue of an asynchronous device its
+// start is marked anew, because the queue passed the first mark at once.
+Result<void> Worker::EndDataWait(Span& span) {
+  const std::int64_t now_ns = rank_.shared_.clock.Now();
+  if (now_ns - span.start_ns < kMinDataWaitNs) return {};
+  Span wait = span;
+  wait.end_ns = now_ns;
+  wait.op = PackId(UnpackId(span.op), kDataWaitOp);
+  wait.op_class = OpClass::kHost;
+  wait.bytes = 0;
+  span.start_ns = now_ns;
+  if (rank_.shared_.options.record_spans && rank_.Records(span.step)) {
+    lane_->Record([&] { lane_->Add(wait); });
+  }
+  if (entry_ == nullptr || !device_lane_->timed()) return {};
+  return entry_->start.RecordOn(device_queue_.get());
+}
+
 // Tokens go through staging memory: a copy from it to an asynchronous device may end after this
 // call.
-Result<void> Worker::Load(const PlannedLoad& load) {
+Result<void> Worker::Load(const PlannedLoad& load, Span& span) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
   FT_ASSIGN(const std::span<std::int32_t> all, StageBatch());
-  FT_TRY(
-      rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp},
-                                 all.first(ids_count), all.subspan(ids_count, targets_count)));
+  BatchSource& batches = *rank_.call_->batches;
+  const BatchRequest request{values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp};
+  const bool waits = batches.WouldWait(request, ids_count, targets_count);
+  FT_TRY(batches.Fill(request, all.first(ids_count), all.subspan(ids_count, targets_count)));
+  if (waits) FT_TRY(EndDataWait(span));
   const FtDeviceApi& api = api_;
   if (ids_count > 0) {
     FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.ids, all.data(), load.ids_count * 4)));

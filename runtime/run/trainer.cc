@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "runtime/data/read_ahead.h"
 #include "runtime/device/resident_memory.h"
 #include "runtime/run/captured_sink.h"
 #include "runtime/run/loss_spikes.h"
@@ -235,11 +236,12 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   if (job.evaluation.program != nullptr) {
     FT_ASSIGN(evaluator, HeldOutLoss::Make(job.evaluation, *executor, api, clock, options));
   }
+  ReadAhead ahead(batches);
   RunSink unheard;
   Segments segments(job, *executor, clock, saver.get(), evaluator.get());
   auto run = saver == nullptr && evaluator == nullptr
-                 ? executor->Run(job.steps, batches, captured, stop)
-                 : segments.Run(batches, captured, sends ? unheard : shared, stop);
+                 ? executor->Run(job.steps, ahead, captured, stop)
+                 : segments.Run(ahead, captured, sends ? unheard : shared, stop);
   captured.End();
   if (!run.has_value()) sink.OnFailure(executor->FlightText());
   FT_ASSIGN(RunSummary summary, std::move(run));

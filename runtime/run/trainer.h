@@ -47,7 +47,7 @@ struct TrainJob {
 // Runs the job to its end, or to the step boundary after `stop` returns true, and saves there too
 // if it saves at all. In rank 0's process the summary covers all ranks.
 //
-//   api, clock, batches, sink  borrowed
+//   api, clock, batches, sink  borrowed; batches are read ahead of the steps that use them
 //
 // Errors: those of Executor::Make and Run, of the weights, and of the checkpoint to resume from. A
 // checkpoint that cannot be written is reported (SaveReport), and the run goes on.

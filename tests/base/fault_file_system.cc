@@ -109,6 +109,13 @@ class FaultFileSystem::Reader final : public ReadableFile {
 
   std::int64_t size_bytes() const override { return size_bytes_; }
 
+  Result<void> CheckUnchanged() override {
+    const std::lock_guard lock(files_.mutex_);
+    FT_TRY(files_.Enter(FileOp::kStat, path_));
+    if (std::ssize(node_->bytes) == size_bytes_) return {};
+    return Fail(ErrorCode::kCorruptInput, path_ + ": was changed while it was in use");
+  }
+
  private:
   FaultFileSystem& files_;
   std::string path_;

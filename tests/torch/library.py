@@ -64,12 +64,9 @@ def main():
         [{"params": [p for name, p in named if decays(name, p)], "weight_decay": 0.1},
          {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0}],
         lr=args.lr, betas=(0.9, 0.95), eps=1e-8)
-    span = args.batch * args.sequence
     losses, norms = [], []
     for step in range(args.steps):
-        start = step * span % (len(tokens) - span)
-        ids = tokens[start : start + span].view(args.batch, args.sequence)
-        targets = tokens[start + 1 : start + 1 + span]
+        ids, targets = train.batch(tokens, step, args)
         optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), targets)
         loss.backward()

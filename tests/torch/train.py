@@ -201,6 +201,15 @@ def read_safetensors(path):
     return tensors
 
 
+def batch(tokens, step, args):
+    """Ids [batch, sequence] and targets [batch * sequence] of a step: its samples in order, again from the first."""
+    samples = (len(tokens) - 1) // args.sequence
+    starts = [(step * args.batch + i) % samples * args.sequence for i in range(args.batch)]
+    ids = torch.stack([tokens[start : start + args.sequence] for start in starts])
+    targets = torch.cat([tokens[start + 1 : start + 1 + args.sequence] for start in starts])
+    return ids, targets
+
+
 def main():
     args = arguments()
     torch.set_num_threads(args.threads)
@@ -220,13 +229,10 @@ def main():
         [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
          {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}],
         lr=args.lr, betas=(0.9, 0.95), eps=1e-8, **({"fused": True} if args.fused else {}))
-    span = args.batch * args.sequence
     losses, norms, seconds = [], [], []
     for step in range(args.steps):
         begin = time.perf_counter()
-        start = step * span % (len(tokens) - span)
-        ids = tokens[start : start + span].view(args.batch, args.sequence)
-        targets = tokens[start + 1 : start + 1 + span]
+        ids, targets = batch(tokens, step, args)
         optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(model.logits(weights, ids).flatten(0, 1), targets)
         loss.backward()

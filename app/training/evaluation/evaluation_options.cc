@@ -9,7 +9,7 @@
 namespace foretrain {
 
 void DeclareEvaluation(Arguments& arguments, EvaluationOptions& options) {
-  arguments.Option("--eval-data", options.data, "FILE",
+  arguments.Option("--eval-data", options.data, "PATH[:WEIGHT],...",
                    "Also compute the loss on this data, between steps of the training");
   arguments.Parsed("--eval-fraction", "0..1",
                    "The same on this last part of --data, which is then kept from the training",

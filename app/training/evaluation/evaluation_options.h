@@ -11,8 +11,8 @@
 namespace foretrain {
 
 struct EvaluationOptions {
-  std::string data;          // file; empty: the end of the training's data
-  double fraction = 0;       // of the training's data, kept from the training; 0: none
+  std::string data;          // as --data; empty: the end of the training's data
+  double fraction = 0;       // of each source of --data, kept from the training; 0: none
   std::int64_t every = 100;  // steps between two evaluations
   std::int64_t batches = 8;  // of an evaluation
 

@@ -14,11 +14,12 @@ struct TrainingData {
   std::unique_ptr<TokenData> evaluation;  // null: the options ask for none
 };
 
-// Reads the files of the options, or takes their text if no file is given. With a fraction for
-// evaluations, its tokens are the last ones of the data, and the training has those before.
+// Opens the files of the options, or takes their text if no file is given. With a fraction for
+// evaluations, its tokens are the last ones of each source, and the training has those before.
+// Evaluations read their samples in order, also if the training's are shuffled.
 //
-// Errors: those of reading, of the tokenizer and of TokenData; kInvalidArgument, more batches for
-// an evaluation than its data has.
+// Errors: those of TokenData::Open; kInvalidArgument, more batches for an evaluation than its data
+// has.
 Result<TrainingData> OpenTrainingData(const TrainingOptions& options, const ModelSpec& model,
                                       const Plan& plan);
 

@@ -49,6 +49,13 @@ TEST(Tokenize, WritesDocumentsWithTheirEndsAndTrainsOnThem) {
   folder.Write("b.txt", text);
   ASSERT_EQ(TokenizeOrSkip(folder, "--out b.bin --end none b.txt").code, 0);
   EXPECT_EQ(loss("--data b.bin"), loss("--data b.txt --tokenizer " + Llama3()));
+  // Megatron's pair of files has the same tokens and no header, and a folder holds its files.
+  folder.Write("texts/1.txt", text);
+  ASSERT_EQ(TokenizeOrSkip(folder, "--out m.bin --format megatron --end none texts").code, 0);
+  EXPECT_EQ(folder.Read("m.bin"), folder.Read("b.bin").substr(1024));
+  EXPECT_EQ(loss("--data b.bin"), loss("--data m"));
+  EXPECT_NE(loss("--data b.bin"), loss("--data b.bin --shuffle"));
+  EXPECT_EQ(loss("--data b.bin:1,m.bin:1"), loss("--data m.bin:3,b.bin:3"));
   EXPECT_THAT(RunForetrain(folder.path(), train + "--data b.bin --tokenizer " + Llama3()).errors,
               HasSubstr("has tokens already; leave --tokenizer out"));
 }

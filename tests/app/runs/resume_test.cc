@@ -77,6 +77,7 @@ TEST(ResumedRun, RefusesWhatItCannotGoOnWith) {
         std::pair("--resume --steps 9 --hidden 32", "in this model; resume with the model"),
         std::pair("--resume --steps 9 --seed 7", "leave --seed as it was"),
         std::pair("--resume --steps 9 --global-batch 8", "leave --global-batch and --sequence"),
+        std::pair("--resume --steps 9 --shuffle", "in another order; give its --data"),
         std::pair("--resume --steps 9 --data other.txt", "was trained on other data")}) {
     const ProgramEnd end = RunForetrain(folder.path(), std::string("train ") + options);
     EXPECT_EQ(end.code, 2) << options;

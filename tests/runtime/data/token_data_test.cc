@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace foretrain {
 namespace {
@@ -41,7 +43,7 @@ class TokenFiles : public testing::Test {
   }
 
   Error OpenError(const std::string& path, std::int64_t vocab = 256) {
-    auto opened = TokenData::Open(files_, path, vocab, plan_);
+    auto opened = TokenData::Open(files_, {.sources = path}, vocab, plan_);
     EXPECT_FALSE(opened.has_value());
     return opened.has_value() ? Error{} : opened.error();
   }
@@ -52,7 +54,7 @@ class TokenFiles : public testing::Test {
 };
 
 TEST_F(TokenFiles, ReadsTextByteByByteWithTheNextByteAsTarget) {
-  auto data = TokenData::Open(files_, Write("a.txt", "abcdefghijklm\xff"), 256, plan_);
+  auto data = TokenData::Open(files_, {.sources = Write("a.txt", "abcdefghijklm\xff")}, 256, plan_);
   ASSERT_TRUE(data.has_value()) << data.error().message;
   std::vector<std::int32_t> ids(4), targets(4);
   ASSERT_TRUE((*data)->Fill({0, 0, 1}, ids, targets).has_value());
@@ -66,7 +68,8 @@ TEST_F(TokenFiles, ReadsTextByteByByteWithTheNextByteAsTarget) {
 // Samples of 8 tokens in chunks of 2: rank 0 gets the first and last chunk, rank 1 the middle ones.
 TEST_F(TokenFiles, GivesContextParallelRanksTheirChunksOfEachSample) {
   plan_ = {.cp = 2, .sequence = 8, .global_batch = 2, .micro_batch = 2};
-  auto data = TokenData::Open(files_, Write("a.txt", "abcdefghijklmnopqrstuvwxyz"), 256, plan_);
+  auto data = TokenData::Open(files_, {.sources = Write("a.txt", "abcdefghijklmnopqrstuvwxyz")},
+                              256, plan_);
   ASSERT_TRUE(data.has_value()) << data.error().message;
   const auto text = [&](int cp, bool target) {
     std::vector<std::int32_t> ids(8), targets(8);
@@ -83,7 +86,8 @@ TEST_F(TokenFiles, GivesContextParallelRanksTheirChunksOfEachSample) {
 TEST_F(TokenFiles, ReadsAShardOfSixteenBitTokens) {
   std::vector<std::uint16_t> tokens(20);
   std::iota(tokens.begin(), tokens.end(), std::uint16_t{50'000});
-  auto data = TokenData::Open(files_, Write("a.bin", Shard(tokens, 20)), 50'304, plan_);
+  auto data =
+      TokenData::Open(files_, {.sources = Write("a.bin", Shard(tokens, 20))}, 50'304, plan_);
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ((*data)->tokens(), 20);
   std::vector<std::int32_t> ids(4), targets(4);
@@ -121,8 +125,8 @@ TEST_F(TokenFiles, GivesEveryPlanTheSameGlobalBatch) {
 }
 
 TEST_F(TokenFiles, StaysWithinTheDataForManySteps) {
-  // The shortest accepted text: one batch of 8, the token after it, and one more.
-  auto data = TokenData::FromText("0123456789", "text", 256, plan_);
+  // The shortest accepted text: one batch of 8 and the token after it.
+  auto data = TokenData::FromText("012345678", "text", 256, plan_);
   ASSERT_TRUE(data.has_value()) << data.error().message;
   std::vector<std::int32_t> ids(4), targets(4);
   for (std::int64_t step = 0; step < 100; ++step) {
@@ -136,7 +140,8 @@ TEST_F(TokenFiles, StaysWithinTheDataForManySteps) {
 TEST_F(TokenFiles, RefusesWhatCannotBeTrainedOn) {
   EXPECT_EQ(OpenError(folder_ + "/missing").code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(OpenError(Write("empty", "")).message, HasSubstr("is empty"));
-  EXPECT_THAT(OpenError(Write("short", "abcdefghi")).message, HasSubstr("9 tokens"));
+  EXPECT_THAT(OpenError(Write("short", "abcdefgh")).message,
+              HasSubstr("1 samples of 4 tokens; a batch has 2"));
   EXPECT_THAT(OpenError(Write("text", "abcdefghijkl"), 100).message,
               HasSubstr("vocabulary of 256 or more and the model has 100"));
   EXPECT_EQ(OpenError(folder_).code, ErrorCode::kInvalidArgument) << "a folder";
@@ -156,6 +161,164 @@ TEST_F(TokenFiles, RefusesDamagedShards) {
   std::vector<std::uint16_t> outside = tokens;
   outside[13] = 300;
   EXPECT_THAT(error(Shard(outside, 20)).message, HasSubstr("token 13 is 300"));
+}
+
+// A sample may begin in one file and end in the next.
+TEST_F(TokenFiles, ReadsFilesAsOneStream) {
+  Write("shards.1", "abcde"), Write("shards.2", "f"), Write("shards.3", "ghi");
+  auto data = TokenData::Open(files_, {.sources = folder_ + "/shards.*"}, 256, plan_);
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  EXPECT_EQ((*data)->tokens(), 9);
+  EXPECT_EQ((*data)->samples(), 2);
+  std::vector<std::int32_t> ids(4), targets(4);
+  ASSERT_TRUE((*data)->Fill({0, 0, 1}, ids, targets).has_value());
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{'e', 'f', 'g', 'h'}));
+  EXPECT_EQ(targets.back(), 'i');
+}
+
+// All ids of the samples of a step, in order.
+std::vector<std::int32_t> IdsOf(TokenData& data, const Plan& plan, std::int64_t step) {
+  std::vector<std::int32_t> all, none;
+  for (int dp = 0; dp < plan.dp; ++dp) {
+    for (int mb = 0; mb < plan.MicroBatches(); ++mb) {
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(plan.sequence * plan.micro_batch));
+      EXPECT_TRUE(data.Fill({step, dp, mb}, ids, none).has_value());
+      all.insert(all.end(), ids.begin(), ids.end());
+    }
+  }
+  return all;
+}
+
+// Small letters are three quarters of the samples. The order is the same in every plan and wherever
+// a run begins, and each epoch reads every sample once.
+TEST_F(TokenFiles, MixesSourcesByWeightInAnOrderOfTheSeed) {
+  std::string small, large;
+  for (int i = 0; i < 4 * 30 + 1; ++i) small += static_cast<char>('a' + i / 4 % 26);
+  for (int i = 0; i < 4 * 10 + 1; ++i) large += static_cast<char>('A' + i / 4);
+  const DataOptions options{
+      .sources = Write("a", small) + ":3," + Write("b", large) + ":1", .shuffle = true, .seed = 9};
+  const Plan one{.sequence = 4, .global_batch = 8, .micro_batch = 8};
+  const Plan many{.dp = 4, .sequence = 4, .global_batch = 8, .micro_batch = 1};
+  auto data = TokenData::Open(files_, options, 256, one);
+  auto other = TokenData::Open(files_, options, 256, many);
+  ASSERT_TRUE(data.has_value() && other.has_value());
+  std::map<std::int32_t, int> counts;
+  // 5 steps of 8 samples are one epoch of both sources: 30 and 10 samples.
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const std::vector<std::int32_t> ids = IdsOf(**data, one, step);
+    int of_small = 0;
+    for (std::size_t i = 0; i < ids.size(); i += 4) {
+      ++counts[ids[i]];
+      if (ids[i] >= 'a') ++of_small;
+    }
+    EXPECT_EQ(of_small, 6) << step;
+    EXPECT_EQ(ids, IdsOf(**other, many, step));
+  }
+  EXPECT_EQ(counts.size(), 36U);  // of 30 samples of `small`, four repeat letters
+  for (const auto& [letter, count] : counts) {
+    EXPECT_EQ(count, letter >= 'a' && letter < 'e' ? 2 : 1) << letter;
+  }
+  EXPECT_EQ(IdsOf(**other, many, 1'000'000'000), IdsOf(**data, one, 1'000'000'000));
+  EXPECT_THAT((*data)->Describe(), HasSubstr("(75 %)"));
+  EXPECT_THAT((*data)->Describe(), HasSubstr("40 samples, shuffled with seed 9"));
+}
+
+// The first half of `s` ends within its second file. No sample reads beyond its half.
+TEST_F(TokenFiles, ReadAShareOfEachSource) {
+  Write("s.1", "abcdefgh"), Write("s.2", "ijklmnopqrst");
+  const std::string sources = folder_ + "/s.*:1," + Write("b", "ABCDEFGHIJKLMNOPQRST") + ":1";
+  DataOptions first{.sources = sources, .share = {.end = 0.5}};
+  DataOptions rest{.sources = sources, .share = {.begin = 0.5}};
+  auto training = TokenData::Open(files_, first, 256, plan_);
+  auto held_out = TokenData::Open(files_, rest, 256, plan_);
+  ASSERT_TRUE(training.has_value() && held_out.has_value());
+  EXPECT_EQ((*training)->tokens(), 20);
+  EXPECT_EQ((*held_out)->tokens(), 20);
+  EXPECT_EQ((*training)->samples(), 4);
+  EXPECT_NE((*training)->Digest(), (*held_out)->Digest());
+  const auto letters = [&](TokenData& data) {
+    std::set<char> all;
+    std::vector<std::int32_t> ids(4), targets(4);
+    for (std::int64_t step = 0; step < 20; ++step) {
+      for (int mb = 0; mb < 2; ++mb) {
+        EXPECT_TRUE(data.Fill({step, 0, mb}, ids, targets).has_value());
+        all.insert(ids.begin(), ids.end());
+        all.insert(targets.begin(), targets.end());
+      }
+    }
+    return std::string(all.begin(), all.end());
+  };
+  EXPECT_EQ(letters(**training), "ABCDEFGHIabcdefghi");
+  EXPECT_EQ(letters(**held_out), "KLMNOPQRSklmnopqrs");
+  EXPECT_THAT((*held_out)->Describe(), HasSubstr("50 to 100 % of "));
+  rest.share.begin = 0.9;
+  auto too_short = TokenData::Open(files_, rest, 256, plan_);
+  ASSERT_FALSE(too_short.has_value());
+  EXPECT_THAT(too_short.error().message, HasSubstr("2 tokens; a sample of 4 needs 5"));
+}
+
+TEST_F(TokenFiles, TellsDataApartByItsDigest) {
+  const std::string path = Write("a", "abcdefghijklmnop"), same = Write("b", "abcdefghijklmnop");
+  const auto digest = [&](const DataOptions& options, const Plan& plan) {
+    auto data = TokenData::Open(files_, options, 256, plan);
+    EXPECT_TRUE(data.has_value()) << data.error().message;
+    return data.has_value() ? (*data)->Digest() : 0;
+  };
+  const std::uint64_t known = digest({.sources = path}, plan_);
+  EXPECT_EQ(digest({.sources = same}, plan_), known) << "names do not count";
+  EXPECT_EQ(digest({.sources = path, .seed = 4}, plan_), known) << "no order is drawn";
+  EXPECT_EQ(
+      digest({.sources = path}, {.dp = 2, .sequence = 4, .global_batch = 2, .micro_batch = 1}),
+      known);
+  EXPECT_NE(digest({.sources = Write("c", "abcdefghijklmnoq")}, plan_), known);
+  EXPECT_NE(digest({.sources = path, .share = {.end = 0.75}}, plan_), known);
+  EXPECT_NE(digest({.sources = path}, {.sequence = 5, .global_batch = 2, .micro_batch = 1}), known);
+  const std::uint64_t shuffled = digest({.sources = path, .shuffle = true}, plan_);
+  EXPECT_NE(shuffled, known);
+  EXPECT_NE(digest({.sources = path, .shuffle = true, .seed = 4}, plan_), shuffled);
+  const std::uint64_t mixed = digest({.sources = path + ":1," + same + ":1"}, plan_);
+  EXPECT_NE(digest({.sources = path + ":1," + same + ":2"}, plan_), mixed);
+}
+
+// Of a file of 3 MiB a byte at the start, in the middle of a hashed piece and at the end counts.
+TEST_F(TokenFiles, HashesPiecesOfALargeFile) {
+  std::string text(3 << 20, 'x');
+  const auto digest = [&] {
+    auto data = TokenData::Open(files_, {.sources = Write("large", text)}, 256, plan_);
+    return data.has_value() ? (*data)->Digest() : 0;
+  };
+  const std::uint64_t known = digest();
+  for (const std::size_t at : {std::size_t{0}, text.size() - 1}) {
+    text[at] = 'y';
+    EXPECT_NE(digest(), known) << at;
+    text[at] = 'x';
+  }
+  text += 'x';
+  EXPECT_NE(digest(), known);
+}
+
+// The file is cut, grows or is written to while it is in use.
+TEST_F(TokenFiles, NoticeWhenTheyChange) {
+  for (const auto mode : {std::ios::trunc, std::ios::app}) {
+    const std::string path = Write("a", std::string(100'000, 'x'));
+    auto data = TokenData::Open(files_, {.sources = path}, 256, plan_);
+    ASSERT_TRUE(data.has_value()) << data.error().message;
+    std::vector<std::int32_t> ids(4), targets(4);
+    EXPECT_TRUE((*data)->Fill({0, 0, 0}, ids, targets).has_value());
+    std::ofstream(path, std::ios::binary | mode) << "abc";
+    const auto end = (*data)->Fill({1, 0, 0}, ids, targets);
+    ASSERT_FALSE(end.has_value());
+    EXPECT_EQ(end.error().code, ErrorCode::kCorruptInput);
+    EXPECT_THAT(end.error().message, HasSubstr(path + ": was changed while it was in use"));
+  }
+}
+
+TEST_F(TokenFiles, RefuseAWeightTooSmallForAnySample) {
+  const std::string path = Write("a", std::string(100, 'x'));
+  const DataOptions options{.sources = path + ":1," + path + ":1e-9"};
+  auto data = TokenData::Open(files_, options, 256, plan_);
+  ASSERT_FALSE(data.has_value());
+  EXPECT_THAT(data.error().message, HasSubstr("weight 1e-09 is below 1 / 65536 of all weights"));
 }
 
 }  // namespace

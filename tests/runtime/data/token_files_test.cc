@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/data/token_writer.h"
 #include "tests/base/fault_file_system.h"
 
 namespace foretrain {
@@ -22,11 +23,16 @@ std::vector<std::int32_t> Tokens(std::int32_t factor) {
 }
 
 std::vector<std::int32_t> AllOf(const TokenFile& file) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < file.tokens(); ++i) {
-    tokens.push_back(static_cast<std::int32_t>(file.At(i)));
-  }
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens));
+  const auto read = file.Read(0, tokens, INT32_MAX);
+  EXPECT_TRUE(read.has_value()) << read.error().message;
   return tokens;
+}
+
+Result<void> WriteShard(FileSystem& files, const std::string& path,
+                        const std::vector<std::int32_t>& tokens, std::int64_t vocab) {
+  return WriteTokens(files, path, TokenFormat::kShard, vocab,
+                     [&](TokenWriter& writer) { return writer.AddDocument(tokens); });
 }
 
 TEST(Shards, AreReadAsTheyWereWritten) {
@@ -34,12 +40,12 @@ TEST(Shards, AreReadAsTheyWereWritten) {
        {std::tuple{600, 65'536, 2}, std::tuple{1200, 128'256, 4}}) {
     FaultFileSystem files;
     ASSERT_TRUE(WriteShard(files, "s.bin", Tokens(factor), vocab).has_value());
-    const auto file = ReadTokenFile(files, "s.bin");
+    const auto file = OpenTokenFile(files, "s.bin");
     ASSERT_TRUE(file.has_value()) << file.error().message;
     EXPECT_EQ(file->width, width);
     EXPECT_EQ(AllOf(*file), Tokens(factor));
-    EXPECT_TRUE(CheckTokens(*file, "s.bin", vocab).has_value());
-    const auto other = CheckTokens(*file, "s.bin", 99 * factor);
+    EXPECT_TRUE(CheckTokens(*file, vocab).has_value());
+    const auto other = CheckTokens(*file, 99 * factor);
     ASSERT_FALSE(other.has_value());
     EXPECT_THAT(other.error().message, HasSubstr("token 99 is " + std::to_string(99 * factor)));
   }
@@ -77,6 +83,38 @@ std::string Index(std::uint64_t version, std::uint8_t type, std::int32_t first,
   return index;
 }
 
+// The bytes are those that Megatron's own writer makes of the documents (7 8 9), () and (60000 11):
+// type 8 is u16, and there is one more document index than documents.
+TEST(MegatronPairs, AreWrittenWithTheirDocuments) {
+  FaultFileSystem files;
+  const auto write = [](TokenWriter& writer) -> Result<void> {
+    FT_TRY(writer.AddDocument(std::vector<std::int32_t>{7, 8, 9}));
+    FT_TRY(writer.AddDocument({}));
+    return writer.AddDocument(std::vector<std::int32_t>{60'000, 11});
+  };
+  const auto written = WriteTokens(files, "d.bin", TokenFormat::kMegatron, 65'536, write);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  std::string bin, index("MMIDIDX\0\0", 9);
+  for (const int token : {7, 8, 9, 60'000, 11}) Append(bin, static_cast<std::uint16_t>(token));
+  Append(index, std::uint64_t{1}), Append(index, std::uint8_t{8});
+  Append(index, std::uint64_t{3}), Append(index, std::uint64_t{4});
+  for (const std::int32_t length : {3, 0, 2}) Append(index, length);
+  for (const std::int64_t number : {0, 6, 6, 0, 1, 2, 3}) Append(index, number);
+  EXPECT_EQ(files.Get("d.bin"), bin);
+  EXPECT_EQ(files.Get("d.idx"), index);
+  const auto file = OpenTokenFile(files, "d.idx");
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(AllOf(*file), (std::vector<std::int32_t>{7, 8, 9, 60'000, 11}));
+
+  // Above 65,536 ids a token has 32 bits: type 4.
+  ASSERT_TRUE(WriteTokens(files, "e.bin", TokenFormat::kMegatron, 65'537, write).has_value());
+  EXPECT_EQ(files.Get("e.bin").size(), 20U);
+  EXPECT_EQ(files.Get("e.idx")[17], 4);
+  const auto other = WriteTokens(files, "e.tokens", TokenFormat::kMegatron, 9, write);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_THAT(other.error().message, HasSubstr("ends in .bin"));
+}
+
 TEST(MegatronPairs, AreReadByEitherName) {
   FaultFileSystem files;
   std::string bin;
@@ -84,13 +122,13 @@ TEST(MegatronPairs, AreReadByEitherName) {
   files.Put("d.bin", bin);
   files.Put("d.idx", Index(1, 8, 3, 2));
   for (const char* const name : {"d.bin", "d.idx"}) {
-    const auto file = ReadTokenFile(files, name);
+    const auto file = OpenTokenFile(files, name);
     ASSERT_TRUE(file.has_value()) << file.error().message;
     EXPECT_EQ(AllOf(*file), (std::vector<std::int32_t>{7, 8, 9, 60'000, 11}));
   }
   const auto refused = [&](const std::string& index, const char* says) {
     files.Put("d.idx", index);
-    const auto file = ReadTokenFile(files, "d.bin");
+    const auto file = OpenTokenFile(files, "d.bin");
     ASSERT_FALSE(file.has_value()) << says;
     EXPECT_THAT(file.error().message, HasSubstr(says));
   };
@@ -105,7 +143,7 @@ TEST(Texts, AreTokensOfAByte) {
   const auto file = TokenFileOf("ab\xff", "t.txt");
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(AllOf(*file), (std::vector<std::int32_t>{97, 98, 255}));
-  EXPECT_FALSE(CheckTokens(*file, "t.txt", 255).has_value());
+  EXPECT_FALSE(CheckTokens(*file, 255).has_value());
   EXPECT_FALSE(TokenFileOf("", "t.txt").has_value());
 }
 
