@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 18 };
+enum { FT_DEVICE_API_VERSION = 19 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -126,7 +126,9 @@ enum { FT_SCALE_SIDE = 128 };
   use(QUANTIZE_TENSOR, quantize_tensor, FtQuantizeTensor)                                    \
   use(Z_LOSS, z_loss, FtZLoss)                                                               \
   use(Z_LOSS_BACKWARD, z_loss_backward, FtZLossBackward)                                     \
-  use(CROSS_ENTROPY, cross_entropy, FtCrossEntropy)
+  use(CROSS_ENTROPY, cross_entropy, FtCrossEntropy)                                          \
+  use(MOMENTUM, momentum, FtMomentum)                                                        \
+  use(LION, lion, FtMomentum)
 // clang-format on
 
 // One per kernel entry, in the same order: the argument of `supports`.
@@ -1035,6 +1037,32 @@ typedef struct FtSgd {
   const float* loss_scale_state;
   uint32_t noise;
 } FtSgd;
+
+// Updates with one moment. With g the gradient, scaled as in FtAdamW, and u the step:
+//
+//   momentum   moment1 = beta1 moment1 + g                             u = moment1
+//   lion       u = sign(beta1 moment1 + (1 - beta1) g)                 (Chen et al. 2023, alg. 2)
+//              moment1 = beta2 moment1 + (1 - beta2) g
+//
+// then param -= lr * (u + weight_decay * param): the decay stays out of the moment (Loshchilov and
+// Hutter 2019). sign(0) is 0, sign(NaN) is NaN. moments: FT_F32 or FT_BF16. Decay and the other
+// arguments are as in FtAdamW.
+typedef struct FtMomentum {
+  void* param;
+  const void* grad;
+  void* moment1;
+  const float* squared_norm;
+  const float* not_finite;
+  int64_t elements, decayed;
+  float lr, beta1, beta2, weight_decay, max_norm, loss_scale;
+  FtDtype moments;
+  FtDtype dtype;
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;
+  const float* loss_scale_state;
+  uint32_t noise;
+} FtMomentum;
 
 // Corrects an optimizer update that ran early, before the global norm was known. The update ran as
 // `update` says, but with squared_norm_then and not_finite_then in place of its squared_norm and

@@ -7,6 +7,7 @@
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
 #include "app/cli/learning_rate_flags.h"
+#include "app/cli/optimizer_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
@@ -76,6 +77,7 @@ class TrainCommand final : public Command {
     if (device_.IsCuda()) PreferForGpu(context.model, plan_);
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     ExecutorOptions& executor = options_.job.executor;
+    executor.optimizer = optimizer_.SettingsOf(plan.optimizer);
     FT_ASSIGN(executor.window, Window(plan.World()));
     options_.json_lines = json_;
     options_.checkpoints.arguments = ArgumentsToSave(plan);
@@ -126,6 +128,7 @@ class TrainCommand final : public Command {
                      "with --save, and not under a launcher");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
+    optimizer_.Declare(arguments);
     arguments.Parsed("--seed", "N", "Seed of the initial weights, of dropout and of --shuffle",
                      IntoSeed(job));
     arguments.Parsed("--timeout", "TIME",
@@ -412,6 +415,7 @@ class TrainCommand final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  OptimizerFlags optimizer_;
   TrainingOptions options_;
   DeviceFlag device_;
   LaunchFlags launch_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/build_info.h"
+#include "app/cli/optimizer_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/report/checkpoint_report.h"
 #include "app/training/evaluation/evaluations.h"
@@ -94,11 +95,12 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
       "command",
-      fmt::format("steps {} to {}, seed {}, learning rate {}, graphs {}, "
+      fmt::format("steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
                   "steps {} to {} of ranks {}, counters every {} ns",
                   job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
-                  job.executor.graphs ? "on" : "off", static_cast<int>(job.executor.attention),
+                  Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
+                  static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),
                   options.counters_interval_ns));

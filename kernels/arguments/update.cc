@@ -46,6 +46,15 @@ void Parameters(ArgumentReader& reader, Update& g) {
 void Describe(ArgumentReader& reader, FtSgd& g) { Parameters(reader, g); }
 
 // Kernels convert moments themselves.
+void Describe(ArgumentReader& reader, FtMomentum& g) {
+  Parameters(reader, g);
+  reader.Tensors({Plain("moment1", g.moment1, Row(g.elements))});
+  if (g.moments != FT_F32 && g.moments != FT_BF16) {
+    reader.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32 and bf16",
+                  static_cast<int>(g.moments));
+  }
+}
+
 void Describe(ArgumentReader& reader, FtAdamW& g) {
   Parameters(reader, g);
   reader.AtLeast("step", g.step, 1);

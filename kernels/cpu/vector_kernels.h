@@ -51,6 +51,8 @@ struct VectorKernels {
   void (*head_norm_backward_input)(const FtHeadNormBackwardInput&);
   void (*head_norm_backward_weight)(const FtHeadNormBackwardWeight&);
   void (*softcap)(const FtSoftcap&);
+  void (*momentum)(const FtMomentum&);
+  void (*lion)(const FtMomentum&);
 };
 
 // Tables that this processor can run, the fastest first; count >= 1. A plain array, because

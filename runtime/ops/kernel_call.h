@@ -22,7 +22,8 @@ namespace foretrain {
 struct InstructionKey;
 struct Plan;
 
-// Settings of an update that are not tensors: AdamW, Loshchilov and Hutter 2019.
+// Settings of an update that are not tensors, each for the optimizers that have it. beta1 is also
+// the momentum.
 struct OptimizerSettings {
   float beta1 = 0.9F;
   float beta2 = 0.95F;

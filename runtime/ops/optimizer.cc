@@ -1,4 +1,4 @@
-// Kernel calls of optimizers: AdamW, SGD, and their amendments.
+// Kernel calls of optimizers: AdamW, SGD, momentum, Lion, and the amendments of the first two.
 #include "base/hash.h"
 #include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
@@ -43,13 +43,20 @@ Update UpdateOf(const BoundOp& op) {
     g.moments = DtypeOfMoments(op.op.format);
     g.beta1 = op.optimizer.beta1;
     g.beta2 = op.optimizer.beta2;
-    g.epsilon = op.optimizer.epsilon;
   }
+  if constexpr (requires { g.epsilon; }) g.epsilon = op.optimizer.epsilon;
   return g;
 }
 
-// A delayed update uses the previous step's gradients, learning rate and step number. Its first
-// step has no gradients and only casts the loaded master weights.
+// The first step of a delayed update has no gradients: it only casts the loaded master weights.
+template <class Update>
+FtStatus CastMaster(const FtDeviceApi& api, FtQueue* queue, const Update& g) {
+  if (g.weights == nullptr) return FT_OK;
+  const FtQuantize cast{g.param, g.weights, g.elements, /*pieces=*/1, g.weights_dtype, g.dtype};
+  return api.quantize(queue, &cast);
+}
+
+// A delayed update uses the previous step's gradients, learning rate and step number.
 KernelCall MakeAdamW(const BoundOp& op) {
   KernelCall call;
   call.args =
@@ -58,12 +65,7 @@ KernelCall MakeAdamW(const BoundOp& op) {
     call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                      const StepValues& values) {
       FtAdamW adamw = args.As<AdamWCall>().adamw;
-      if (values.step == 0) {  // no gradient yet: the weights are the master that was loaded
-        if (adamw.weights == nullptr) return FT_OK;
-        const FtQuantize cast{adamw.param,  adamw.weights,       adamw.elements,
-                              /*pieces=*/1, adamw.weights_dtype, adamw.dtype};
-        return api.quantize(queue, &cast);
-      }
+      if (values.step == 0) return CastMaster(api, queue, adamw);
       adamw.step = values.step;
       adamw.noise = NoiseOfStep(adamw.noise, adamw.step);
       adamw.lr = values.learning_rate_before;
@@ -93,6 +95,32 @@ KernelCall MakeSgd(const BoundOp& op) {
     sgd.noise = NoiseOfStep(sgd.noise, values.step);
     sgd.lr = values.learning_rate;
     return api.sgd(queue, &sgd);
+  };
+  return call;
+}
+
+// Momentum and Lion, likewise without bias correction; a delayed update as AdamW's.
+template <auto entry>
+KernelCall MakeMomentum(const BoundOp& op) {
+  KernelCall call;
+  call.args = UpdateOf<FtMomentum>(op);
+  if (op.op.delayed) {
+    call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                     const StepValues& values) {
+      FtMomentum g = args.As<FtMomentum>();
+      if (values.step == 0) return CastMaster(api, queue, g);
+      g.noise = NoiseOfStep(g.noise, values.step);
+      g.lr = values.learning_rate_before;
+      return (api.*entry)(queue, &g);
+    };
+    return call;
+  }
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtMomentum g = args.As<FtMomentum>();
+    g.noise = NoiseOfStep(g.noise, values.step);
+    g.lr = values.learning_rate;
+    return (api.*entry)(queue, &g);
   };
   return call;
 }
@@ -134,6 +162,8 @@ std::span<const KernelMaker> OptimizerMakers() {
   static constexpr std::array kMakers = {
       KernelMaker{OpKind::kAdamW, &MakeAdamW},
       KernelMaker{OpKind::kSgd, &MakeSgd},
+      KernelMaker{OpKind::kMomentum, &MakeMomentum<&FtDeviceApi::momentum>},
+      KernelMaker{OpKind::kLion, &MakeMomentum<&FtDeviceApi::lion>},
       KernelMaker{OpKind::kAdamWAmend, &MakeAdamWAmend},
       KernelMaker{OpKind::kSgdAmend, &MakeSgdAmend},
   };

@@ -155,7 +155,8 @@ TensorMap GatherTensors(Executor& executor, GatheredState kind) {
   const bool parameters = kind == GatheredState::kParameters;
   const bool moments = !parameters && kind != GatheredState::kGradients;
   const Plan& plan = executor.program().plan;
-  if (moments && plan.optimizer == OptimizerKind::kSgd) return tensors;
+  const int count = MomentsOf(plan.optimizer);
+  if (moments && (kind == GatheredState::kMoment1 ? count < 1 : count < 2)) return tensors;
   const PackedBuckets packed = parameters ? GatherPacked(executor) : PackedBuckets{};
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.Rank(r);

@@ -20,9 +20,9 @@ using TensorMap = std::map<std::string, Tensor>;
 
 enum class GatheredState { kParameters, kGradients, kMoment1, kMoment2 };
 
-// Assembles the ranks' pieces into whole tensors. Moments are in fp32, and absent for SGD. Frozen
-// parameters have no gradients or moments. Gradients are those of the last step, reduced over
-// replicas. Only between runs of an executor whose ranks all run here.
+// Assembles the ranks' pieces into whole tensors. Moments are in fp32, and empty if the optimizer
+// keeps none. Frozen parameters have no gradients or moments. Gradients are those of the last step,
+// reduced over replicas. Only between runs of an executor whose ranks all run here.
 TensorMap GatherTensors(Executor& executor, GatheredState kind);
 
 }  // namespace foretrain

@@ -334,7 +334,10 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
   plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
   plan.offload_optimizer = static_cast<OffloadTarget>(pick(0, 2));
-  plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
+  // Lion's steps are signs: they differ between plans wherever gradients differ by a rounding.
+  constexpr OptimizerKind kOptimizers[] = {OptimizerKind::kAdamW, OptimizerKind::kAdamW,
+                                           OptimizerKind::kMomentum, OptimizerKind::kSgd};
+  plan.optimizer = kOptimizers[pick(0, 3)];
   if (plan.optimizer == OptimizerKind::kSgd) plan.offload_optimizer = OffloadTarget::kNone;
   plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
   if (plan.offload_optimizer != OffloadTarget::kNone) {
@@ -344,8 +347,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
     plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
     if (pick(0, 1) == 1) plan.offload_gradients = OffloadTarget::kHost;
-  } else if (plan.optimizer == OptimizerKind::kAdamW) {
-    plan.moments = static_cast<MomentFormat>(pick(0, 2));
+  } else if (MomentsOf(plan.optimizer) > 0) {
+    plan.moments = static_cast<MomentFormat>(pick(0, MomentsOf(plan.optimizer)));
   }
   if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
     plan.reduction_time = ReductionTime::kEnd;

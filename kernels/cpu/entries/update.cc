@@ -38,6 +38,16 @@ void Sgd(Check& check, const FtSgd& g) {
   StoreWeights(g);
 }
 
+void Momentum(Check& check, const FtMomentum& g) {
+  check.queue()->kernels->momentum(Scaled(g));
+  StoreWeights(g);
+}
+
+void Lion(Check& check, const FtMomentum& g) {
+  check.queue()->kernels->lion(Scaled(g));
+  StoreWeights(g);
+}
+
 // Dynamic loss scaling as in FtScaleLoss. The scale never drops below 1.
 void ScaleLoss(const FtScaleLoss& g) {
   float& doublings = g.loss_scale[0];
@@ -84,6 +94,8 @@ void Dequantize(Check& check, const FtQuantize& g) {
 void SetUpdateEntries(FtDeviceApi& api) {
   Set<&FtDeviceApi::adamw, &AdamW>(api);
   Set<&FtDeviceApi::sgd, &Sgd>(api);
+  Set<&FtDeviceApi::momentum, &Momentum>(api);
+  Set<&FtDeviceApi::lion, &Lion>(api);
   Set<&FtDeviceApi::scale_loss, &ScaleLoss>(api);
   Set<&FtDeviceApi::quantize, &Quantize>(api);
   Set<&FtDeviceApi::dequantize, &Dequantize>(api);

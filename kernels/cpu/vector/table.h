@@ -61,7 +61,9 @@ constexpr VectorKernels MakeTable(const char* name) {
           .head_norm_forward = &HeadNormForward,
           .head_norm_backward_input = &HeadNormBackwardInput,
           .head_norm_backward_weight = &HeadNormBackwardWeight,
-          .softcap = &Softcap};
+          .softcap = &Softcap,
+          .momentum = &Momentum,
+          .lion = &Lion};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,5 +1,5 @@
-// Optimizer updates: AdamW with moments in fp32, bf16 or 8-bit blocks, SGD, and the found_inf check
-// that skips a step.
+// Optimizer updates: AdamW with moments in fp32, bf16 or 8-bit blocks, SGD, momentum, Lion, and the
+// found_inf check that skips a step.
 #pragma once
 
 #include <stdint.h>
@@ -214,6 +214,71 @@ inline void Sgd(const FtSgd& g) {
   SgdPart(g, factor, 0.0F, edge, g.elements);
   RoundParameters(g);
 }
+
+// -1, 0 or 1; NaN for NaN.
+FT_INLINE Vector Sign(Vector x) {
+  const Vector zero = {}, one = Set(1.0F);
+  const Vector sign = (x > zero ? one : zero) - (x < zero ? one : zero);
+  return x == x ? sign : x;
+}
+
+// Pointers to a range of elements, with the moment in fp32.
+struct MomentumRange {
+  float* param;
+  const float* grad;
+  float* moment;
+};
+
+// Updates elements [begin, end) by Lion or by momentum.
+template <bool lion>
+FT_INLINE void MomentumPart(const FtMomentum& g, const MomentumRange& r, float factor, float decay,
+                            int64_t begin, int64_t end) {
+  float* param = r.param + begin;
+  const float* grad = r.grad + begin;
+  float* moment = r.moment + begin;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector gradient = access.load(grad + i) * factor;
+        const Vector old = access.load(moment + i);
+        const Vector p = access.load(param + i);
+        Vector m, step;
+        if (lion) {
+          step = Sign(old * g.beta1 + gradient * (1.0F - g.beta1));
+          m = old * g.beta2 + gradient * (1.0F - g.beta2);
+        } else {
+          step = m = old * g.beta1 + gradient;
+        }
+        access.store(moment + i, m);
+        access.store(param + i, (p - p * decay) - step * g.lr);
+      });
+}
+
+// The split at the last decayed element keeps the decay out of the inner loop. bf16 moments are
+// converted block by block through a buffer that stays in the cache.
+template <bool lion>
+FT_INLINE void UpdateByMomentum(const FtMomentum& g) {
+  if (Skips(g.not_finite, g.squared_norm)) return;
+  const float factor = GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
+  const float decay = g.lr * g.weight_decay;
+  const bool short_moments = g.moments == FT_BF16;
+  const int64_t each = short_moments ? FT_SCALE_BLOCK : g.elements;
+  alignas(64) float block[FT_SCALE_BLOCK];
+  for (int64_t begin = 0; begin < g.elements; begin += each) {
+    const int64_t n = Least(each, g.elements - begin);
+    uint16_t* codes = static_cast<uint16_t*>(g.moment1) + begin;
+    float* moment = short_moments ? block : Floats(g.moment1) + begin;
+    for (int64_t i = 0; short_moments && i < n; ++i) block[i] = FloatOfBf16(codes[i]);
+    const MomentumRange range{Floats(g.param) + begin, Floats(g.grad) + begin, moment};
+    const int64_t edge = Clamp(g.decayed - begin, 0, n);
+    MomentumPart<lion>(g, range, factor, decay, 0, edge);
+    MomentumPart<lion>(g, range, factor, 0.0F, edge, n);
+    for (int64_t i = 0; short_moments && i < n; ++i) codes[i] = Bf16OfFloat(block[i]);
+  }
+  RoundParameters(g);
+}
+
+inline void Momentum(const FtMomentum& g) { UpdateByMomentum<false>(g); }
+inline void Lion(const FtMomentum& g) { UpdateByMomentum<true>(g); }
 
 // Gradient factors of an early update: the one it used (then) and the right one (now).
 struct AmendFactors {

@@ -213,6 +213,41 @@ __global__ void SgdKernel(FtSgd g) {
   StoreParameters(g, at, p);
 }
 
+// -1, 0 or 1; NaN for NaN.
+FT_DEVICE float Sign(float x) {
+  const float sign = (x > 0.0F ? 1.0F : 0.0F) - (x < 0.0F ? 1.0F : 0.0F);
+  return x == x ? sign : x;
+}
+
+// One octet per thread, by Lion or by momentum.
+template <bool lion>
+__global__ void MomentumKernel(FtMomentum g) {
+  if (Skips(g.not_finite, g.squared_norm)) return;
+  const float factor = FactorOf(g, g.squared_norm);
+  const float decay = g.lr * g.weight_decay;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  if (at >= g.elements) return;
+  const std::int64_t left = g.elements - at;
+  float p[kOctet], grad[kOctet], moment[kOctet];
+  LoadAnyOctet(g.param, g.dtype, at, left, p);
+  LoadAnyOctet(g.grad, g.grad_dtype, at, left, grad);
+  LoadAnyOctet(g.moment1, g.moments, at, left, moment);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float gradient = grad[i] * factor, old = moment[i];
+    float step;
+    if (lion) {
+      step = Sign(old * g.beta1 + gradient * (1.0F - g.beta1));
+      moment[i] = old * g.beta2 + gradient * (1.0F - g.beta2);
+    } else {
+      step = moment[i] = old * g.beta1 + gradient;
+    }
+    p[i] = (p[i] - p[i] * (at + i < g.decayed ? decay : 0.0F)) - step * g.lr;
+  }
+  StoreAnyOctet(g.moment1, g.moments, at, left, moment);
+  StoreParameters(g, at, p);
+}
+
 // ---- amendments: gradient factors of an early update, then (as used) and now (as they should be)
 
 struct AmendFactors {
@@ -322,6 +357,13 @@ void Sgd(CudaCheck& check, const FtSgd& g) {
             g);
 }
 
+template <bool lion>
+void MomentumUpdate(CudaCheck& check, const FtMomentum& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(MomentumKernel<lion>, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
+}
+
 void AdamWAmend(CudaCheck& check, const FtAdamWAmend& g) {
   if (g.update.elements == 0) return;
   FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
@@ -341,6 +383,8 @@ void SetCudaUpdateEntries(FtDeviceApi& api) {
   SetCuda<&FtDeviceApi::scale_loss, &ScaleLoss>(api);
   SetCuda<&FtDeviceApi::adamw, &AdamW>(api);
   SetCuda<&FtDeviceApi::sgd, &Sgd>(api);
+  SetCuda<&FtDeviceApi::momentum, &MomentumUpdate<false>>(api);
+  SetCuda<&FtDeviceApi::lion, &MomentumUpdate<true>>(api);
   SetCuda<&FtDeviceApi::adamw_amend, &AdamWAmend>(api);
   SetCuda<&FtDeviceApi::sgd_amend, &SgdAmend>(api);
 }

@@ -70,10 +70,17 @@ enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 // kEpilogues: products with the activation or bias gradient after them. kLoss: the loss with its
 // gradient, which the forward then computes.
 enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kLoss, kAll };
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
+// kMomentum: SGD with momentum. kLion: Chen et al. 2023.
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kMomentum, kLion };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 // kQlora: adapters on linears that are stored in 4 bits (Dettmers et al. 2023).
 enum class TrainingMethod : std::uint8_t { kFull, kLora, kQlora };
+
+// Moments that an optimizer keeps of each parameter.
+constexpr int MomentsOf(OptimizerKind optimizer) {
+  if (optimizer == OptimizerKind::kSgd) return 0;
+  return optimizer == OptimizerKind::kAdamW ? 2 : 1;
+}
 
 std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "interleaved", ...
 std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
@@ -169,6 +176,8 @@ struct Plan {
   // in 4 bits.
   bool HasAdapters() const { return method != TrainingMethod::kFull; }
   bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
+  // True if updates correct the bias of their moments, so they count the steps that were taken.
+  bool CorrectsBias() const { return optimizer == OptimizerKind::kAdamW; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
   // Pipeline ranks that hold the same stage: under DualPipe, those at the same distance from either

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 7> kPrecisions = {"fp32", "tf32",      "f
                                                          "fp8",  "fp8-block", "fp4"};
 constexpr std::array<std::string_view, 3> kWeightStorages = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"};
-constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
+constexpr std::array<std::string_view, 4> kOptimizers = {"adamw", "sgd", "momentum", "lion"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
 constexpr std::array<std::string_view, 5> kFusions = {"none", "norms", "epilogues", "loss", "all"};
@@ -262,7 +262,8 @@ std::vector<PlanField> MakeFields() {
       Flag<&Plan::delayed_update>(
           "delayed_update", "--delayed-update",
           "Overlap a step's update with the next step; weights are one step old"),
-      Choice<&Plan::optimizer>("optimizer", "--optimizer", "adamw|sgd", kOptimizers, "Optimizer"),
+      Choice<&Plan::optimizer>("optimizer", "--optimizer", "NAME", kOptimizers,
+                               "Optimizer: adamw, sgd, momentum (SGD with momentum), lion"),
       Choice<&Plan::moments>("moments", "--moments", "FORMAT", kMomentFormats,
                              "Number format of the optimizer's moments: fp32, bf16, int8"),
       Core(Number<&Plan::clip_norm>("clip_norm", "--clip", "NORM", kLargestNumber,

@@ -88,6 +88,23 @@ std::string SgdHasNoMoments(const Plan& plan) {
       TextOf(PlanFieldOf("moments"), plan));
 }
 
+std::string OneMomentHas16Bits(const Plan& plan) {
+  if (MomentsOf(plan.optimizer) != 1 || plan.moments != MomentFormat::kInt8) return {};
+  return fmt::format(
+      "moments int8 with optimizer {}: only adamw has 8-bit moments; use moments bf16 or optimizer "
+      "adamw",
+      TextOf(PlanFieldOf("optimizer"), plan));
+}
+
+// An amendment needs the update to be undone: Lion's sign forgets the size of the step.
+std::string PostValidationAmendsAdamWAndSgd(const Plan& plan) {
+  if (!plan.post_validation || MomentsOf(plan.optimizer) != 1) return {};
+  return fmt::format(
+      "post_validation with optimizer {}: only updates by adamw and sgd are amended; use one of "
+      "them or leave post_validation out",
+      TextOf(PlanFieldOf("optimizer"), plan));
+}
+
 // Micro-batches must form rounds of equal size, each of at least pp.
 std::string InterleavingNeedsWholeRounds(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kInterleaved) return {};
@@ -255,6 +272,7 @@ std::span<const PlanRule> PlanRules() {
       {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
       {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
       {"sgd-has-no-moments", SgdHasNoMoments},
+      {"one-moment-has-16-bits", OneMomentHas16Bits},
       {"weights-need-short-activations", WeightsNeedShortActivations},
       {"gradients-need-short-activations", GradientsNeedShortActivations},
       {"gather-format-shortens", GatherFormatShortens},
@@ -272,6 +290,7 @@ std::span<const PlanRule> PlanRules() {
       {"post-validation-needs-zero-bubble", PostValidationNeedsZeroBubble},
       {"post-validation-needs-what-to-validate", PostValidationNeedsWhatToValidate},
       {"post-validation-keeps-fp32-on-the-device", PostValidationKeepsFp32OnTheDevice},
+      {"post-validation-amends-adamw-and-sgd", PostValidationAmendsAdamWAndSgd},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},

@@ -86,12 +86,12 @@ struct Op {
   bool sigmoid = false;        // route: sigmoid of each score, normalized over the chosen
   // Embedding, dropout: the op works on rows [t * rows, (t + 1) * rows), t the tp coordinate.
   bool own_rows = false;
-  bool delayed = false;  // AdamW: uses the previous step's gradients; step 0 updates nothing
+  bool delayed = false;  // update: uses the previous step's gradients; step 0 updates nothing
   ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kGemmActivation*, kSwiglu*
   bool state = false;           // copy: moves fp32 state, whatever the model computes in
   Space from = Space::kDevice;  // copy
   Space to = Space::kDevice;    // copy
-  // Products, attention: format of the arithmetic. AdamW: format of the moments. (De)quantize:
+  // Products, attention: format of the arithmetic. Updates: format of the moments. (De)quantize:
   // format of the narrow side with its scales, wherever they lie. Gathers: format of the data that
   // moves, if it is not the parameters' own.
   NumberFormat format = NumberFormat::kFp32;

@@ -168,14 +168,29 @@ OpWork GroupedGemmWork(const Op& op) {
 }
 
 // Parameters and moments are read and written, the gradient is read, a shorter copy is written.
+// Flop: the products, sums, roots, divisions and signs of one element.
 OpWork UpdateWork(const Op& op) {
   const Sizes s(op);
-  const bool adam = op.kind == OpKind::kAdamW;
+  double flop = 0, moment_count = 0;
+  switch (op.kind) {
+    case OpKind::kAdamW:
+      flop = 14, moment_count = 2;
+      break;
+    case OpKind::kMomentum:
+      flop = 7, moment_count = 1;
+      break;
+    case OpKind::kLion:
+      flop = 12, moment_count = 1;
+      break;
+    default:
+      flop = 4;
+  }
   const NumberFormat copy = FormatOf(op, "weights");
-  const double moments = adam ? 4 * static_cast<double>(LayoutOf(op.format).bits) / 8 : 0;
+  const double moments =
+      moment_count == 0 ? 0 : moment_count * 2 * static_cast<double>(LayoutOf(op.format).bits) / 8;
   const double each = 2 * Each(op, "param") + Each(op, "grad") + moments +
                       (copy == NumberFormat::kFp32 ? 0 : BytesEach(copy));
-  return {(adam ? 14 : 4) * s.elements, each * s.elements};
+  return {flop * s.elements, each * s.elements};
 }
 // Numbers of the long side, and their bytes in the other format: read once for the maximum of each
 // block and once to convert. Rows that follow counts count as expected (`inner` rows of `cols`),

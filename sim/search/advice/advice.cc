@@ -139,9 +139,7 @@ std::int64_t MinTogether(const ModelSpec& model, const SearchSpace& space) {
     return bytes;
   }
   if (HasMasters(plan)) bytes += BytesIn(NumberFormat::kFp32, counts.trained);
-  if (plan.optimizer != OptimizerKind::kSgd) {
-    bytes += 2 * BytesIn(MomentFormatOf(plan), counts.trained);
-  }
+  bytes += MomentsOf(plan.optimizer) * BytesIn(MomentFormatOf(plan), counts.trained);
   return bytes;
 }
 

@@ -57,6 +57,24 @@ void UpdateByHand(OptimizerKind optimizer, const ParameterPlace& place, const Te
     return;
   }
   moments.first.resize(parameter.values.size());
+  if (MomentsOf(optimizer) == 1) {
+    const bool lion = optimizer == OptimizerKind::kLion;
+    FtMomentum call{};
+    call.param = parameter.values.data();
+    call.grad = gradient.values.data();
+    call.moment1 = moments.first.data();
+    call.elements = elements;
+    call.decayed = decayed;
+    call.lr = rate;
+    call.beta1 = settings.beta1;
+    call.beta2 = settings.beta2;
+    call.weight_decay = settings.weight_decay;
+    call.loss_scale = 1.0F;
+    call.dtype = FT_F32;
+    const auto update = lion ? CpuDeviceApi().lion : CpuDeviceApi().momentum;
+    ASSERT_EQ(update(queue->get(), &call), FT_OK);
+    return;
+  }
   moments.second.resize(parameter.values.size());
   FtAdamW call{};
   call.param = parameter.values.data();

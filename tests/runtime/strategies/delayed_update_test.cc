@@ -74,7 +74,7 @@ Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOpti
     if (step == 0) all.parameters = now.parameters;  // the learning rate is 0
     for (const ParameterPlace& place : program->ranks[0].parameters) {
       if (step == 0) continue;
-      UpdateByHand(OptimizerKind::kAdamW, place, before.at(place.name), step, options.learning_rate,
+      UpdateByHand(plan.optimizer, place, before.at(place.name), step, options.learning_rate,
                    all.parameters.at(place.name), moments[place.name]);
     }
     before = now.gradients;
@@ -95,6 +95,16 @@ TEST(DelayedUpdate, EqualsItsSequentialDefinition) {
   const ModelSpec model = TinyGpt(false);
   TrainingOptions options;
   options.steps = kSteps;
+  for (const OptimizerKind optimizer : {OptimizerKind::kMomentum, OptimizerKind::kLion}) {
+    Plan other = plan;
+    other.optimizer = optimizer;
+    const Trained trained = TrainTiny(model, other, options);
+    const Trained by_hand = TrainDelayedByHand(model, other, options);
+    EXPECT_EQ(trained.losses, by_hand.losses) << Describe(other);
+    for (const auto& [name, tensor] : trained.parameters) {
+      EXPECT_EQ(tensor.values, by_hand.parameters.at(name).values) << name;
+    }
+  }
   const Trained delayed = TrainTiny(model, plan, options);
   const Trained reference = TrainDelayedByHand(model, plan, options);
   ASSERT_EQ(delayed.losses.size(), reference.losses.size());

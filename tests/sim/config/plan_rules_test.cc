@@ -269,6 +269,16 @@ const Row kRows[] = {
     {"sgd-has-no-moments",
      [](Plan& p) { p.optimizer = OptimizerKind::kSgd, p.moments = MomentFormat::kInt8; },
      "moments int8 with optimizer sgd", [](Plan& p) { p.optimizer = OptimizerKind::kAdamW; }},
+    {"one-moment-has-16-bits",
+     [](Plan& p) { p.optimizer = OptimizerKind::kLion, p.moments = MomentFormat::kInt8; },
+     "moments int8 with optimizer lion", [](Plan& p) { p.moments = MomentFormat::kBf16; }},
+    {"post-validation-amends-adamw-and-sgd",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kZbH2, p.post_validation = true, p.clip_norm = 1;
+       p.optimizer = OptimizerKind::kMomentum;
+     },
+     "post_validation with optimizer momentum",
+     [](Plan& p) { p.optimizer = OptimizerKind::kAdamW; }},
     {"vocab-parallel-needs-tp", [](Plan& p) { p.vocab_parallel = true; },
      "vocab_parallel 1 with tp 1", [](Plan& p) { p.tp = 2; }},
     {"vocab-multiple-leaves-ids",

@@ -29,16 +29,16 @@ ShardRange PaddedShard(const Bucket& bucket) {
   return {shard * bucket.shard, shard * (bucket.shard + 1)};
 }
 
-// Moments in 8 bits are codes of one byte each, with scales in buffers of their own. SGD has no
-// moments.
+// Moments in 8 bits are codes of one byte each, with scales in buffers of their own.
 void MakeMoments(RankBuilder& rank, std::int64_t elements, Space space, Bucket& bucket) {
   const Plan& plan = rank.Context().plan;
-  if (plan.optimizer == OptimizerKind::kSgd) return;
+  const int count = MomentsOf(plan.optimizer);
+  if (count == 0) return;
   const NumberFormat format = MomentFormatOf(plan);
   const bool codes = format == NumberFormat::kInt8;
   const std::int64_t bytes = codes ? elements : BytesIn(format, elements);
   bucket.moment1 = rank.NewState(bytes, Category::kOptimizerState, space);
-  bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState, space);
+  if (count > 1) bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState, space);
   if (!codes) return;
   const std::int64_t scales = BytesIn(format, elements) - elements;
   bucket.absmax1 = rank.NewState(scales, Category::kOptimizerState);

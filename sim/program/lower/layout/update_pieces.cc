@@ -9,8 +9,9 @@ namespace {
 // A list of parts, from two conditions.
 struct Parts {
   std::vector<StatePart> list;
-  explicit Parts(bool moments, bool parameter) {
-    if (moments) list = {StatePart::kMoment1, StatePart::kMoment2};
+  explicit Parts(const Plan& plan, bool moments, bool parameter) {
+    if (moments && MomentsOf(plan.optimizer) > 0) list.push_back(StatePart::kMoment1);
+    if (moments && MomentsOf(plan.optimizer) > 1) list.push_back(StatePart::kMoment2);
     if (parameter) list.push_back(StatePart::kParameter);
   }
 };
@@ -51,14 +52,14 @@ Space SpaceOfState(const LowerContext& context, const OptimizerOffload& offload,
 }
 
 std::vector<StatePart> PartsOnDisk(const LowerContext& context, const OptimizerOffload& offload) {
-  return Parts(offload.moments == Space::kNvme,
+  return Parts(context.plan, offload.moments == Space::kNvme,
                SpaceOfState(context, offload, StatePart::kParameter) == Space::kNvme)
       .list;
 }
 
 // Parameters pass through the device only if they are offloaded; else the device has them.
 std::vector<StatePart> PartsStreamed(const LowerContext& context) {
-  return Parts(true, ParameterSpace(context.plan) != Space::kDevice).list;
+  return Parts(context.plan, true, ParameterSpace(context.plan) != Space::kDevice).list;
 }
 
 std::vector<StatePart> PartsStreamedIn(const LowerContext& context) {

@@ -105,7 +105,9 @@ std::vector<Scalar> ScalarsOf(const Plan& plan) {
   if (plan.clip_norm > 0) scalars.push_back({TensorKind::kNorm, TensorKind::kNormOffloaded});
   if (plan.loss_scale > 0) {
     scalars.push_back({TensorKind::kNotFinite, TensorKind::kNotFiniteOffloaded});
-    scalars.push_back({TensorKind::kSkipped, TensorKind::kSkippedOffloaded});
+    if (plan.CorrectsBias()) {
+      scalars.push_back({TensorKind::kSkipped, TensorKind::kSkippedOffloaded});
+    }
   }
   if (plan.HasDynamicScale()) {
     scalars.push_back({TensorKind::kLossScale, TensorKind::kLossScaleOffloaded});
@@ -203,7 +205,8 @@ StepDescription Update(const LowerContext& context, const InstructionKey& key) {
     return is_moved ? piece.OnWay(part) : piece.Stored(part);
   };
   std::vector<TensorUse> uses = {now(StatePart::kParameter), GradientOfUpdate(context, piece),
-                                 now(StatePart::kMoment1), now(StatePart::kMoment2)};
+                                 now(StatePart::kMoment1)};
+  if (MomentsOf(plan.optimizer) > 1) uses.push_back(now(StatePart::kMoment2));
   for (const Scalar& scalar : ScalarsOf(plan)) {
     uses.push_back(Uses(stream ? scalar.on_device : scalar.on_host));
   }

@@ -319,11 +319,12 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const auto slot = [&](const char* name, std::int64_t bytes, Category category) {
     return b.SlotOfBytes(name, bytes, category, SlotRole::kOther, index++);
   };
-  const bool adam = plan.optimizer == OptimizerKind::kAdamW;
+  const bool corrects = plan.CorrectsBias();
   const NumberFormat format = MomentFormatOf(plan);
+  const int moments = MomentsOf(plan.optimizer);
   const std::int64_t scales =
-      adam && format == NumberFormat::kInt8 ? 4 * CeilDiv(elements, kScaleBlock) : 0;
-  const std::int64_t moment = adam ? BytesIn(format, elements) - scales : 0;
+      moments > 0 && format == NumberFormat::kInt8 ? 4 * CeilDiv(elements, kScaleBlock) : 0;
+  const std::int64_t moment = BytesIn(format, elements) - scales;
   const std::int64_t clips = plan.clip_norm > 0 ? kFloatBytes : 0;
   const std::int64_t skips = plan.loss_scale > 0 ? kFloatBytes : 0;
   const bool masters = HasMasters(plan);
@@ -332,11 +333,11 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
             index++, masters ? NumberFormat::kFp32 : WeightFormat(plan));
   const std::int16_t grad =
       Other(b, "grad", elements, Category::kGradients, index++, SumFormat(plan));
-  const std::int16_t moment1 = slot("moment1", moment, Category::kOptimizerState);
-  const std::int16_t moment2 = slot("moment2", moment, Category::kOptimizerState);
+  const std::int16_t moment1 = slot("moment1", moments > 0 ? moment : 0, Category::kOptimizerState);
+  const std::int16_t moment2 = slot("moment2", moments > 1 ? moment : 0, Category::kOptimizerState);
   const std::int16_t norm = slot("squared_norm", clips, Category::kWorkspace);
   const std::int16_t not_finite = slot("not_finite", skips, Category::kWorkspace);
-  const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
+  const std::int16_t skipped = slot("skipped", corrects ? skips : 0, Category::kWorkspace);
   const std::int16_t scale =
       slot("loss_scale", plan.HasDynamicScale() ? kFloatBytes : 0, Category::kWorkspace);
   const std::int16_t absmax1 = slot("absmax1", scales, Category::kOptimizerState);
@@ -344,16 +345,28 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t weights = Other(b, "weights", masters ? elements : 0, Category::kParameters,
                                      index++, WeightFormat(plan));
   const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
-  Op& op =
-      adam
-          ? b.Add(OpKind::kAdamW, op_class, "adamw",
-                  {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm), In(not_finite),
-                   In(skipped), InOut(absmax1), InOut(absmax2), Out(weights), In(scale)})
-          : b.Add(OpKind::kSgd, op_class, "sgd",
-                  {InOut(param), In(grad), In(norm), In(not_finite), Out(weights), In(scale)});
+  const auto add = [&]() -> Op& {
+    switch (plan.optimizer) {
+      case OptimizerKind::kAdamW:
+        break;
+      case OptimizerKind::kSgd:
+        return b.Add(OpKind::kSgd, op_class, "sgd",
+                     {InOut(param), In(grad), In(norm), In(not_finite), Out(weights), In(scale)});
+      case OptimizerKind::kMomentum:
+      case OptimizerKind::kLion:
+        const bool lion = plan.optimizer == OptimizerKind::kLion;
+        return b.Add(lion ? OpKind::kLion : OpKind::kMomentum, op_class, lion ? "lion" : "momentum",
+                     {InOut(param), In(grad), InOut(moment1), In(norm), In(not_finite),
+                      Out(weights), In(scale)});
+    }
+    return b.Add(OpKind::kAdamW, op_class, "adamw",
+                 {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm), In(not_finite),
+                  In(skipped), InOut(absmax1), InOut(absmax2), Out(weights), In(scale)});
+  };
+  Op& op = add();
   op.queue = queue;
   op.delayed = delayed;
-  if (adam) op.format = format;
+  if (moments > 0) op.format = format;
   if (plan.UpdatesEachMicroBatch()) op.updates = static_cast<std::int32_t>(plan.MicroBatches());
   if (plan.loss_scale > 0) op.Set(Attribute::kLossScale, plan.loss_scale);
   op.Set(Attribute::kClipNorm, plan.clip_norm);

@@ -45,17 +45,15 @@ std::vector<TensorUse> UsesOfUpdate(const LowerContext& context, int bucket, Ten
   const ShardRange shard = ShardOf(context.BucketAt(bucket));
   const std::int64_t elements = shard.end - shard.begin;
   const NumberFormat format = MomentFormatOf(plan);
-  const bool adam = plan.optimizer == OptimizerKind::kAdamW;
+  const int moments = MomentsOf(plan.optimizer);
   std::vector<TensorUse> uses = {UpdatedIn(context, bucket, shard),
                                  GradientsIn(context, bucket, shard)};
-  if (adam) {
-    const std::int64_t bytes = format == NumberFormat::kInt8 ? elements : BytesIn(format, elements);
-    uses.push_back(StateOf(&Bucket::moment1, bucket, bytes));
-    uses.push_back(StateOf(&Bucket::moment2, bucket, bytes));
-  }
+  const std::int64_t bytes = format == NumberFormat::kInt8 ? elements : BytesIn(format, elements);
+  if (moments > 0) uses.push_back(StateOf(&Bucket::moment1, bucket, bytes));
+  if (moments > 1) uses.push_back(StateOf(&Bucket::moment2, bucket, bytes));
   if (plan.clip_norm > 0) uses.push_back(Uses(norm));
   if (plan.loss_scale > 0) uses.push_back(Uses(not_finite));
-  if (plan.loss_scale > 0 && adam) uses.push_back(Uses(TensorKind::kSkipped));
+  if (plan.loss_scale > 0 && plan.CorrectsBias()) uses.push_back(Uses(TensorKind::kSkipped));
   AddLossScale(plan, uses);
   return uses;
 }

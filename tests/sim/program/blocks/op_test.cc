@@ -290,6 +290,12 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   adam.format = NumberFormat::kInt8;
   ExpectWork(adam, 140, 160);
   ExpectWork(Make(OpKind::kSgd, {.elements = 10}), 40, 120);
+  // Parameter and one moment read and written, gradient read: 20 bytes, 16 with 2-byte moments.
+  Op momentum = Make(OpKind::kMomentum, {.elements = 10});
+  ExpectWork(momentum, 70, 200);
+  momentum.format = NumberFormat::kBf16;
+  ExpectWork(momentum, 70, 160);
+  ExpectWork(Make(OpKind::kLion, {.elements = 10}), 120, 200);
   ExpectWork(Make(OpKind::kAdamWAmend, {.elements = 10}), 2, 8);  // nothing to amend
   ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
   ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
