@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text.h"
 #include "base/units.h"
 
 namespace foretrain::store_internal {
@@ -18,6 +19,7 @@ namespace {
 
 // A lock of another process is waited for at most this long.
 constexpr int kBusyTimeoutMs = 10'000;
+constexpr std::size_t kMaxTextBytes = 500;  // of a message of SQLite
 
 // A path as SQLite URI; all but plain characters are escaped.
 std::string UriOf(const std::string& path, std::string_view parameters) {
@@ -344,7 +346,9 @@ bool Database::InTransaction() const { return sqlite3_get_autocommit(handle()) =
 tl::unexpected<Error> Database::FailWith(int code) const {
   // SQLite's text belongs to the connection's last call; for another code the general text is used.
   const bool last = sqlite3_extended_errcode(handle()) == code || sqlite3_errcode(handle()) == code;
-  const std::string text = last ? sqlite3_errmsg(handle()) : sqlite3_errstr(code);
+  // It may quote the file, which may come from elsewhere.
+  const std::string text =
+      Printable(last ? sqlite3_errmsg(handle()) : sqlite3_errstr(code), kMaxTextBytes);
   return tl::unexpected<Error>(MakeError(code, sqlite3_system_errno(handle()), text, path_));
 }
 
