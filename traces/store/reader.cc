@@ -239,6 +239,22 @@ class StoreReader::Connection {
     return std::optional(std::move(bytes));
   }
 
+  // Compares the rows of a run that has ended with their numbers then. Runs of older programs, and
+  // those that were cut off, have none.
+  Result<void> CheckCounts(const RunInfo& info) const {
+    FT_ASSIGN(const std::optional<std::string> then,
+              Attached(info, store_internal::kCountsAttachment));
+    if (!then.has_value()) return {};
+    FT_ASSIGN(const std::string now, store_internal::CountRows(*database_, info.id));
+    if (now == *then) return {};
+    return Fail(ErrorCode::kCorruptInput,
+                RunText(*database_, info) +
+                    "rows of steps, names, metrics, clocks, notes or counters are lost: of " +
+                    Printable(*then) + "there are " + now +
+                    "left: the file was damaged after it was written; other runs can still be "
+                    "read");
+  }
+
   // Empty if nothing is attached.
   Result<KernelTable> LoadKernels(const RunInfo& info) const {
     FT_ASSIGN(const std::optional<std::string> bytes, Attached(info, kKernelsAttachment));
@@ -341,6 +357,7 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
   StoredRun run;
   FT_ASSIGN(run.info, connection_->FindRun(id));
   FT_TRY(connection_->LoadSpecs(run));
+  if (options.counters) FT_TRY(connection_->CheckCounts(run.info));
   if (options.counters) FT_TRY(connection_->LoadCounters(run));
   FT_TRY(connection_->LoadMetrics(run));
   FT_TRY(connection_->LoadNotes(run));

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "traces/store/run_sums.h"
+#include "traces/store/schema.h"
 
 namespace foretrain::store_internal {
 namespace {
@@ -271,10 +272,15 @@ Result<void> RunTables::SetLastStep(RunId run, std::int32_t step) {
   return last_step_.Bind(run, step).Run();
 }
 
-// Sums are attached in the transaction that finishes the run.
+// Sums and counts are attached in the transaction that finishes the run.
 Result<void> RunTables::FinishRun(RunId run, RunStatus status, std::string_view message,
                                   std::int64_t now_unix_ns) {
   FT_TRY(AttachSums(database_, run));
+  FT_ASSIGN(const std::string counts, CountRows(database_, run));
+  FT_TRY(
+      attachment_
+          .Bind(run, kCountsAttachment, BlobBytes{counts}, RowSum(run, kCountsAttachment, counts))
+          .Run());
   return finish_.Bind(run, status, message, now_unix_ns).Run();
 }
 

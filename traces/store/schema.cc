@@ -336,6 +336,16 @@ Result<void> Create(const Database& database, FileSystem& files) {
 
 }  // namespace
 
+Result<std::string> CountRows(const Database& database, std::int64_t run) {
+  std::string counts;
+  for (const auto& [name, sql] : kCountedTables) {
+    FT_ASSIGN(Statement select, database.Prepare(sql));
+    FT_ASSIGN(const bool row, select.Bind(run).Step());
+    counts += std::to_string(row ? select.Int(0) : 0) + " ";
+  }
+  return counts;
+}
+
 // One ALTER adds a column without touching rows: those of schema 1 have no sums and are not
 // checked.
 Result<void> Migrate(const Database& database) {

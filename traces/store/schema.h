@@ -2,9 +2,11 @@
 // trusted.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "traces/store/sqlite.h"
@@ -13,6 +15,26 @@ namespace foretrain::store_internal {
 
 inline constexpr std::int64_t kSchemaVersion = 2;           // PRAGMA user_version
 inline constexpr std::int64_t kApplicationId = 0x46547261;  // PRAGMA application_id: "FTra"
+
+// Tables whose rows of a run are counted when it ends, because damage may take whole rows, whose
+// sums go with them. Each has the query that counts them.
+struct CountedTable {
+  const char* name;
+  const char* sql;
+};
+inline constexpr std::array<CountedTable, 6> kCountedTables{{
+    {"step", "SELECT count(*) FROM step WHERE run_id = ?"},
+    {"op_name", "SELECT count(*) FROM op_name WHERE run_id = ?"},
+    {"metric", "SELECT count(*) FROM metric WHERE run_id = ?"},
+    {"clock", "SELECT count(*) FROM clock WHERE run_id = ?"},
+    {"note", "SELECT count(*) FROM note WHERE run_id = ?"},
+    {"counter", "SELECT count(*) FROM counter WHERE run_id = ?"},
+}};
+// The attachment with their numbers, in this order, each followed by a space.
+inline constexpr std::string_view kCountsAttachment = "row_counts";
+
+// Rows of the run in each of kCountedTables, as kCountsAttachment has them. O(rows).
+Result<std::string> CountRows(const Database& database, std::int64_t run);
 
 struct OpenRequest {
   std::string path;

@@ -110,6 +110,21 @@ TEST(DamagedStore, NamesRunAndRowForEveryChangedValueOutsideBatches) {
   }
 }
 
+TEST(DamagedStore, NoticesLostRowsOutsideBatches) {
+  const TempFolder folder;
+  const std::string good = folder.File("good.db"), path = folder.File("s.db");
+  StoreSmallRows(good, "hurt");
+  StoreSmallRows(good, "whole");
+  for (const char* table : {"step", "op_name", "counter", "metric", "clock", "note"}) {
+    WriteBytes(path, ReadBytes(good));
+    Damage(path, std::string("DELETE FROM ") + table + " WHERE run_id = 1");
+    const auto hurt = LoadFrom(path, 1);
+    ASSERT_FALSE(hurt.has_value()) << table;
+    EXPECT_THAT(hurt.error().message, AllOf(HasSubstr("run 1 (hurt)"), HasSubstr("are lost")));
+    EXPECT_TRUE(LoadFrom(path, 2).has_value()) << table;
+  }
+}
+
 // A list leaves a damaged metric out and says so, and shows all other runs.
 TEST(DamagedStore, IsListedWithoutItsDamagedMetric) {
   const TempFolder folder;
