@@ -1,5 +1,6 @@
 #include "app/cli/checkpoint_flags.h"
 
+#include "base/text.h"
 #include "base/units.h"
 
 namespace foretrain {

@@ -118,10 +118,9 @@ class Predict final : public Command {
     all.best_every_s = BestSaveInterval(cost, failures);
     all.best = GoodputOf(all.best_every_s, cost, failures);
     const SaveEvery& every = goodput_.every;
-    all.every_s = every.steps > 0
-                      ? static_cast<double>(every.steps) * forecast.simulation.step_s
-                  : every.ns > 0 ? SecondsFromNs(every.ns)
-                                 : all.best_every_s;
+    all.every_s = every.steps > 0 ? static_cast<double>(every.steps) * forecast.simulation.step_s
+                  : every.ns > 0  ? SecondsFromNs(every.ns)
+                                  : all.best_every_s;
     all.goodput = GoodputOf(all.every_s, cost, failures);
     return all;
   }
@@ -206,8 +205,8 @@ class Predict final : public Command {
     std::fputs(MetricLine("a checkpoint", DescribeCost(CheckpointCostIn(context, plan))).c_str(),
                stdout);
     if (goodput_.mtbf_s > 0) {
-      std::fputs(
-          MetricLine("goodput", DescribeGoodput(GoodputIn(context, forecast))).c_str(), stdout);
+      std::fputs(MetricLine("goodput", DescribeGoodput(GoodputIn(context, forecast))).c_str(),
+                 stdout);
     }
     const CopiedBytes moved = OffloadStatsOf(forecast.program).moved;
     if (const std::string text = MovedText(moved); !text.empty()) std::printf("%s\n", text.c_str());

@@ -16,7 +16,7 @@ namespace foretrain {
 inline constexpr const char* kDefaultCheckpoints = "checkpoints";
 
 struct CheckpointOptions {
-  std::string save;              // folder; empty: none are saved
+  std::string save;  // folder; empty: none are saved
   SaveEvery every{.ns = 600'000'000'000};
   int keep = 2;
   std::string resume;                  // a folder of checkpoints, or one of them; empty: none

@@ -19,8 +19,7 @@ Goodput GoodputOf(double every_s, const CheckpointCost& cost, const Failures& fa
   goodput.saving = cost.copy_s / cycle_s;
   // One failure in each mean time, after which a restart takes until it succeeds or fails too.
   goodput.restarting = -std::expm1(-failures.restart_s / mtbf_s);
-  goodput.repeated =
-      std::max(0.0, 1 - goodput.share - goodput.saving - goodput.restarting);
+  goodput.repeated = std::max(0.0, 1 - goodput.share - goodput.saving - goodput.restarting);
   return goodput;
 }
 
@@ -31,8 +30,7 @@ double BestSaveInterval(const CheckpointCost& cost, const Failures& failures) {
   double low_s = 0, high_s = mtbf_s;
   for (int i = 0; i < 60; ++i) {
     const double middle_s = (low_s + high_s) / 2;
-    const bool rises =
-        (1 - middle_s / mtbf_s) * std::exp((middle_s + cost.copy_s) / mtbf_s) > 1;
+    const bool rises = (1 - middle_s / mtbf_s) * std::exp((middle_s + cost.copy_s) / mtbf_s) > 1;
     (rises ? low_s : high_s) = middle_s;
   }
   return std::max(low_s, cost.write_s);

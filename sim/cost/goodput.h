@@ -13,9 +13,9 @@ struct Failures {
 
 // Shares of the time; they add up to 1.
 struct Goodput {
-  double share = 1;       // steps that are kept
-  double saving = 0;      // standstill for checkpoints
-  double repeated = 0;    // work done after the newest whole checkpoint, which is lost
+  double share = 1;     // steps that are kept
+  double saving = 0;    // standstill for checkpoints
+  double repeated = 0;  // work done after the newest whole checkpoint, which is lost
   double restarting = 0;
 };
 

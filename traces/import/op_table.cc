@@ -108,7 +108,8 @@ Result<OpTable::Row> OpTable::ReadRow(std::span<const std::string_view> cells) {
   if (what == "micro_batch") row.mark = Mark::kMicroBatch;
   if (!what.empty() && !row.meaning.kind && row.meaning.pass == Pass::kNone &&
       row.mark == Mark::kNone) {
-    FT_TRY(Refuse(what, "says nothing; write e.g. all_reduce, forward or layer, or leave it empty"));
+    FT_TRY(
+        Refuse(what, "says nothing; write e.g. all_reduce, forward or layer, or leave it empty"));
   }
   return row;
 }

@@ -24,9 +24,9 @@ struct IdleCauses {
 
 // Causes of one rank's gaps: found once, then queried for any window.
 //
-// A maximal gap [g0, g1) ends with the op k that starts at g1. L is the start of the host-queue span
-// with k's op id and step; unknown, it is g0. D is k's ready_ns. Both are clamped to the gap, and L
-// to D if k communicates.
+// A maximal gap [g0, g1) ends with the op k that starts at g1. L is the start of the host-queue
+// span with k's op id and step; unknown, it is g0. D is k's ready_ns. Both are clamped to the gap,
+// and L to D if k communicates.
 //
 //   [g0, L)         host wait: k was not issued yet
 //   [L, D)          dependency wait, if L < D

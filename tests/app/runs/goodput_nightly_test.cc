@@ -81,9 +81,9 @@ TEST(Goodput, OfKilledTrainingsIsForecast) {
     RunCommand(folder.path(), "rm -rf checkpoints foretrain.db*");
     const auto began = std::chrono::steady_clock::now();
     const ProgramEnd end = RunCommand(
-        folder.path(),
-        KillingScript(fmt::format("{} --steps {} --save-every {} --restarts 99", train, steps, every),
-                      random));
+        folder.path(), KillingScript(fmt::format("{} --steps {} --save-every {} --restarts 99",
+                                                 train, steps, every),
+                                     random));
     ASSERT_EQ(end.code, 0) << end.errors;
     const double all_s = SecondsSince(began);
     const int failures = Restarts(end.errors);

@@ -109,7 +109,8 @@ TEST(Meaning, OfAPassIsTheSuffixOfItsAnnotation) {
 TEST(Patterns, OfAFileGoBeforeTheBuiltInOnes) {
   FaultFileSystem files;
   files.Put("rank0.json", KinetoTrace(Complete("kernel", "My_GEMM_exchange", "d7", 0, 10)));
-  files.Put("names.csv", "# ours\nwhere,text,class,what\r\nkernel,my_gemm_Exchange,tp_comm,all_gather\n");
+  files.Put("names.csv",
+            "# ours\nwhere,text,class,what\r\nkernel,my_gemm_Exchange,tp_comm,all_gather\n");
   const std::vector<std::string> paths{"rank0.json"};
   const auto runs = ReadTraces(files, paths, {.patterns = "names.csv"});
   ASSERT_TRUE(runs.has_value()) << runs.error().message;
