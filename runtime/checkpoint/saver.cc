@@ -33,7 +33,8 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, FileSystem& files, Execut
       files_(files),
       executor_(executor),
       clock_(clock),
-      on_saved_(std::move(on_saved)) {}
+      on_saved_(std::move(on_saved)),
+      manifest_(options_.manifest) {}
 
 CheckpointSaver::~CheckpointSaver() { Wait(); }
 
@@ -58,11 +59,13 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Make(
   return saver;
 }
 
-Result<void> CheckpointSaver::Save(std::int64_t step) {
+Result<void> CheckpointSaver::Save(std::int64_t step, const TrainingTime& time) {
   SaveReport report;
   report.step = step;
   report.copy_start_ns = clock_.Now();
   Wait();
+  manifest_.step = step;
+  manifest_.time = time;
   StopPoint("checkpoint.copy");
   for (int r = 0; r < executor_.ranks(); ++r) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(r)];
@@ -112,7 +115,7 @@ Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
     return std::string();
   }
   if (options_.processes != nullptr) written = Both(std::move(written), GatherOthers(step));
-  if (written.has_value()) written = WriteManifest(step, path);
+  if (written.has_value()) written = WriteManifest(path);
   if (!written.has_value()) {
     (void)RemoveCheckpoint(files_, path);
     return tl::unexpected<Error>(written.error());
@@ -121,9 +124,8 @@ Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
   return path;
 }
 
-Result<void> CheckpointSaver::WriteManifest(std::int64_t step, const std::string& path) {
-  Manifest manifest = options_.manifest;
-  manifest.step = step;
+Result<void> CheckpointSaver::WriteManifest(const std::string& path) {
+  Manifest manifest = manifest_;
   for (const RankProgram& rank : executor_.program().ranks) {
     FT_ASSIGN(const std::string index,
               ReadFile(files_, path + "/" + IndexName(rank.rank), kMaxIndexBytes));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/data/read_ahead.h"
 #include "runtime/device/resident_memory.h"
@@ -164,7 +165,7 @@ class Segments {
       }
       const bool by_step = plan_.every_steps > 0 && now % plan_.every_steps == 0;
       if (saver_ != nullptr && (due || by_step || stopped || now == end_)) {
-        FT_TRY(saver_->Save(now));
+        FT_TRY(saver_->Save(now, TimeAfter(all, stopped || now == end_)));
         SetDue();
       }
     }
@@ -174,6 +175,13 @@ class Segments {
   }
 
  private:
+  TrainingTime TimeAfter(const RunSummary& all, bool ended) const {
+    TrainingTime time = plan_.time;
+    time.steps_ns += NsFromSeconds(all.seconds);
+    time.saved_unix_ns = SystemClock().RealtimeNs();
+    time.ended = ended;
+    return time;
+  }
   void SetDue() {
     due_ns_ = saver_ != nullptr && plan_.every_ns > 0 ? clock_.Now() + plan_.every_ns
                                                       : std::numeric_limits<std::int64_t>::max();

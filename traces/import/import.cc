@@ -24,6 +24,7 @@ using namespace trace_import;
 
 // Bounds memory: at 150 bytes an event, 10 GB.
 constexpr std::int64_t kMaxEvents = std::int64_t{1} << 26;
+constexpr std::int64_t kMaxPatternBytes = std::int64_t{1} << 20;
 constexpr std::size_t kMaxImportedRanks = 1 << 15;
 // Files of one job are written within an hour. If first events lie further apart, the clocks
 // differ.
@@ -289,15 +290,20 @@ int CapabilityOf(const std::vector<RankEvents>& ranks) {
   return found.size() == 1 ? *found.begin() : 0;
 }
 
+Result<OpTable> TableOf(FileSystem& files, const std::string& patterns) {
+  if (patterns.empty()) return OpTable();
+  FT_ASSIGN(const std::string text, ReadFile(files, patterns, kMaxPatternBytes));
+  return OpTable::With(text, patterns);
+}
+
 // Builds one run whose ranks are the files. Ops without an id get one from OpIds, shared by all
 // ranks, so that the same name means the same op on each.
 Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string> notes,
-                         const ImportOptions& options) {
+                         const OpTable& table, const ImportOptions& options) {
   TraceRun run;
   run.notes = std::move(notes);
   FT_ASSIGN(const std::vector<int> numbers, NumberRanks(ranks, run.notes));
   const std::vector<std::int64_t> offsets = OffsetsOf(ranks, run.notes);
-  const OpTable table;
   OpIds ids;
   JsonWriter details;
   details.BeginObject().Field("imported", true).Name("ranks").BeginArray();
@@ -344,6 +350,7 @@ TraceRun RunOf(OwnRun own) {
 // combined run if there is one.
 Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std::string> paths,
                                          const ImportOptions& options) {
+  FT_ASSIGN(const OpTable table, TableOf(files, options.patterns));
   FileReader reader(files, options);
   std::string names;
   for (const std::string& path : paths) {
@@ -367,7 +374,7 @@ Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std:
     if (read.ranks.empty()) runs.back().notes = read.notes;
   }
   if (!read.ranks.empty()) {
-    FT_ASSIGN(TraceRun run, MakeRun(std::move(read.ranks), std::move(read.notes), options));
+    FT_ASSIGN(TraceRun run, MakeRun(std::move(read.ranks), std::move(read.notes), table, options));
     run.label = names;
     runs.push_back(std::move(run));
   }

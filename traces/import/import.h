@@ -25,6 +25,7 @@ struct ImportProgress {
 struct ImportOptions {
   std::string label{};      // empty: the names of the files
   std::string step_name{};  // prefix of ranges that count steps; empty: those of op_patterns.csv
+  std::string patterns{};   // a file of rows that go before op_patterns.csv; empty: none
   std::optional<RunId> forecast{};  // the run to compare with
   // Called now and then by the importing thread; returning false ends the import with kAborted.
   std::function<bool(const ImportProgress&)> progress{};

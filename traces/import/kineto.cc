@@ -32,10 +32,14 @@ constexpr std::array<CategoryKind, 10> kCategories{{
     {"", RawKind::kHostOp},
 }};
 
-// `nullopt` for a category that is skipped.
-std::optional<RawKind> KindOf(std::string_view category) {
+// `nullopt` for a category that is skipped. Gloo writes an annotation for the time in which it
+// communicates.
+std::optional<RawKind> KindOf(const JsonEvent& event) {
+  if (event.category == "user_annotation" && event.name.starts_with("gloo:")) {
+    return RawKind::kHostOp;
+  }
   for (const CategoryKind& known : kCategories) {
-    if (known.category == category) return known.kind;
+    if (known.category == event.category) return known.kind;
   }
   return std::nullopt;
 }
@@ -171,7 +175,7 @@ void KinetoReader::Take(const JsonEvent& event) {
 // An 'X' event carries its own duration. Host ops and ranges get no correlation: only calls and
 // device work are joined by it.
 void KinetoReader::TakeComplete(const JsonEvent& event) {
-  const std::optional<RawKind> kind = KindOf(event.category);
+  const std::optional<RawKind> kind = KindOf(event);
   if (!kind.has_value()) return;
   const std::optional<std::int64_t> start = event.TimeNs();
   const std::optional<std::int64_t> length = event.DurationNs();
@@ -186,13 +190,15 @@ void KinetoReader::TakeComplete(const JsonEvent& event) {
   raw.bytes = BytesOf(event);
   const std::string_view group = event.Text("Process Group Description");
   if (!group.empty()) raw.group = 1 + out_.names.Of(group);
+  const std::string_view collective = event.Text("Collective name");
+  if (!collective.empty()) raw.collective = 1 + out_.names.Of(collective);
   if (*kind == RawKind::kKernel) raw.launch = out_.LaunchOf(LaunchOf(event));
   last_ns_ = std::max(last_ns_, raw.end_ns);
   out_.events.push_back(raw);
 }
 
 void KinetoReader::TakeBegin(const JsonEvent& event) {
-  const std::optional<RawKind> kind = KindOf(event.category);
+  const std::optional<RawKind> kind = KindOf(event);
   const std::optional<std::int64_t> start = event.TimeNs();
   if (!kind.has_value()) return;
   if (!start.has_value() || event.name.empty()) {

@@ -47,10 +47,11 @@ struct RawEvent {
   std::int64_t end_ns = 0;
   std::int64_t correlation = -1;  // joins a call to its device work; -1: unknown
   std::int64_t bytes = 0;
-  std::uint32_t name = 0;    // index in names
-  std::uint32_t track = 0;   // index in tracks: a stream or thread
-  std::uint32_t group = 0;   // 1 + index in names of a collective's process group; 0: unknown
-  std::uint32_t launch = 0;  // 1 + index in launches of a kernel's launch; 0: unknown
+  std::uint32_t name = 0;        // index in names
+  std::uint32_t track = 0;       // index in tracks: a stream or thread
+  std::uint32_t group = 0;       // 1 + index in names of a collective's process group; 0: unknown
+  std::uint32_t collective = 0;  // 1 + index in names of its kind, as the library records it
+  std::uint32_t launch = 0;      // 1 + index in launches of a kernel's launch; 0: unknown
   RawKind kind = RawKind::kKernel;
 };
 

@@ -55,6 +55,23 @@ TEST(ResumedRun, SavesWhenItIsStopped) {
   EXPECT_EQ(RunForetrain(folder.path(), "train --resume --steps 12").code, 0);
 }
 
+TEST(ResumedRun, CountsTheTimeOfTheRunsBefore) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--capture off --json ";
+  const ProgramEnd first = RunForetrain(folder.path(), train + "--steps 200 --save");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --steps 201 --json");
+  ASSERT_EQ(rest.code, 0) << rest.errors;
+  const double before = LastLine(first.output)["goodput"], after = LastLine(rest.output)["goodput"];
+  EXPECT_GT(before, 0);
+  EXPECT_LE(before, 1);
+  // Alone, the second run would have one step of 201.
+  EXPECT_GT(after, before / 20);
+  EXPECT_LT(after, before);
+  const ProgramEnd unsaved = RunForetrain(folder.path(), train + "--steps 2");
+  EXPECT_FALSE(LastLine(unsaved.output).contains("goodput"));
+}
+
 TEST(ResumedRun, PassesOverADamagedCheckpointAndSaysSo) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);
