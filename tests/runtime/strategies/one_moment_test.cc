@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "sim/program/compile.h"
+#include "sim/program/ir/program.h"
 #include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
