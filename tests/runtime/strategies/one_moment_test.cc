@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "runtime/data/token_data.h"
 #include "sim/program/ir/program.h"
 #include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/gather_tensors.h"
