@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "runtime/data/read_ahead.h"
+#include "runtime/device/core_wait.h"
 #include "runtime/device/resident_memory.h"
 #include "runtime/run/captured_sink.h"
 #include "runtime/run/loss_spikes.h"
@@ -31,9 +32,12 @@ int ReportingRank(const Program& program) {
 // Forwards all calls, and makes one report a step from one rank's scalars.
 class Reporter final : public RunSink {
  public:
-  // `start_ns`: start of the first step.
-  Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
+  //   ranks_here  of this process
+  //   start_ns    start of the first step
+  Reporter(const Program& program, const LearningRate& rate, int ranks_here, std::int64_t start_ns,
+           RunSink& sink)
       : rank_(ReportingRank(program)),
+        ranks_here_(ranks_here),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
         sink_(sink),
@@ -54,6 +58,9 @@ class Reporter final : public RunSink {
     report.seconds = SecondsFromNs(scalars.time_ns - last_ns_);
     report.tokens_per_s = report.seconds > 0 ? tokens_ / report.seconds : 0.0;
     report.resident_bytes = ResidentBytes();
+    if (const auto waited_ns = core_wait_.SinceLast()) {
+      report.core_wait_s = SecondsFromNs(*waited_ns) / ranks_here_;
+    }
     report.usual_loss = spikes_.Add(report.loss);
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
@@ -68,10 +75,12 @@ class Reporter final : public RunSink {
 
  private:
   int rank_;
+  int ranks_here_;
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
   LossSpikes spikes_;
+  CoreWait core_wait_;
   std::int64_t last_ns_;  // end of the previous step
 };
 
@@ -227,7 +236,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
   PosixFileSystem files;
   if (job.resume != nullptr) FT_TRY(job.resume->Load(files, *executor));
-  Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
+  Reporter reporter(*job.program, job.learning_rate, executor->ranks(), clock.Now(), sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
   const std::int64_t first = job.executor.first_step;

@@ -51,9 +51,9 @@ std::vector<CommunicationCall> AllCalls(const std::vector<Span>& spans, const st
 
 // Ranks 0 and 1 share a group, and ranks 1 and 2 another, so rank 2 is compared through rank 1.
 TEST(Clocks, AreAlignedByWhatRanksDoTogether) {
-  for (const auto& [offset_ns, drift] : {std::pair{std::int64_t{37'000'000'000}, 0.0},
-                                         std::pair{std::int64_t{-250'000}, 30e-6},
-                                         std::pair{std::int64_t{40'000}, -5e-6}}) {
+  for (const auto& [offset_ns, drift] :
+       {std::pair{std::int64_t{37'000'000'000}, 0.0}, std::pair{std::int64_t{-250'000}, 30e-6},
+        std::pair{std::int64_t{40'000}, -5e-6}}) {
     std::vector<std::vector<Span>> spans{CallsOf(0, 0, 1), CallsOf(offset_ns, drift, 2),
                                          CallsOf(2 * offset_ns, drift, 3)};
     std::vector<TracedRank> ranks;
@@ -120,8 +120,8 @@ std::string RankTrace(int rank, const std::string& events) {
 // Rank 0 comes at 20 us, rank 1 at 50, both end at 60: rank 0 waits for 30 us, 10 are its wire.
 TEST(ImportedRanks, WaitForPeersBeforeACollectiveBegins) {
   const std::string product = Complete("kernel", "sgemm", "d7", 0, 10) + ",";
-  const TraceRun run = ReadGood(
-      {RankTrace(0, product + Reduce(20, 40)), RankTrace(1, product + Reduce(50, 10))});
+  const TraceRun run =
+      ReadGood({RankTrace(0, product + Reduce(20, 40)), RankTrace(1, product + Reduce(50, 10))});
   const auto spans = SpansNamed(run, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL");
   ASSERT_EQ(spans.size(), 2U);
   EXPECT_EQ(spans[0].ready_ns, 20'000);
@@ -173,11 +173,11 @@ TEST(ImportedRanks, ShareAClockThatTheirCommunicationTells) {
 
 TEST(ImportedRanks, OfGroupsThatAreNotListedHaveNoPipelines) {
   const auto trace = [](const std::string& ranks) {
-    return ReadGood({RankTrace(
-        0, Complete("kernel", "ncclDevKernel_SendRecv", "d21", 0, 10,
-                    R"("Process Group Name":"3","Process Group Description":"pp",)"
-                    R"("Process Group Ranks":")" +
-                        ranks + "\""))});
+    return ReadGood(
+        {RankTrace(0, Complete("kernel", "ncclDevKernel_SendRecv", "d21", 0, 10,
+                               R"("Process Group Name":"3","Process Group Description":"pp",)"
+                               R"("Process Group Ranks":")" +
+                                   ranks + "\""))});
   };
   EXPECT_THAT(PipelinesIn(trace("[0, 8, 16]").details_json), ElementsAre(ElementsAre(0, 8, 16)));
   for (const char* const ranks : {"[0, 8, ...]", "0, 8", "[]", "[0]", "[0, -1]", "[0, 99999999]"}) {

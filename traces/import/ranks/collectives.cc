@@ -165,8 +165,9 @@ std::vector<Match> MatchCalls(const std::vector<TracedRank>& ranks) {
       Match match;
       for (const auto& [traced, spans] : members.spans) match.calls.push_back({traced, spans[n]});
       const Match::Call& first = match.calls.front();
-      match.point_to_point = (*ranks[static_cast<std::size_t>(first.traced)].spans)[first.span]
-                                 .op_class == OpClass::kPpComm;
+      match.point_to_point =
+          (*ranks[static_cast<std::size_t>(first.traced)].spans)[first.span].op_class ==
+          OpClass::kPpComm;
       matches.push_back(std::move(match));
     }
   }

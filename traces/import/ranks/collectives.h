@@ -15,8 +15,9 @@ namespace foretrain::trace_import {
 struct CommunicationCall {
   std::size_t span = 0;  // index into the rank's spans
   std::int32_t step = 0;
-  std::string group{};  // equal on its members and no other group; a send and its receive have one too
-  int members = 0;    // of the group; 0: unknown
+  std::string
+      group{};      // equal on its members and no other group; a send and its receive have one too
+  int members = 0;  // of the group; 0: unknown
 };
 
 // One rank of a trace.

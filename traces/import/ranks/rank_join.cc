@@ -58,7 +58,8 @@ void BeginAtZero(std::vector<RankTimeline>& timelines) {
   for (const RankTimeline& timeline : timelines) {
     for (const Span& span : timeline.spans) first_ns = std::min(first_ns, span.start_ns);
     for (const StepWindow& step : timeline.steps) first_ns = std::min(first_ns, step.start_ns);
-    for (const MemorySample& sample : timeline.memory) first_ns = std::min(first_ns, sample.time_ns);
+    for (const MemorySample& sample : timeline.memory)
+      first_ns = std::min(first_ns, sample.time_ns);
   }
   for (RankTimeline& timeline : timelines) Align({.offset_ns = first_ns}, timeline);
 }
