@@ -214,6 +214,11 @@ class Segments {
   std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
 };
 
+// Whether the spans of a save after `step` steps are recorded, as those of the step before it are.
+bool IsRecorded(const ExecutorOptions& options, std::int64_t step) {
+  return options.record_spans && options.window.CoversStep(step - 1);
+}
+
 }  // namespace
 
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
@@ -246,8 +251,13 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         sends ? group->Sender() : shared);
   std::unique_ptr<CheckpointSaver> saver;
   if (!job.save.saver.folder.empty()) {
-    FT_ASSIGN(saver,
-              CheckpointSaver::Make(job.save.saver, files, *executor, clock, job.save.on_saved));
+    // Calls of a sink come from any thread of the run.
+    RunSink& spans = sends ? group->Sender() : static_cast<RunSink&>(shared);
+    const auto on_saved = [&job, &spans](const SaveReport& report) {
+      if (IsRecorded(job.executor, report.step)) spans.OnSpans(report.spans);
+      if (job.save.on_saved) job.save.on_saved(report);
+    };
+    FT_ASSIGN(saver, CheckpointSaver::Make(job.save.saver, files, *executor, clock, on_saved));
   }
   std::unique_ptr<HeldOutLoss> evaluator;
   if (job.evaluation.program != nullptr) {
