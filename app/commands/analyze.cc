@@ -119,7 +119,8 @@ class Analyze final : public Command {
     MetricOptions options;
     CommunicationGroups groups;
     std::optional<StoredContext> stored;  // `nullopt`: a trace, without a plan
-    // A trace has neither model nor plan: MFU, bubbles and suggestions stay out.
+    // A trace has neither model nor plan: MFU and suggestions stay out. It may tell its pipelines.
+    options.pipelines = PipelinesIn(run.details_json);
     if (run.info.kind != RunKind::kImported) {
       FT_ASSIGN(stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;

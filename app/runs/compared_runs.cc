@@ -177,13 +177,14 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   if (out.HasTrace()) {
     out.view.join.classes = ClassesOfAll(forecast, steps.predicted, measured, steps.measured);
   }
-  const auto metrics_of = [&](const Timeline& timeline, int left_out) {
-    return ComputeMetrics(timeline, stored
-                                        ? MetricOptionsFor(stored->context, stored->plan, left_out)
-                                        : MetricOptions{.warmup_steps = left_out});
+  const auto metrics_of = [&](const StoredRun& of, int left_out) {
+    return ComputeMetrics(of.timeline,
+                          stored ? MetricOptionsFor(stored->context, stored->plan, left_out)
+                                 : MetricOptions{.pipelines = PipelinesIn(of.details_json),
+                                                 .warmup_steps = left_out});
   };
-  const Metrics predicted_metrics = metrics_of(forecast, steps.predicted_left_out);
-  const Metrics measured_metrics = metrics_of(measured, steps.measured_left_out);
+  const Metrics predicted_metrics = metrics_of(out.predicted, steps.predicted_left_out);
+  const Metrics measured_metrics = metrics_of(out.measured, steps.measured_left_out);
   out.view.predicted = *predicted_metrics.overall;
   out.view.measured = *measured_metrics.overall;
   out.view.predicted_peaks = PeaksOf(predicted_metrics);

@@ -21,6 +21,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/processes/id_store.h"
 #include "runtime/run/run_clock.h"
+#include "traces/timeline.h"
 
 namespace foretrain {
 
@@ -32,6 +33,7 @@ struct SaveReport {
   std::int64_t copy_end_ns = 0;  // training stood still
   std::int64_t write_start_ns = 0;
   std::int64_t write_end_ns = 0;
+  std::vector<Span> spans;  // copies and writes of the ranks here
   // The checkpoint, on rank 0's process; empty if a rank could not write its part.
   std::string path;
   std::optional<Error> error;  // why there is no checkpoint, or an old one could not be removed
@@ -73,8 +75,8 @@ class CheckpointSaver {
   CheckpointSaver(SaverOptions options, FileSystem& files, Executor& executor, RunClock& clock,
                   std::function<void(const SaveReport&)> on_saved);
   void Write(SaveReport report);  // body of the thread
-  Result<std::string> WriteAll(std::int64_t step);
-  Result<void> WriteHere(const std::string& path);
+  Result<std::string> WriteAll(SaveReport& report);
+  Result<void> WriteHere(const std::string& path, SaveReport& report);
   Result<void> WriteManifest(const std::string& path);
   Result<void> GatherOthers(std::int64_t step);
 

@@ -37,7 +37,7 @@ struct TraceRun {
   Timeline timeline{};  // sorted, with step windows
   RecordingTotals totals{};
   KernelTable kernels{};             // of the ranks together
-  std::string details_json{};        // files, profiler, devices, streams
+  std::string details_json{};        // files, profiler, devices, streams, pipelines
   std::vector<std::string> notes{};  // assumptions made, and things missing
   int recorded_ranks = 0;
 };

@@ -110,6 +110,22 @@ KernelLaunch LaunchOf(const JsonEvent& event) {
           .dynamic_shared_bytes = Bounded(event.Integer("shared memory"))};
 }
 
+// As it was recorded; nothing is known of events that are no communication.
+RawGroup GroupOf(const JsonEvent& event) {
+  RawGroup group{.description = std::string(event.Text("Process Group Description")),
+                 .name = std::string(event.Text("Process Group Name")),
+                 .ranks = std::string(event.Text("Process Group Ranks"))};
+  if (group == RawGroup{}) return group;
+  const auto rank = [&event](std::string_view name) {
+    const std::int64_t value = event.Integer(name).value_or(-1);
+    return value >= 0 && value < (1 << 24) ? value : -1;
+  };
+  group.size = std::max<std::int64_t>(0, rank("Group size"));
+  group.source = rank("Src Rank");
+  group.destination = rank("Dst Rank");
+  return group;
+}
+
 std::int64_t CorrelationOf(const JsonEvent& event) {
   return event.Integer("correlation").value_or(-1);
 }
@@ -188,8 +204,7 @@ void KinetoReader::TakeComplete(const JsonEvent& event) {
   raw.track = out_.TrackOf(event.process, event.thread);
   if (*kind != RawKind::kHostOp && *kind != RawKind::kRange) raw.correlation = CorrelationOf(event);
   raw.bytes = BytesOf(event);
-  const std::string_view group = event.Text("Process Group Description");
-  if (!group.empty()) raw.group = 1 + out_.names.Of(group);
+  if (const RawGroup group = GroupOf(event); group != RawGroup{}) raw.group = out_.GroupOf(group);
   const std::string_view collective = event.Text("Collective name");
   if (!collective.empty()) raw.collective = 1 + out_.names.Of(collective);
   if (*kind == RawKind::kKernel) raw.launch = out_.LaunchOf(LaunchOf(event));

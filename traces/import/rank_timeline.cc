@@ -173,7 +173,26 @@ class Builder {
                .step = StepAt(Moved(issued)),
                .queue = QueueOfDevice(event, meaning),
                .op_class = meaning.op_class});
+      if (IsCommunication(meaning.op_class)) AddCall(event, meaning);
     }
+  }
+
+  // The communication of the newest span, if the trace says whose it is.
+  void AddCall(const RawEvent& event, const NameMeaning& meaning) {
+    if (event.group == 0) return;
+    const RawGroup& group = events_.groups[event.group - 1];
+    const bool transfer =
+        meaning.kind == InstructionKind::kSend || meaning.kind == InstructionKind::kRecv;
+    const bool has_ends = group.source >= 0 && group.destination >= 0;
+    if ((group.name.empty() && group.ranks.empty()) || transfer != has_ends) return;
+    CommunicationCall call{.span = out_.spans.size() - 1, .step = out_.spans.back().step};
+    call.group = group.name + " " + group.ranks;
+    call.members = static_cast<int>(group.size);
+    if (transfer) {
+      call.group += " " + std::to_string(group.source) + ">" + std::to_string(group.destination);
+      call.members = 2;
+    }
+    out_.calls.push_back(std::move(call));
   }
 
   void CountKernel(const RawEvent& event, OpId id) {
@@ -253,7 +272,8 @@ class Builder {
       meaning = table_.Find(NamePlace::kCollective, kind).value_or(meaning);
     }
     if (event.group > 0 && IsCommunication(meaning.op_class)) {
-      const auto group = table_.Find(NamePlace::kGroup, events_.names.Text(event.group - 1));
+      const auto group =
+          table_.Find(NamePlace::kGroup, events_.groups[event.group - 1].description);
       if (group.has_value()) meaning.op_class = group->op_class;
     }
     return meaning;

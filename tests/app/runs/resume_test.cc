@@ -124,6 +124,27 @@ TEST(ResumedRun, GoesOnAsThreadsOrProcesses) {
   EXPECT_EQ(LossesOf(threads.output), last);
 }
 
+// Two saves of two ranks. The copy is done before the write of its file begins, and no metric
+// counts them.
+TEST(Saves, AreSpansOfTheRun) {
+  for (const bool processes : {false, true}) {
+    const TemporaryFolder folder;
+    const std::string train = SmallTraining(folder) + "--steps 4 --save --save-every 2 ";
+    const ProgramEnd end = processes ? RunCommand(folder.path(), Pair(train, train))
+                                     : RunForetrain(folder.path(), train);
+    ASSERT_EQ(end.code, 0) << end.errors;
+    const std::string copies = "FROM v_span WHERE name = 'checkpoint copy'";
+    EXPECT_EQ(ValueIn(folder, "SELECT count(*) " + copies + " AND queue = 'd2h'"), 4);
+    EXPECT_EQ(ValueIn(folder, "SELECT count(DISTINCT rank) " + copies), 2);
+    EXPECT_EQ(ValueIn(folder, "SELECT sum(step) " + copies), 2 * (1 + 3));
+    EXPECT_EQ(ValueIn(folder,
+                      "SELECT count(*) FROM v_span w JOIN v_span c USING(run_id, rank, step) WHERE "
+                      "w.name = 'checkpoint write' AND c.name = 'checkpoint copy' AND w.queue = "
+                      "'nvme' AND c.end_ns <= w.start_ns"),
+              4);
+  }
+}
+
 // Each attempt is killed at its sixth step, so that the training needs at least three.
 TEST(Restarts, GoOnFromTheNewestCheckpointUntilTheEnd) {
   const TemporaryFolder folder;
