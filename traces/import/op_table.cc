@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "traces/embedded_data.h"
+#include "traces/kernels/kernel_table.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -116,7 +117,8 @@ Result<OpTable::Row> OpTable::ReadRow(std::span<const std::string_view> cells) {
 
 // Rows are tried in the file's order, so specific names come before general ones.
 std::optional<NameMeaning> OpTable::Find(NamePlace place, std::string_view name) const {
-  const std::string lower = ToLower(name);
+  // Types of parameters may name another library.
+  const std::string lower = ToLower(place == NamePlace::kKernel ? WithoutParameters(name) : name);
   for (const Row& row : rows_[static_cast<std::size_t>(place)]) {
     if (Fits(lower, row.text, place == NamePlace::kGroup)) return row.meaning;
   }

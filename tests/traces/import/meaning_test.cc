@@ -42,6 +42,8 @@ TEST(Meaning, OfKernelsOfEachLibrary) {
            std::pair{"void dpsk::ep::internode::dispatch<false, 8>", exchange},
            std::pair{"void deep_ep::intranode::combine<__nv_bfloat16, 8>", exchange},
            std::pair{"userbuffers_fp16_sum_inplace_gpu_rr_ag", Place{OpClass::kTpComm, Queue::kTp}},
+           std::pair{"void split_embedding_forward<float>(fbgemm_gpu::Cache)",
+                     Place{OpClass::kMemoryBound, Queue::kCompute}},
            std::pair{"rcclGenericKernel", Place{OpClass::kDpComm, Queue::kGather}},
        }) {
     EXPECT_EQ(PlaceOf("kernel", name, "d7"), place) << name;
