@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/checkpoint/checkpoint_files.h"
+#include "tests/runtime/training.h"
 
 namespace foretrain {
 namespace {
@@ -37,6 +38,8 @@ TEST(TrainingTime, MayComeFromAnOlderCheckpointOrAClockThatWentBack) {
 
 TEST(TrainingTime, IsInTheManifest) {
   Manifest manifest;
+  manifest.model = TinyGpt();
+  manifest.plan = TinyPlan();
   manifest.time = kSaved;
   manifest.time.ended = true;
   const auto read = ParseManifest(ManifestText(manifest), "manifest");
