@@ -431,6 +431,9 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
   result->predicted_checkpoint = CheckpointCostIn(context, plan);
+  if (!job.save.saver.folder.empty()) {
+    result->predicted_bytes += result->predicted_checkpoint.bytes;
+  }
   FT_TRY(FinishRun(*recorder, options, *result));
   if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
     FT_ASSIGN(result->emulated,

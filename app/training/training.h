@@ -27,7 +27,8 @@ struct TrainingResult {
   RunId forecast = 0;
   RunSummary summary;
   Metrics metrics;                   // of the measured timeline, without the first step
-  std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
+  // In the machine's memory: arenas of all ranks, and their copies for checkpoints.
+  std::int64_t predicted_bytes = 0;
   OffloadStats offload;              // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
