@@ -10,7 +10,7 @@
 #include "sim/config/plan/plan_json.h"
 #include "sim/cost/profile/profile_json.h"
 #include "traces/metrics/data_wait.h"
-#include "traces/metrics/save_spans.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {

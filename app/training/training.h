@@ -26,10 +26,10 @@ struct TrainingResult {
   RunId run = 0;  // measured
   RunId forecast = 0;
   RunSummary summary;
-  Metrics metrics;                   // of the measured timeline, without the first step
+  Metrics metrics;  // of the measured timeline, without the first step
   // In the machine's memory: arenas of all ranks, and their copies for checkpoints.
   std::int64_t predicted_bytes = 0;
-  OffloadStats offload;              // peaks as measured
+  OffloadStats offload;  // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
   std::optional<double> evaluation_loss;  // the last one, if any

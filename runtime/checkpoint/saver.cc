@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/stop_point.h"
 #include "base/units.h"
-#include "traces/metrics/save_spans.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {

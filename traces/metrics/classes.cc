@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "traces/metrics/save_spans.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 

@@ -47,8 +47,8 @@ TEST(OneMoment, KeepsItsMomentFromStepToStep) {
 }
 
 // Half of AdamW's state: 4 bytes of each parameter, 2 in bf16; and the same bits wherever the state
-// lies, because each element is updated by itself. Without clipping: the norm is summed in the order
-// of the buckets, which ZeRO-3 changes.
+// lies, because each element is updated by itself. Without clipping: the norm is summed in the
+// order of the buckets, which ZeRO-3 changes.
 TEST(OneMoment, TrainsToTheBitWhereverItsStateLies) {
   const ModelSpec model = TinyGpt();
   constexpr auto kHost = OffloadTarget::kHost;

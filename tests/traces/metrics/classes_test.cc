@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/traces/timelines.h"
-#include "traces/metrics/save_spans.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {

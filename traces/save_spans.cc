@@ -1,4 +1,4 @@
-#include "traces/metrics/save_spans.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {
