@@ -58,12 +58,15 @@ std::vector<StateCase> StateCases() {
   experts.dp = experts.ep = 2;
   ModelSpec biased = TinyLatent();
   biased.router_bias_rate = 0.01;
-  Plan sgd = TinyPlan();
+  Plan sgd = TinyPlan(), momentum = masters, lion = TinyPlan();
   sgd.optimizer = OptimizerKind::kSgd;
+  momentum.optimizer = OptimizerKind::kMomentum;
+  lion.optimizer = OptimizerKind::kLion;
   return {{"Masters", TinyGpt(), masters},       {"DynamicLossScale", TinyGpt(), scaled},
           {"EightBitMoments", TinyGpt(), codes}, {"WeightsInBf16", TinyGpt(), rounded},
           {"DelayedUpdate", TinyGpt(), delayed}, {"Experts", TinyExperts(), experts},
-          {"RouterBias", biased, experts},       {"Sgd", TinyGpt(), sgd}};
+          {"RouterBias", biased, experts},       {"Sgd", TinyGpt(), sgd},
+          {"Momentum", TinyGpt(), momentum},     {"Lion", TinyGpt(), lion}};
 }
 
 INSTANTIATE_TEST_SUITE_P(State, StateResume, testing::ValuesIn(StateCases()),

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 #include "traces/store.h"

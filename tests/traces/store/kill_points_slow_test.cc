@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 #include "tests/traces/fault_vfs.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"

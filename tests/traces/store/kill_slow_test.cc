@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 #include "traces/store.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 #include "traces/store.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 #include "traces/store.h"

@@ -1,4 +1,4 @@
-#include "tests/traces/child.h"
+#include "tests/base/child.h"
 
 #include <sched.h>
 #include <signal.h>
