@@ -100,6 +100,7 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
       fmt::format("run {}{}{}", run.info.id, run.info.label.empty() ? "" : ": ", run.info.label);
   view.metrics = metrics.has_value() ? *metrics : OptionsOf(specs, view.timeline.world);
   const int steps = StepsIn(view.timeline);
+  if (view.metrics.pipelines.empty()) view.metrics.pipelines = PipelinesIn(run.details_json);
   if (!metrics.has_value()) {
     const bool forecast = run.info.kind == RunKind::kPredicted;
     // A trace begins where its profiler's warm-up ended.

@@ -119,7 +119,8 @@ class Analyze final : public Command {
     MetricOptions options;
     CommunicationGroups groups;
     std::optional<StoredContext> stored;  // `nullopt`: a trace, without a plan
-    // A trace has neither model nor plan: MFU, bubbles and suggestions stay out.
+    // A trace has neither model nor plan: MFU and suggestions stay out. It may tell its pipelines.
+    options.pipelines = PipelinesIn(run.details_json);
     if (run.info.kind != RunKind::kImported) {
       FT_ASSIGN(stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
@@ -171,6 +172,13 @@ class Analyze final : public Command {
     return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
   }
 
+  // Metrics of the step to draw; without --step those of the run.
+  const StepMetrics& ShownOf(const Metrics& metrics) const {
+    const auto is_asked = [this](const StepMetrics& step) { return step.step == step_; };
+    const auto found = std::find_if(metrics.steps.begin(), metrics.steps.end(), is_asked);
+    return step_ < 0 || found == metrics.steps.end() ? *metrics.overall : *found;
+  }
+
   // `waits` and `gpus`: as text.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
              const std::string& waits, const std::string& gpus) const {
@@ -188,8 +196,10 @@ class Analyze final : public Command {
           static_cast<long long>(run.info.id));
     }
     const bool spans = !run.timeline.spans.empty();
-    std::fputs(StepText(*metrics.overall, spans).c_str(), stdout);
-    const ClassSeconds& c = metrics.overall->classes;
+    const StepMetrics& shown = ShownOf(metrics);
+    if (step_ >= 0) std::printf("  step %d\n\n", shown.step);
+    std::fputs(StepText(shown, spans).c_str(), stdout);
+    const ClassSeconds& c = shown.classes;
     if (spans) {
       std::printf("\n  idle by cause: dependency wait %s, peer wait %s, host wait %s, drain %s\n",
                   FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
@@ -215,7 +225,7 @@ class Analyze final : public Command {
     std::puts("");
     const int step = StepOf(metrics);
     const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
-    std::fputs(LongestOpsText(ops, metrics.overall->time_s).c_str(), stdout);
+    std::fputs(LongestOpsText(ops, shown.time_s).c_str(), stdout);
     if (!ops.empty()) std::puts("");
     const std::string kernels = LaunchedKernelsText(run.kernels);
     if (!kernels.empty()) std::printf("%s\n", kernels.c_str());
@@ -258,7 +268,7 @@ class Analyze final : public Command {
                  const std::vector<GpuMean>& gpus, const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
-    WriteMetrics(json, *metrics.overall, PeaksOf(metrics));
+    WriteMetrics(json, ShownOf(metrics), PeaksOf(metrics));
     Write(json, waits);
     WriteGpus(json, gpus, GpuFaultsOf(run.counters));
     json.Name("metrics").BeginArray();

@@ -51,6 +51,9 @@ class Import final : public Command {
     arguments.Option(
         "--step-name", step_name_, "TEXT",
         "Prefix of the annotations that mark steps; default: ProfilerStep# and similar ones");
+    arguments.Option("--patterns", patterns_, "FILE",
+                     "Names of ops to know besides the built-in ones, as rows of CSV: "
+                     "where,text,class,what (docs/import.md)");
     arguments.Option("--forecast", forecast_, "N", "Run of the store to compare it with");
     DeclareJson(arguments);
     arguments.Footer(
@@ -70,7 +73,7 @@ class Import final : public Command {
     PosixFileSystem files;
     // Ctrl-C cancels through the progress callback, which the reader calls often.
     ProgressLine line(json_);
-    ImportOptions options{.label = name_, .step_name = step_name_};
+    ImportOptions options{.label = name_, .step_name = step_name_, .patterns = patterns_};
     options.progress = [&line](const ImportProgress& progress) {
       line.Show(progress);
       return StopSignal() == 0;
@@ -134,6 +137,7 @@ class Import final : public Command {
   std::string store_ = kDefaultStore;
   std::string name_;
   std::string step_name_;
+  std::string patterns_;
   std::int64_t forecast_ = 0;
 };
 

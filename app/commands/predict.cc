@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "app/cli/checkpoint_flags.h"
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecast_watch.h"
@@ -35,6 +36,7 @@ class Predict final : public Command {
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     DeclareGraphs(arguments, cluster_.cuda_graphs);
+    goodput_.Declare(arguments);
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
     arguments.Flag("--program", listing_,
@@ -106,6 +108,21 @@ class Predict final : public Command {
                      : ExplainText(ops, context.profile_origin).c_str(),
                stdout);
     return Exit::kDone;
+  }
+
+  // Requires --mtbf.
+  GoodputForecast GoodputIn(const ForecastContext& context, const Forecast& forecast) const {
+    const CheckpointCost cost = CheckpointCostIn(context, forecast.program.plan);
+    const Failures failures{goodput_.mtbf_s, goodput_.restart_s};
+    GoodputForecast all;
+    all.best_every_s = BestSaveInterval(cost, failures);
+    all.best = GoodputOf(all.best_every_s, cost, failures);
+    const SaveEvery& every = goodput_.every;
+    all.every_s = every.steps > 0 ? static_cast<double>(every.steps) * forecast.simulation.step_s
+                  : every.ns > 0  ? SecondsFromNs(every.ns)
+                                  : all.best_every_s;
+    all.goodput = GoodputOf(all.every_s, cost, failures);
+    return all;
   }
 
   // Whether the plan fits the devices and their hosts.
@@ -187,6 +204,10 @@ class Predict final : public Command {
     std::printf("\n%s\n", HostText(host_).c_str());
     std::fputs(MetricLine("a checkpoint", DescribeCost(CheckpointCostIn(context, plan))).c_str(),
                stdout);
+    if (goodput_.mtbf_s > 0) {
+      std::fputs(MetricLine("goodput", DescribeGoodput(GoodputIn(context, forecast))).c_str(),
+                 stdout);
+    }
     const CopiedBytes moved = OffloadStatsOf(forecast.program).moved;
     if (const std::string text = MovedText(moved); !text.empty()) std::printf("%s\n", text.c_str());
     std::printf("  what lies outside the program comes from\n%s\n", OutsideSources(peaks_).c_str());
@@ -225,6 +246,7 @@ class Predict final : public Command {
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteHost(json, host_);
     WriteCost(json, "checkpoint", CheckpointCostIn(context, forecast.program.plan));
+    if (goodput_.mtbf_s > 0) WriteGoodput(json, GoodputIn(context, forecast));
     WriteMoved(json, OffloadStatsOf(forecast.program).moved);
     const ForecastInterval interval = forecast.Interval();
     json.Field("step_time_low_s", interval.low_s).Field("step_time_high_s", interval.high_s);
@@ -249,6 +271,7 @@ class Predict final : public Command {
   }
 
   ModelFlags model_;
+  GoodputFlags goodput_;
   ClusterFlags cluster_;
   PlanFlags plan_;
   std::vector<NamedPeak> peaks_;

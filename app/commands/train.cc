@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/cli/checkpoint_flags.h"
 #include "app/cli/device_choice.h"
 #include "app/cli/launch_flags.h"
 #include "app/cli/learning_rate_flags.h"
@@ -117,7 +118,7 @@ class TrainCommand final : public Command {
                             "Save checkpoints in this folder, also at the end and when stopped; "
                             "alone: checkpoints");
     arguments.Parsed("--save-every", "STEPS|TIME", "Steps or time (30s, 10min) between checkpoints",
-                     IntoSaveEvery(checkpoints), "10min");
+                     IntoSaveEvery(checkpoints.every), "10min");
     arguments.Parsed("--keep", "N", "Newest checkpoints that stay", IntoKeep(checkpoints), "2");
     arguments.OptionalValue("--resume", checkpoints.resume, kDefaultCheckpoints, "DIR",
                             "Go on from the newest whole checkpoint of this folder, or from this "
@@ -196,24 +197,6 @@ class TrainCommand final : public Command {
     return [&job](const std::string& name, const std::string& text) -> Result<void> {
       FT_ASSIGN(const std::int64_t seed, ParseInt(name, text, 0, INT64_MAX));
       job.seed = static_cast<std::uint64_t>(seed);
-      return {};
-    };
-  }
-
-  // A number is steps, a number with a unit a time.
-  static Arguments::ReadText IntoSaveEvery(CheckpointOptions& checkpoints) {
-    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
-      if (text.find_first_not_of("0123456789") == std::string::npos) {
-        FT_ASSIGN(checkpoints.every_steps, ParseInt(name, text, 1, INT64_MAX / 2));
-        return {};
-      }
-      FT_ASSIGN(const double every_s, ParseSeconds(name, text));
-      if (every_s < 1e-3) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    name + ": \"" + text + "\" is below 1 ms; give steps or a time, e.g. 10min");
-      }
-      checkpoints.every_ns = NsFromSeconds(every_s);
-      checkpoints.every_steps = 0;
       return {};
     };
   }

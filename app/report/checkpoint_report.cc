@@ -1,5 +1,7 @@
 #include "app/report/checkpoint_report.h"
 
+#include <fmt/format.h>
+
 #include "base/units.h"
 #include "traces/metrics/statistics.h"
 
@@ -28,6 +30,26 @@ std::string DescribeCost(const CheckpointCost& cost) {
 void WriteCost(JsonWriter& json, const char* name, const CheckpointCost& cost) {
   json.Name(name).BeginObject().Field("bytes", cost.bytes).Field("copy_s", cost.copy_s);
   json.Field("write_s", cost.write_s).EndObject();
+}
+
+std::string DescribeGoodput(const GoodputForecast& forecast) {
+  const Goodput& goodput = forecast.goodput;
+  std::string text = fmt::format(
+      "{} of the time becomes steps with a save each {}; saving {}, repeated {}, restarting {}",
+      FormatPercent(goodput.share), FormatSeconds(forecast.every_s), FormatPercent(goodput.saving),
+      FormatPercent(goodput.repeated), FormatPercent(goodput.restarting));
+  if (forecast.every_s == forecast.best_every_s) return text;
+  return text + fmt::format("; best: each {}, {}", FormatSeconds(forecast.best_every_s),
+                            FormatPercent(forecast.best.share));
+}
+
+void WriteGoodput(JsonWriter& json, const GoodputForecast& forecast) {
+  const Goodput& goodput = forecast.goodput;
+  json.Name("goodput").BeginObject().Field("share", goodput.share);
+  json.Field("saving", goodput.saving).Field("repeated", goodput.repeated);
+  json.Field("restarting", goodput.restarting).Field("save_every_s", forecast.every_s);
+  json.Field("best_share", forecast.best.share);
+  json.Field("best_save_every_s", forecast.best_every_s).EndObject();
 }
 
 std::vector<MetricValue> MetricsOf(const CheckpointCost& cost) {

@@ -7,12 +7,14 @@
 #include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "traces/kernels/kernel_table.h"
 #include "traces/metrics/op_totals.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::size_t kShown = 10;
+constexpr int kNameWidth = 48;
 
 }  // namespace
 
@@ -48,6 +50,7 @@ std::vector<OpGroup> LongestOps(const Timeline& timeline, int step) {
 std::string LongestOpsText(const std::vector<OpGroup>& ops, double step_s) {
   if (ops.empty()) return "";
   Table table({"op", "class", ">count", ">busy, a rank", ">of the step"});
+  table.LimitWidth("op", kNameWidth);
   const auto row = [&](const std::string& name, const std::string& op_class, std::int64_t count,
                        double busy_s) {
     table.AddRow({name, op_class, std::to_string(count), FormatSeconds(busy_s),
@@ -55,7 +58,8 @@ std::string LongestOpsText(const std::vector<OpGroup>& ops, double step_s) {
   };
   const std::size_t shown = std::min(kShown, ops.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    row(ops[i].name, std::string(Name(ops[i].op_class)), ops[i].count, ops[i].busy_s);
+    row(ShortKernelName(ops[i].name), std::string(Name(ops[i].op_class)), ops[i].count,
+        ops[i].busy_s);
   }
   OpGroup others;
   for (std::size_t i = shown; i < ops.size(); ++i) {

@@ -1,5 +1,7 @@
 #include "app/runs/compared_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -27,8 +29,11 @@ std::set<int> RecordedRanks(const Timeline& timeline) {
   return ranks;
 }
 
-// Removes the forecast of ranks that were not recorded.
+// Removes the forecast of ranks that were not recorded. Keeps all if none would be left, as of two
+// traces of one rank each.
 void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
+  const auto both = [&ranks](const StepWindow& window) { return ranks.contains(window.rank); };
+  if (std::none_of(timeline.steps.begin(), timeline.steps.end(), both)) return;
   const auto other = [&ranks](const auto& of) { return !ranks.contains(of.rank); };
   std::erase_if(timeline.spans, other);
   std::erase_if(timeline.memory, other);
@@ -58,9 +63,10 @@ Result<ComparedSteps> StepsOf(const ComparedRuns& runs, std::optional<int> chose
   const auto step =
       chosen ? chosen : MedianStep(measured, FirstStep(measured) + steps.measured_left_out);
   if (!step || forecast.steps.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "run " + std::to_string(runs.measured.info.id) +
-                    " has fewer than two complete steps; train for more");
+    const RunInfo& info = step ? runs.predicted.info : runs.measured.info;
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "run " + std::to_string(info.id) + " has fewer than two complete steps; train for more");
   }
   steps.measured = *step;
   if (runs.predicted.info.kind == RunKind::kImported) {
@@ -171,18 +177,25 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   if (out.HasTrace()) {
     out.view.join.classes = ClassesOfAll(forecast, steps.predicted, measured, steps.measured);
   }
-  const auto metrics_of = [&](const Timeline& timeline, int left_out) {
-    return ComputeMetrics(timeline, stored
-                                        ? MetricOptionsFor(stored->context, stored->plan, left_out)
-                                        : MetricOptions{.warmup_steps = left_out});
+  const auto metrics_of = [&](const StoredRun& of, int left_out) {
+    return ComputeMetrics(of.timeline,
+                          stored ? MetricOptionsFor(stored->context, stored->plan, left_out)
+                                 : MetricOptions{.pipelines = PipelinesIn(of.details_json),
+                                                 .warmup_steps = left_out});
   };
-  const Metrics predicted_metrics = metrics_of(forecast, steps.predicted_left_out);
-  const Metrics measured_metrics = metrics_of(measured, steps.measured_left_out);
+  const Metrics predicted_metrics = metrics_of(out.predicted, steps.predicted_left_out);
+  const Metrics measured_metrics = metrics_of(out.measured, steps.measured_left_out);
   out.view.predicted = *predicted_metrics.overall;
   out.view.measured = *measured_metrics.overall;
   out.view.predicted_peaks = PeaksOf(predicted_metrics);
   out.view.measured_peaks = PeaksOf(measured_metrics);
   out.view.notes = RecordingNotes(out.measured, measured_metrics.coverage);
+  if (out.predicted.info.world != out.measured.info.world) {
+    out.view.notes.push_back(
+        fmt::format("run {} has {} ranks and run {} has {}: times are means over the ranks of each",
+                    out.predicted.info.id, out.predicted.info.world, out.measured.info.id,
+                    out.measured.info.world));
+  }
   Describe(stored, out);
   AddAttribution(reader, out);
   return out;

@@ -10,7 +10,8 @@
 namespace foretrain {
 
 // One sentence a problem: errors of GPUs, dropped spans, spans without a time, device time without
-// an op, GPUs that were throttled for 1 % of the recorded window or more. The run's own notes
+// an op, threads that waited for a core for 5 % of a median step or more, GPUs that were throttled
+// for 1 % of the recorded window or more. The run's own notes
 // follow.
 //
 //   coverage  Metrics::coverage of the run, in [0, 1]

@@ -10,6 +10,7 @@
 #include "sim/config/plan/plan_json.h"
 #include "sim/cost/profile/profile_json.h"
 #include "traces/metrics/data_wait.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {
@@ -55,7 +56,8 @@ RunSetup SetupFor(RunKind kind, const ForecastContext& context, const Program& p
 // Names of all ops, one for each name key. Micro-batches after the second repeat its names, so they
 // are skipped.
 std::map<OpId, std::string> OpNamesOf(const Program& program) {
-  std::map<OpId, std::string> names;
+  std::map<OpId, std::string> names{{SaveCopyOp(), std::string(kSaveCopyName)},
+                                    {SaveWriteOp(), std::string(kSaveWriteName)}};
   for (const RankProgram& rank : program.ranks) {
     for (const Instruction& instruction : rank.step) {
       if (instruction.key.micro_batch > 1) continue;  // later ones repeat the second

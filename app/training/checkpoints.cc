@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/build_info.h"
+#include "base/clock.h"
 #include "base/units.h"
 
 namespace foretrain {
@@ -70,6 +71,7 @@ Result<void> PrepareResume(const std::string& path, const Program& program,
   }
   FT_TRY(CheckSameRun(newest.checkpoint, program.plan, job, data_digest));
   FT_TRY(newest.checkpoint.CheckFits(program));
+  job.save.time = ContinuedTime(newest.checkpoint.manifest().time, SystemClock().RealtimeNs());
   job.executor.first_step = newest.checkpoint.manifest().step;
   job.steps -= job.executor.first_step;
   job.resume = std::make_shared<const Checkpoint>(std::move(newest.checkpoint));
@@ -86,17 +88,21 @@ bool Is(const std::string& argument, std::string_view name) {
 Result<void> PrepareCheckpoints(const CheckpointOptions& options, const Program& program,
                                 std::uint64_t data_digest, double step_s, TrainJob& job) {
   const std::int64_t all_steps = job.steps;
-  if (!options.resume.empty()) FT_TRY(PrepareResume(options.resume, program, data_digest, job));
+  if (!options.resume.empty()) {
+    FT_TRY(PrepareResume(options.resume, program, data_digest, job));
+  } else {
+    job.save.time.began_unix_ns = SystemClock().RealtimeNs();
+  }
   ProcessGroup* const group = job.processes;
   if (group != nullptr) {
     FT_TRY(group->Agree("checkpoint", fmt::format("step {}, saved in \"{}\" each {} steps or {} ns",
                                                   job.executor.first_step, options.save,
-                                                  options.every_steps, options.every_ns)));
+                                                  options.every.steps, options.every.ns)));
   }
   if (options.save.empty()) return {};
   SavePlan& save = job.save;
-  save.every_steps = options.every_steps;
-  save.every_ns = options.every_steps > 0 ? 0 : options.every_ns;
+  save.every_steps = options.every.steps;
+  save.every_ns = options.every.ns;
   if (group != nullptr && save.every_ns > 0) {
     const double steps = SecondsFromNs(save.every_ns) / std::max(step_s, 1e-9);
     save.every_steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(steps), 1, all_steps);

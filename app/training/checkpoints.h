@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/checkpoint_flags.h"
 #include "base/result.h"
 #include "runtime/data/token_data.h"
 #include "runtime/run/trainer.h"
@@ -15,15 +16,15 @@ namespace foretrain {
 inline constexpr const char* kDefaultCheckpoints = "checkpoints";
 
 struct CheckpointOptions {
-  std::string save;              // folder; empty: none are saved
-  std::int64_t every_steps = 0;  // 0: by time
-  std::int64_t every_ns = 600'000'000'000;
+  std::string save;  // folder; empty: none are saved
+  SaveEvery every{.ns = 600'000'000'000};
   int keep = 2;
   std::string resume;                  // a folder of checkpoints, or one of them; empty: none
   std::vector<std::string> arguments;  // of the command, saved for --resume
 };
 
-// Fills the job's checkpoint to go on from, its first and remaining steps, and when it saves.
+// Fills the job's checkpoint to go on from, its first and remaining steps, its time so far (a
+// training without a checkpoint begins now), and when it saves.
 // Before it, `job.steps` are all steps.
 //
 //   program      that the job will run

@@ -218,6 +218,7 @@ void RecordingSink::OnStep(const StepReport& report) {
       {"tokens_per_s", -1, step, 0, report.tokens_per_s},
       {"learning_rate", -1, step, 0, report.learning_rate},
       {"resident_bytes", -1, step, 0, static_cast<double>(report.resident_bytes)}};
+  if (report.core_wait_s) counters.push_back({"core_wait_s", -1, step, 0, *report.core_wait_s});
   if (report.gradient_norm)
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});

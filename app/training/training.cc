@@ -298,6 +298,12 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
                                MetricOptionsFor(context, plan, RecordsWarmUp(job) ? 1 : 0)));
   if (records) FT_TRY(recorder.AddMetrics(MetricsOf(result.capture_cost)));
   if (const auto cost = MeasuredCost(result.saves)) FT_TRY(recorder.AddMetrics(MetricsOf(*cost)));
+  if (!job.save.saver.folder.empty()) {
+    TrainingTime time = job.save.time;
+    time.steps_ns += NsFromSeconds(summary->seconds);
+    result.goodput = GoodputOf(time, SystemClock().RealtimeNs());
+    FT_TRY(AddCounter(recorder, "goodput", result.goodput));
+  }
   if (const std::int64_t growth = summary->resident_growth_bytes; growth > 0) {
     FT_TRY(AddCounter(recorder, "resident_growth_bytes", static_cast<double>(growth)));
   }
@@ -425,6 +431,9 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
   result->predicted_checkpoint = CheckpointCostIn(context, plan);
+  if (!job.save.saver.folder.empty()) {
+    result->predicted_bytes += result->predicted_checkpoint.bytes;
+  }
   FT_TRY(FinishRun(*recorder, options, *result));
   if (job.executor.take_turns && !result->summary.stopped && result->unrecorded.empty()) {
     FT_ASSIGN(result->emulated,

@@ -26,9 +26,10 @@ struct TrainingResult {
   RunId run = 0;  // measured
   RunId forecast = 0;
   RunSummary summary;
-  Metrics metrics;                   // of the measured timeline, without the first step
-  std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
-  OffloadStats offload;              // peaks as measured
+  Metrics metrics;  // of the measured timeline, without the first step
+  // In the machine's memory: arenas of all ranks, and their copies for checkpoints.
+  std::int64_t predicted_bytes = 0;
+  OffloadStats offload;  // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
   std::optional<double> evaluation_loss;  // the last one, if any
@@ -37,6 +38,7 @@ struct TrainingResult {
   CaptureCost capture_cost;
   CheckpointCost predicted_checkpoint;
   std::vector<SaveReport> saves;  // of rank 0's process, in order
+  double goodput = 0;             // of all runs of the training (GoodputOf); 0: unknown
   std::string unrecorded;         // why a part of the run was not recorded; empty: all of it was
 };
 

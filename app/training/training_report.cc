@@ -79,6 +79,12 @@ void PrintResult(const TrainingResult& result, const ParameterCounts& counts,
         MetricLine("predicted checkpoint", DescribeCost(result.predicted_checkpoint)).c_str(),
         stdout);
   }
+  if (result.goodput > 0) {
+    std::fputs(MetricLine("goodput", FormatPercent(result.goodput) +
+                                         " of the time since the training began became steps")
+                   .c_str(),
+               stdout);
+  }
   if (!result.unrecorded.empty()) {
     std::fputs(MetricLine("not recorded", result.unrecorded).c_str(), stdout);
   }
@@ -126,6 +132,7 @@ void PrintResultJson(const Plan& plan, const TrainingResult& result, const Param
     WriteCost(json, "predicted_checkpoint_cost", result.predicted_checkpoint);
   }
   if (!result.saves.empty()) json.Field("checkpoint", NewestOf(result.saves));
+  if (result.goodput > 0) json.Field("goodput", result.goodput);
   if (!result.unrecorded.empty()) json.Field("unrecorded", result.unrecorded);
   if (result.emulated.run != 0) {
     json.Name("emulated").BeginObject().Field("run", result.emulated.run);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kSchema = 1;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxTimeNs = INT64_MAX / 4;  // sums of three do not overflow
 constexpr JsonLimits kLimits{.max_bytes = std::int64_t{1} << 30,
                              .max_values = std::int64_t{1} << 26};
 // `{"crc32c":"01234567",`: what follows is what the checksum covers.
@@ -61,6 +63,22 @@ void CheckSchema(JsonFields& fields) {
     fields.Refuse("schema", fmt::format("is {}, newer than this foretrain's {}; use a newer one",
                                         schema, kSchema));
   }
+}
+
+void WriteTime(JsonWriter& writer, const TrainingTime& time) {
+  writer.Name("time").BeginObject().Field("began_unix_ns", time.began_unix_ns);
+  writer.Field("paused_ns", time.paused_ns).Field("steps_ns", time.steps_ns);
+  writer.Field("saved_unix_ns", time.saved_unix_ns).Field("ended", time.ended).EndObject();
+}
+
+TrainingTime ReadTime(JsonFields& fields) {
+  TrainingTime time;
+  time.began_unix_ns = fields.Integer("began_unix_ns", 0, kMaxTimeNs);
+  time.paused_ns = fields.Integer("paused_ns", 0, kMaxTimeNs);
+  time.steps_ns = fields.Integer("steps_ns", 0, kMaxTimeNs);
+  time.saved_unix_ns = fields.Integer("saved_unix_ns", 0, kMaxTimeNs);
+  time.ended = fields.Bool("ended");
+  return time;
 }
 
 template <class Kind>
@@ -163,6 +181,20 @@ void WriteTensor(JsonWriter& writer, const std::string& name, const char* type,
 
 }  // namespace
 
+TrainingTime ContinuedTime(TrainingTime saved, std::int64_t now_unix_ns) {
+  if (saved.ended) {
+    saved.paused_ns += std::max<std::int64_t>(0, now_unix_ns - saved.saved_unix_ns);
+  }
+  saved.ended = false;
+  return saved;
+}
+
+double GoodputOf(const TrainingTime& time, std::int64_t now_unix_ns) {
+  const std::int64_t all_ns = now_unix_ns - time.began_unix_ns - time.paused_ns;
+  if (time.began_unix_ns == 0 || all_ns <= 0) return 0;
+  return std::min(1.0, static_cast<double>(time.steps_ns) / static_cast<double>(all_ns));
+}
+
 std::string TensorsName(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 std::string IndexName(int rank) { return fmt::format("rank-{:05}.json", rank); }
 
@@ -171,6 +203,7 @@ std::string ManifestText(const Manifest& manifest) {
   writer.BeginObject().Field("schema", kSchema).Field("step", manifest.step);
   writer.Field("program", HexText(manifest.program));
   writer.Field("seed", HexText(manifest.seed)).Field("data", HexText(manifest.data));
+  WriteTime(writer, manifest.time);
   writer.Field("version", manifest.version).Name("indexes").BeginArray();
   for (const std::uint32_t crc : manifest.indexes) writer.String(HexOf(crc));
   writer.EndArray();
@@ -189,6 +222,10 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view source) {
   manifest.program = ReadHash(fields, "program");
   manifest.seed = ReadHash(fields, "seed");
   manifest.data = ReadHash(fields, "data");
+  if (auto time = fields.ObjectOr("time")) {
+    manifest.time = ReadTime(*time);
+    FT_TRY(time->Finish());
+  }
   manifest.version = fields.String("version");
   for (const std::string& crc_text : fields.Strings("indexes", 8)) {
     const auto crc = ParseHex(crc_text);

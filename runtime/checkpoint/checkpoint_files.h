@@ -19,6 +19,23 @@
 
 namespace foretrain {
 
+// Time that a training has taken, over all of its runs.
+struct TrainingTime {
+  std::int64_t began_unix_ns = 0;  // 0: unknown, of an older checkpoint
+  std::int64_t paused_ns = 0;      // between a run that ended by itself and the next
+  std::int64_t steps_ns = 0;       // of the steps that are in the checkpoint
+  std::int64_t saved_unix_ns = 0;
+  bool ended = false;  // the run ended with this checkpoint and did not fail
+};
+
+// The time of a run that goes on from a checkpoint with `saved`. What passed since a run that
+// failed counts, what passed since one that ended by itself does not.
+TrainingTime ContinuedTime(TrainingTime saved, std::int64_t now_unix_ns);
+
+// Share of the time since the training began that became steps which are kept, in (0, 1]; 0:
+// unknown.
+double GoodputOf(const TrainingTime& time, std::int64_t now_unix_ns);
+
 // How the run that wrote a checkpoint was started and how far it came.
 struct Manifest {
   std::int64_t step = 0;               // steps done: number of the next one
@@ -26,6 +43,7 @@ struct Manifest {
   std::vector<std::uint32_t> indexes;  // CRC-32C of each rank's index, by rank
   std::uint64_t seed = 0;
   std::uint64_t data = 0;  // digest of the training data
+  TrainingTime time;
   ModelSpec model;
   Plan plan;
   std::string version;                 // of foretrain

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/stop_point.h"
 #include "base/units.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {
@@ -33,7 +34,8 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, FileSystem& files, Execut
       files_(files),
       executor_(executor),
       clock_(clock),
-      on_saved_(std::move(on_saved)) {}
+      on_saved_(std::move(on_saved)),
+      manifest_(options_.manifest) {}
 
 CheckpointSaver::~CheckpointSaver() { Wait(); }
 
@@ -58,16 +60,21 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Make(
   return saver;
 }
 
-Result<void> CheckpointSaver::Save(std::int64_t step) {
+Result<void> CheckpointSaver::Save(std::int64_t step, const TrainingTime& time) {
   SaveReport report;
   report.step = step;
   report.copy_start_ns = clock_.Now();
   Wait();
+  manifest_.step = step;
+  manifest_.time = time;
   StopPoint("checkpoint.copy");
   for (int r = 0; r < executor_.ranks(); ++r) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(r)];
+    const std::int64_t start_ns = clock_.Now();
     FT_TRY(snapshot.Take(executor_.Arena(r)));
     report.bytes += snapshot.bytes();
+    report.spans.push_back(SaveSpan(SaveCopyOp(), snapshot.rank(), step - 1, start_ns, clock_.Now(),
+                                    snapshot.bytes()));
   }
   report.copy_end_ns = clock_.Now();
   const auto write = [this, report] { Write(report); };
@@ -81,7 +88,7 @@ void CheckpointSaver::Write(SaveReport report) {
   report.write_start_ns = clock_.Now();
   Result<std::string> path = Fail(ErrorCode::kResourceExhausted, "no memory to write a checkpoint");
   try {
-    path = WriteAll(report.step);
+    path = WriteAll(report);
   } catch (const std::bad_alloc&) {  // the error above
   }
   report.write_end_ns = clock_.Now();
@@ -98,13 +105,14 @@ void CheckpointSaver::Write(SaveReport report) {
 // All processes found the same earlier checkpoints, so all choose the same path. Rank 0's process
 // writes the manifest once the files of all ranks are whole, and removes those of a save that
 // failed.
-Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
+Result<std::string> CheckpointSaver::WriteAll(SaveReport& report) {
+  const std::int64_t step = report.step;
   std::int64_t repeat = 1;
   for (const CheckpointPath& one : earlier_) {
     if (one.step == step) repeat = std::max(repeat, one.repeat + 1);
   }
   const std::string path = CheckpointPathOf(options_.folder, step, repeat);
-  Result<void> written = WriteHere(path);
+  Result<void> written = WriteHere(path, report);
   if (options_.first_rank != 0) {
     FT_TRY(options_.processes->Put(options_.first_rank, ValueName(step),
                                    written.has_value() ? "" : written.error().message));
@@ -112,7 +120,7 @@ Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
     return std::string();
   }
   if (options_.processes != nullptr) written = Both(std::move(written), GatherOthers(step));
-  if (written.has_value()) written = WriteManifest(step, path);
+  if (written.has_value()) written = WriteManifest(path);
   if (!written.has_value()) {
     (void)RemoveCheckpoint(files_, path);
     return tl::unexpected<Error>(written.error());
@@ -121,9 +129,8 @@ Result<std::string> CheckpointSaver::WriteAll(std::int64_t step) {
   return path;
 }
 
-Result<void> CheckpointSaver::WriteManifest(std::int64_t step, const std::string& path) {
-  Manifest manifest = options_.manifest;
-  manifest.step = step;
+Result<void> CheckpointSaver::WriteManifest(const std::string& path) {
+  Manifest manifest = manifest_;
   for (const RankProgram& rank : executor_.program().ranks) {
     FT_ASSIGN(const std::string index,
               ReadFile(files_, path + "/" + IndexName(rank.rank), kMaxIndexBytes));
@@ -135,11 +142,14 @@ Result<void> CheckpointSaver::WriteManifest(std::int64_t step, const std::string
   return files_.SyncDirectory(options_.folder);
 }
 
-Result<void> CheckpointSaver::WriteHere(const std::string& path) {
+Result<void> CheckpointSaver::WriteHere(const std::string& path, SaveReport& report) {
   FT_TRY(files_.CreateDirectories(path));
   std::string failed;
   for (const Snapshot& snapshot : snapshots_) {
+    const std::int64_t start_ns = clock_.Now();
     const auto written = snapshot.Write(files_, path);
+    report.spans.push_back(SaveSpan(SaveWriteOp(), snapshot.rank(), report.step - 1, start_ns,
+                                    clock_.Now(), snapshot.bytes()));
     if (written.has_value()) continue;
     failed += fmt::format("{}rank {}: {}", failed.empty() ? "" : "; ", snapshot.rank(),
                           written.error().message);

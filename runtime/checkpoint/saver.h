@@ -21,6 +21,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/processes/id_store.h"
 #include "runtime/run/run_clock.h"
+#include "traces/timeline.h"
 
 namespace foretrain {
 
@@ -32,6 +33,7 @@ struct SaveReport {
   std::int64_t copy_end_ns = 0;  // training stood still
   std::int64_t write_start_ns = 0;
   std::int64_t write_end_ns = 0;
+  std::vector<Span> spans;  // copies and writes of the ranks here
   // The checkpoint, on rank 0's process; empty if a rank could not write its part.
   std::string path;
   std::optional<Error> error;  // why there is no checkpoint, or an old one could not be removed
@@ -40,7 +42,7 @@ struct SaveReport {
 struct SaverOptions {
   std::string folder;
   int keep = 2;       // newest checkpoints that stay; >= 1
-  Manifest manifest;  // its step is set at each save
+  Manifest manifest;  // step and time are brought up to date at each save
   // If ranks are processes: where they tell rank 0 that their files are whole. Borrowed.
   IdStore* processes = nullptr;
   int first_rank = 0;  // lowest rank of this process
@@ -64,7 +66,7 @@ class CheckpointSaver {
   // Waits for the checkpoint before, if it is still being written. Errors: the arena's. A write
   // that fails is no error here: it is reported, and earlier checkpoints stay. If no thread can be
   // made, writes before it returns.
-  Result<void> Save(std::int64_t step);
+  Result<void> Save(std::int64_t step, const TrainingTime& time = {});
 
   // Waits until the last checkpoint is written.
   void Wait();
@@ -73,9 +75,9 @@ class CheckpointSaver {
   CheckpointSaver(SaverOptions options, FileSystem& files, Executor& executor, RunClock& clock,
                   std::function<void(const SaveReport&)> on_saved);
   void Write(SaveReport report);  // body of the thread
-  Result<std::string> WriteAll(std::int64_t step);
-  Result<void> WriteHere(const std::string& path);
-  Result<void> WriteManifest(std::int64_t step, const std::string& path);
+  Result<std::string> WriteAll(SaveReport& report);
+  Result<void> WriteHere(const std::string& path, SaveReport& report);
+  Result<void> WriteManifest(const std::string& path);
   Result<void> GatherOthers(std::int64_t step);
 
   const SaverOptions options_;
@@ -83,6 +85,7 @@ class CheckpointSaver {
   Executor& executor_;
   RunClock& clock_;
   const std::function<void(const SaveReport&)> on_saved_;
+  Manifest manifest_;                    // of the newest save; without checksums of indexes
   std::vector<Snapshot> snapshots_;      // of the ranks here
   std::vector<CheckpointPath> earlier_;  // found in the folder before the first save
   std::vector<std::jthread> thread_;     // that writes; at most one

@@ -42,7 +42,9 @@ struct StepReport {
   double learning_rate = 0.0;
   double seconds = 0.0;  // since the previous report; for the first: since the ranks began
   double tokens_per_s = 0.0;
-  std::int64_t resident_bytes = 0;   // of the process
+  std::int64_t resident_bytes = 0;  // of the process
+  // Its threads waited for a core, divided by its ranks (runtime/device/core_wait.h).
+  std::optional<double> core_wait_s;
   std::optional<double> usual_loss;  // if the loss is a spike: the mean of those before
 };
 

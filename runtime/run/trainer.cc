@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "runtime/data/read_ahead.h"
+#include "runtime/device/core_wait.h"
 #include "runtime/device/resident_memory.h"
 #include "runtime/run/captured_sink.h"
 #include "runtime/run/loss_spikes.h"
@@ -30,9 +32,12 @@ int ReportingRank(const Program& program) {
 // Forwards all calls, and makes one report a step from one rank's scalars.
 class Reporter final : public RunSink {
  public:
-  // `start_ns`: start of the first step.
-  Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
+  //   ranks_here  of this process
+  //   start_ns    start of the first step
+  Reporter(const Program& program, const LearningRate& rate, int ranks_here, std::int64_t start_ns,
+           RunSink& sink)
       : rank_(ReportingRank(program)),
+        ranks_here_(ranks_here),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
         sink_(sink),
@@ -53,6 +58,9 @@ class Reporter final : public RunSink {
     report.seconds = SecondsFromNs(scalars.time_ns - last_ns_);
     report.tokens_per_s = report.seconds > 0 ? tokens_ / report.seconds : 0.0;
     report.resident_bytes = ResidentBytes();
+    if (const auto waited_ns = core_wait_.SinceLast()) {
+      report.core_wait_s = SecondsFromNs(*waited_ns) / ranks_here_;
+    }
     report.usual_loss = spikes_.Add(report.loss);
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
@@ -67,10 +75,12 @@ class Reporter final : public RunSink {
 
  private:
   int rank_;
+  int ranks_here_;
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
   LossSpikes spikes_;
+  CoreWait core_wait_;
   std::int64_t last_ns_;  // end of the previous step
 };
 
@@ -164,7 +174,7 @@ class Segments {
       }
       const bool by_step = plan_.every_steps > 0 && now % plan_.every_steps == 0;
       if (saver_ != nullptr && (due || by_step || stopped || now == end_)) {
-        FT_TRY(saver_->Save(now));
+        FT_TRY(saver_->Save(now, TimeAfter(all, stopped || now == end_)));
         SetDue();
       }
     }
@@ -174,6 +184,13 @@ class Segments {
   }
 
  private:
+  TrainingTime TimeAfter(const RunSummary& all, bool ended) const {
+    TrainingTime time = plan_.time;
+    time.steps_ns += NsFromSeconds(all.seconds);
+    time.saved_unix_ns = SystemClock().RealtimeNs();
+    time.ended = ended;
+    return time;
+  }
   void SetDue() {
     due_ns_ = saver_ != nullptr && plan_.every_ns > 0 ? clock_.Now() + plan_.every_ns
                                                       : std::numeric_limits<std::int64_t>::max();
@@ -197,6 +214,11 @@ class Segments {
   std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
 };
 
+// Whether the spans of a save after `step` steps are recorded, as those of the step before it are.
+bool IsRecorded(const ExecutorOptions& options, std::int64_t step) {
+  return options.record_spans && options.window.CoversStep(step - 1);
+}
+
 }  // namespace
 
 // Records pass from the ranks through `captured` and `shared` to `reporter` and `sink`. On ranks
@@ -219,7 +241,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
   PosixFileSystem files;
   if (job.resume != nullptr) FT_TRY(job.resume->Load(files, *executor));
-  Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
+  Reporter reporter(*job.program, job.learning_rate, executor->ranks(), clock.Now(), sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
   const std::int64_t first = job.executor.first_step;
@@ -229,8 +251,13 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         sends ? group->Sender() : shared);
   std::unique_ptr<CheckpointSaver> saver;
   if (!job.save.saver.folder.empty()) {
-    FT_ASSIGN(saver,
-              CheckpointSaver::Make(job.save.saver, files, *executor, clock, job.save.on_saved));
+    // Calls of a sink come from any thread of the run.
+    RunSink& spans = sends ? group->Sender() : static_cast<RunSink&>(shared);
+    const auto on_saved = [&job, &spans](const SaveReport& report) {
+      if (IsRecorded(job.executor, report.step)) spans.OnSpans(report.spans);
+      if (job.save.on_saved) job.save.on_saved(report);
+    };
+    FT_ASSIGN(saver, CheckpointSaver::Make(job.save.saver, files, *executor, clock, on_saved));
   }
   std::unique_ptr<HeldOutLoss> evaluator;
   if (job.evaluation.program != nullptr) {

@@ -22,6 +22,7 @@ struct SavePlan {
   SaverOptions saver;            // without a folder nothing is saved
   std::int64_t every_steps = 0;  // 0: not by steps
   std::int64_t every_ns = 0;     // 0: not by time; else all ranks are in this process
+  TrainingTime time;             // of the training before this run
   std::function<void(const SaveReport&)> on_saved;  // called from another thread
 };
 

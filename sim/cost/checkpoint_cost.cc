@@ -10,7 +10,7 @@ namespace foretrain {
 CheckpointCost CheckpointCostOf(const ModelSpec& model, const Plan& plan,
                                 const DeviceProfile& profile, bool is_cpu) {
   const std::int64_t trained = CountParameters(model, plan).trained;
-  const int moments = plan.optimizer == OptimizerKind::kAdamW ? 2 : 0;
+  const int moments = MomentsOf(plan.optimizer);
   CheckpointCost cost;
   cost.bytes = BytesIn(HasMasters(plan) ? NumberFormat::kFp32 : WeightFormat(plan), trained) +
                moments * BytesIn(MomentFormatOf(plan), trained);

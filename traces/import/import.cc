@@ -15,6 +15,7 @@
 #include "traces/import/nsys.h"
 #include "traces/import/own_trace.h"
 #include "traces/import/rank_timeline.h"
+#include "traces/import/ranks/rank_join.h"
 #include "traces/store/sqlite.h"
 
 namespace foretrain {
@@ -24,10 +25,7 @@ using namespace trace_import;
 
 // Bounds memory: at 150 bytes an event, 10 GB.
 constexpr std::int64_t kMaxEvents = std::int64_t{1} << 26;
-constexpr std::size_t kMaxImportedRanks = 1 << 15;
-// Files of one job are written within an hour. If first events lie further apart, the clocks
-// differ.
-constexpr std::int64_t kOneClockNs = 3600LL * 1'000'000'000;
+constexpr std::int64_t kMaxPatternBytes = std::int64_t{1} << 20;
 
 // The last part of a path, safe to print.
 std::string FileName(const std::string& path) {
@@ -180,59 +178,6 @@ class FileReader {
   ReadFiles out_;
 };
 
-// Ranks as stated by the traces, if all state one and no two agree; else the order of the files.
-Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
-                                     std::vector<std::string>& notes) {
-  std::set<int> said;
-  bool all = true;
-  for (const RankEvents& rank : ranks) all = all && rank.rank && said.insert(*rank.rank).second;
-  std::vector<int> numbers;
-  for (const RankEvents& rank : ranks) {
-    numbers.push_back(all ? *rank.rank : static_cast<int>(numbers.size()));
-    if (static_cast<std::size_t>(numbers.back()) < kMaxImportedRanks) continue;
-    return Fail(ErrorCode::kInvalidArgument,
-                rank.source + ": rank " + std::to_string(numbers.back()) + "; ranks below " +
-                    std::to_string(kMaxImportedRanks) + " can be imported");
-  }
-  if (all || ranks.size() < 2) return numbers;
-  std::string note = said.empty()
-                         ? "the traces do not say their ranks: they are numbered in order"
-                         : "the traces do not say different ranks: they are numbered in order";
-  for (std::size_t i = 0; i < ranks.size() && i < 16; ++i) {
-    note += (i == 0 ? " (rank " : ", rank ") + std::to_string(i) + " " + ranks[i].source;
-  }
-  notes.push_back(note + (ranks.size() > 16 ? ", ...)" : ")"));
-  return numbers;
-}
-
-// Time of the rank's first event or sample.
-std::int64_t FirstNs(const RankEvents& rank) {
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  for (const RawEvent& event : rank.events) first = std::min(first, event.start_ns);
-  for (const MemorySample& sample : rank.memory) first = std::min(first, sample.time_ns);
-  return first;
-}
-
-// Offsets that move the first event of all ranks to 0. Ranks on one clock keep their distances; if
-// the clocks differ, each rank starts at its own first event.
-std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
-                                    std::vector<std::string>& notes) {
-  std::vector<std::int64_t> firsts;
-  for (const RankEvents& rank : ranks) firsts.push_back(rank.base_ns + FirstNs(rank));
-  const auto [min, max] = std::minmax_element(firsts.begin(), firsts.end());
-  const bool one_clock = *max - *min <= kOneClockNs;
-  if (!one_clock) {
-    notes.push_back(
-        "the traces' clocks are more than an hour apart: each rank begins with its own first "
-        "event");
-  }
-  std::vector<std::int64_t> offsets;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    offsets.push_back(ranks[i].base_ns - (one_clock ? *min : firsts[i]));
-  }
-  return offsets;
-}
-
 // Describes in the run's details how streams and threads were mapped to queues.
 void WriteRank(JsonWriter& json, int number, const RankEvents& rank, const RankTimeline& made) {
   json.BeginObject().Field("rank", number).Field("source", rank.source);
@@ -248,6 +193,17 @@ void WriteRank(JsonWriter& json, int number, const RankEvents& rank, const RankT
     json.Field("spans", use.spans).EndObject();
   }
   json.EndArray().EndObject();
+}
+
+void WritePipelines(JsonWriter& json, const std::vector<Pipeline>& pipelines) {
+  if (pipelines.empty()) return;
+  json.Name("pipelines").BeginArray();
+  for (const Pipeline& pipeline : pipelines) {
+    json.BeginArray();
+    for (const int rank : pipeline) json.Integer(rank);
+    json.EndArray();
+  }
+  json.EndArray();
 }
 
 // Adds a note for each assumption made and each thing missing, to be shown with the run.
@@ -289,35 +245,46 @@ int CapabilityOf(const std::vector<RankEvents>& ranks) {
   return found.size() == 1 ? *found.begin() : 0;
 }
 
+Result<OpTable> TableOf(FileSystem& files, const std::string& patterns) {
+  if (patterns.empty()) return OpTable();
+  FT_ASSIGN(const std::string text, ReadFile(files, patterns, kMaxPatternBytes));
+  return OpTable::With(text, patterns);
+}
+
 // Builds one run whose ranks are the files. Ops without an id get one from OpIds, shared by all
 // ranks, so that the same name means the same op on each.
 Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string> notes,
-                         const ImportOptions& options) {
+                         const OpTable& table, const ImportOptions& options) {
   TraceRun run;
   run.notes = std::move(notes);
   FT_ASSIGN(const std::vector<int> numbers, NumberRanks(ranks, run.notes));
   const std::vector<std::int64_t> offsets = OffsetsOf(ranks, run.notes);
-  const OpTable table;
   OpIds ids;
   JsonWriter details;
   details.BeginObject().Field("imported", true).Name("ranks").BeginArray();
+  std::vector<RankTimeline> timelines;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    timelines.push_back(TimelineOfRank(
+        ranks[i], table,
+        {.rank = numbers[i], .offset_ns = offsets[i], .step_name = options.step_name}, ids));
+    WriteRank(details, numbers[i], ranks[i], timelines.back());
+  }
+  JoinRanks(numbers, timelines, run.notes);
   std::set<std::string> said;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    RankTimeline made = TimelineOfRank(
-        ranks[i], table,
-        {.rank = numbers[i], .offset_ns = offsets[i], .step_name = options.step_name}, ids);
-    WriteRank(details, numbers[i], ranks[i], made);
+    const RankTimeline made = std::move(timelines[i]);
     Timeline& timeline = run.timeline;
     timeline.world = std::max({timeline.world, numbers[i] + 1, ranks[i].world.value_or(0)});
     timeline.spans.insert(timeline.spans.end(), made.spans.begin(), made.spans.end());
     timeline.steps.insert(timeline.steps.end(), made.steps.begin(), made.steps.end());
     timeline.memory.insert(timeline.memory.end(), made.memory.begin(), made.memory.end());
     run.kernels.Add(made.kernels);
-    for (std::string& note : made.notes) {
-      if (said.insert(note).second) run.notes.push_back(std::move(note));
+    for (const std::string& note : made.notes) {
+      if (said.insert(note).second) run.notes.push_back(note);
     }
   }
-  run.details_json = details.EndArray().EndObject().Take();
+  WritePipelines(details.EndArray(), PipelinesOfGroups(ranks, table));
+  run.details_json = details.EndObject().Take();
   run.kernels.capability = CapabilityOf(ranks);
   run.recorded_ranks = static_cast<int>(ranks.size());
   run.timeline.op_names = ids.TakeNames();
@@ -344,6 +311,7 @@ TraceRun RunOf(OwnRun own) {
 // combined run if there is one.
 Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std::string> paths,
                                          const ImportOptions& options) {
+  FT_ASSIGN(const OpTable table, TableOf(files, options.patterns));
   FileReader reader(files, options);
   std::string names;
   for (const std::string& path : paths) {
@@ -367,7 +335,7 @@ Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std:
     if (read.ranks.empty()) runs.back().notes = read.notes;
   }
   if (!read.ranks.empty()) {
-    FT_ASSIGN(TraceRun run, MakeRun(std::move(read.ranks), std::move(read.notes), options));
+    FT_ASSIGN(TraceRun run, MakeRun(std::move(read.ranks), std::move(read.notes), table, options));
     run.label = names;
     runs.push_back(std::move(run));
   }
@@ -391,10 +359,11 @@ Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& 
   RunSetup setup{
       .kind = RunKind::kImported, .label = run.label, .world = std::max(1, run.timeline.world)};
   setup.forecast = options.forecast;
+  std::vector<Pipeline> pipelines = PipelinesIn(run.details_json);
   setup.details_json = std::move(run.details_json);
   FT_ASSIGN(const std::unique_ptr<RunRecorder> recorder, store.BeginRun(setup));
   out.id = recorder->id();
-  const Metrics metrics = ComputeMetrics(run.timeline);
+  const Metrics metrics = ComputeMetrics(run.timeline, {.pipelines = std::move(pipelines)});
   FT_TRY(recorder->AddTimeline(std::move(run.timeline)));
   FT_TRY(recorder->AddMetrics(Flatten(metrics)));
   FT_TRY(recorder->AddTotals(run.totals));

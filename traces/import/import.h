@@ -25,6 +25,7 @@ struct ImportProgress {
 struct ImportOptions {
   std::string label{};      // empty: the names of the files
   std::string step_name{};  // prefix of ranges that count steps; empty: those of op_patterns.csv
+  std::string patterns{};   // a file of rows that go before op_patterns.csv; empty: none
   std::optional<RunId> forecast{};  // the run to compare with
   // Called now and then by the importing thread; returning false ends the import with kAborted.
   std::function<bool(const ImportProgress&)> progress{};
@@ -36,7 +37,7 @@ struct TraceRun {
   Timeline timeline{};  // sorted, with step windows
   RecordingTotals totals{};
   KernelTable kernels{};             // of the ranks together
-  std::string details_json{};        // files, profiler, devices, streams
+  std::string details_json{};        // files, profiler, devices, streams, pipelines
   std::vector<std::string> notes{};  // assumptions made, and things missing
   int recorded_ranks = 0;
 };

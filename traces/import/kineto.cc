@@ -32,10 +32,14 @@ constexpr std::array<CategoryKind, 10> kCategories{{
     {"", RawKind::kHostOp},
 }};
 
-// `nullopt` for a category that is skipped.
-std::optional<RawKind> KindOf(std::string_view category) {
+// `nullopt` for a category that is skipped. Gloo writes an annotation for the time in which it
+// communicates.
+std::optional<RawKind> KindOf(const JsonEvent& event) {
+  if (event.category == "user_annotation" && event.name.starts_with("gloo:")) {
+    return RawKind::kHostOp;
+  }
   for (const CategoryKind& known : kCategories) {
-    if (known.category == category) return known.kind;
+    if (known.category == event.category) return known.kind;
   }
   return std::nullopt;
 }
@@ -106,6 +110,22 @@ KernelLaunch LaunchOf(const JsonEvent& event) {
           .dynamic_shared_bytes = Bounded(event.Integer("shared memory"))};
 }
 
+// As it was recorded; nothing is known of events that are no communication.
+RawGroup GroupOf(const JsonEvent& event) {
+  RawGroup group{.description = std::string(event.Text("Process Group Description")),
+                 .name = std::string(event.Text("Process Group Name")),
+                 .ranks = std::string(event.Text("Process Group Ranks"))};
+  if (group == RawGroup{}) return group;
+  const auto rank = [&event](std::string_view name) {
+    const std::int64_t value = event.Integer(name).value_or(-1);
+    return value >= 0 && value < (1 << 24) ? value : -1;
+  };
+  group.size = std::max<std::int64_t>(0, rank("Group size"));
+  group.source = rank("Src Rank");
+  group.destination = rank("Dst Rank");
+  return group;
+}
+
 std::int64_t CorrelationOf(const JsonEvent& event) {
   return event.Integer("correlation").value_or(-1);
 }
@@ -171,7 +191,7 @@ void KinetoReader::Take(const JsonEvent& event) {
 // An 'X' event carries its own duration. Host ops and ranges get no correlation: only calls and
 // device work are joined by it.
 void KinetoReader::TakeComplete(const JsonEvent& event) {
-  const std::optional<RawKind> kind = KindOf(event.category);
+  const std::optional<RawKind> kind = KindOf(event);
   if (!kind.has_value()) return;
   const std::optional<std::int64_t> start = event.TimeNs();
   const std::optional<std::int64_t> length = event.DurationNs();
@@ -184,15 +204,16 @@ void KinetoReader::TakeComplete(const JsonEvent& event) {
   raw.track = out_.TrackOf(event.process, event.thread);
   if (*kind != RawKind::kHostOp && *kind != RawKind::kRange) raw.correlation = CorrelationOf(event);
   raw.bytes = BytesOf(event);
-  const std::string_view group = event.Text("Process Group Description");
-  if (!group.empty()) raw.group = 1 + out_.names.Of(group);
+  if (const RawGroup group = GroupOf(event); group != RawGroup{}) raw.group = out_.GroupOf(group);
+  const std::string_view collective = event.Text("Collective name");
+  if (!collective.empty()) raw.collective = 1 + out_.names.Of(collective);
   if (*kind == RawKind::kKernel) raw.launch = out_.LaunchOf(LaunchOf(event));
   last_ns_ = std::max(last_ns_, raw.end_ns);
   out_.events.push_back(raw);
 }
 
 void KinetoReader::TakeBegin(const JsonEvent& event) {
-  const std::optional<RawKind> kind = KindOf(event.category);
+  const std::optional<RawKind> kind = KindOf(event);
   const std::optional<std::int64_t> start = event.TimeNs();
   if (!kind.has_value()) return;
   if (!start.has_value() || event.name.empty()) {

@@ -1,11 +1,14 @@
 #include "traces/import/op_table.h"
 
+#include <algorithm>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "base/result.h"
 #include "base/text.h"
 #include "traces/embedded_data.h"
+#include "traces/kernels/kernel_table.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -22,17 +25,6 @@ constexpr std::array<std::pair<std::string_view, InstructionKind>, 7> kKinds{{
     {"all_to_all", InstructionKind::kBlock},
 }};
 
-// The last column holds a communication kind, a pass or a mark; each is tried.
-NameMeaning MeaningOf(std::string_view op_class, std::string_view what) {
-  NameMeaning meaning;
-  meaning.op_class = ParseOpClass(op_class).value();
-  for (const auto& [name, kind] : kKinds) {
-    if (name == what) meaning.kind = kind;
-  }
-  meaning.pass = ParsePass(what).value_or(Pass::kNone);
-  return meaning;
-}
-
 // True if `name` contains `text`. If `words` is set, texts of one or two letters must be whole
 // words, so that "http" does not match the group "tp".
 bool Fits(std::string_view name, std::string_view text, bool words) {
@@ -47,40 +39,86 @@ bool Fits(std::string_view name, std::string_view text, bool words) {
   return false;
 }
 
-// The first column says where a name may stand. `nullopt`: in an annotation.
-std::optional<NamePlace> PlaceOf(std::string_view text) {
-  if (text == "kernel") return NamePlace::kKernel;
-  if (text == "op") return NamePlace::kOp;
-  if (text == "group") return NamePlace::kGroup;
-  FT_CHECK(text == "range");
-  return std::nullopt;
+constexpr std::array<std::string_view, 4> kPlaces = {"collective", "kernel", "op", "group"};
+
+Result<void> Refuse(std::string_view cell, const std::string& why) {
+  return Fail(ErrorCode::kInvalidArgument, "\"" + Printable(cell) + "\" " + why);
 }
 
 }  // namespace
 
-// Parses the embedded table. It is part of the program, so a bad row is a bug and stops.
+// The embedded table is part of the program, so a bad row is a bug and stops.
 OpTable::OpTable() {
-  const EmbeddedFile* const file =
-      FindEmbedded(traces_data::Files(), "traces/import/op_patterns.csv");
+  constexpr std::string_view kPath = "traces/import/op_patterns.csv";
+  const EmbeddedFile* const file = FindEmbedded(traces_data::Files(), kPath);
   FT_CHECK(file != nullptr);
-  for (const std::string_view line : Split(file->text, '\n')) {
+  const Result<void> added = Add(file->text, std::string(kPath));
+  FT_CHECK(added.has_value());
+}
+
+Result<OpTable> OpTable::With(std::string_view text, const std::string& source) {
+  OpTable table{Empty{}};
+  FT_TRY(table.Add(text, source));
+  OpTable embedded;
+  const auto append = [](std::vector<Row>& to, const std::vector<Row>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (std::size_t i = 0; i < kPlaces.size(); ++i) append(table.rows_[i], embedded.rows_[i]);
+  append(table.ranges_, embedded.ranges_);
+  return table;
+}
+
+Result<void> OpTable::Add(std::string_view text, const std::string& source) {
+  int number = 0;
+  for (std::string_view line : Split(text, '\n')) {
+    ++number;
+    line = Trim(line);
     if (line.empty() || line.starts_with('#') || line.starts_with("where,")) continue;
     const std::vector<std::string_view> cells = Split(line, ',');
-    FT_CHECK(cells.size() == 4);
-    Row row{std::string(cells[1]), MeaningOf(cells[2], cells[3])};
-    if (cells[3] == "step") row.mark = Mark::kStep;
-    if (cells[3] == "layer") row.mark = Mark::kLayer;
-    if (cells[3] == "micro_batch") row.mark = Mark::kMicroBatch;
-    FT_CHECK(cells[3].empty() || row.meaning.kind.has_value() || row.meaning.pass != Pass::kNone ||
-             row.mark != Mark::kNone);
-    const std::optional<NamePlace> place = PlaceOf(cells[0]);
-    (place ? rows_[static_cast<std::size_t>(*place)] : ranges_).push_back(std::move(row));
+    Result<Row> row = ReadRow(cells);
+    if (!row.has_value()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  source + ", line " + std::to_string(number) + ": " + row.error().message);
+    }
+    const auto place = std::find(kPlaces.begin(), kPlaces.end(), cells[0]) - kPlaces.begin();
+    const bool is_range = place == std::ssize(kPlaces);
+    (is_range ? ranges_ : rows_[static_cast<std::size_t>(place)]).push_back(*std::move(row));
   }
+  return {};
+}
+
+// The last cell holds a communication kind, a pass or a mark; each is tried.
+Result<OpTable::Row> OpTable::ReadRow(std::span<const std::string_view> cells) {
+  if (cells.size() != 4) {
+    return Fail(ErrorCode::kInvalidArgument,
+                std::to_string(cells.size()) + " cells; a row has where, text, class and what");
+  }
+  const auto& [where, text, op_class, what] = std::tie(cells[0], cells[1], cells[2], cells[3]);
+  if (where != "range" && std::find(kPlaces.begin(), kPlaces.end(), where) == kPlaces.end()) {
+    FT_TRY(Refuse(where, "is no place; write collective, kernel, op, range or group"));
+  }
+  const std::optional<OpClass> known = ParseOpClass(op_class);
+  if (!known) FT_TRY(Refuse(op_class, "is no op class; write one of docs/glossary.md, e.g. gemm"));
+  Row row{ToLower(text), {.op_class = known.value_or(OpClass::kMemoryBound)}};
+  for (const auto& [name, kind] : kKinds) {
+    if (name == what) row.meaning.kind = kind;
+  }
+  row.meaning.pass = ParsePass(what).value_or(Pass::kNone);
+  if (what == "step") row.mark = Mark::kStep;
+  if (what == "layer") row.mark = Mark::kLayer;
+  if (what == "micro_batch") row.mark = Mark::kMicroBatch;
+  if (!what.empty() && !row.meaning.kind && row.meaning.pass == Pass::kNone &&
+      row.mark == Mark::kNone) {
+    FT_TRY(
+        Refuse(what, "says nothing; write e.g. all_reduce, forward or layer, or leave it empty"));
+  }
+  return row;
 }
 
 // Rows are tried in the file's order, so specific names come before general ones.
 std::optional<NameMeaning> OpTable::Find(NamePlace place, std::string_view name) const {
-  const std::string lower = ToLower(name);
+  // Types of parameters may name another library.
+  const std::string lower = ToLower(place == NamePlace::kKernel ? WithoutParameters(name) : name);
   for (const Row& row : rows_[static_cast<std::size_t>(place)]) {
     if (Fits(lower, row.text, place == NamePlace::kGroup)) return row.meaning;
   }

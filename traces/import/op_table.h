@@ -4,15 +4,17 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "traces/kinds.h"
 
 namespace foretrain::trace_import {
 
-enum class NamePlace { kKernel, kOp, kGroup };
+enum class NamePlace { kCollective, kKernel, kOp, kGroup };
 
 struct NameMeaning {
   OpClass op_class = OpClass::kMemoryBound;
@@ -32,7 +34,12 @@ class OpTable {
  public:
   OpTable();  // reads the embedded table
 
-  // The first row that fits; `nullopt` if none does (kGroup lists some names only). O(rows * name).
+  // The same with the rows of `text` before it. Errors: kInvalidArgument, naming `source` and the
+  // line: not four cells, or a value that is none.
+  static Result<OpTable> With(std::string_view text, const std::string& source);
+
+  // The first row that fits; `nullopt` if none does (kCollective and kGroup list some names only).
+  // O(rows * name).
   std::optional<NameMeaning> Find(NamePlace place, std::string_view name) const;
   RangeMeaning FindRange(std::string_view name) const;
 
@@ -43,7 +50,12 @@ class OpTable {
     NameMeaning meaning;
     Mark mark = Mark::kNone;
   };
-  std::array<std::vector<Row>, 3> rows_;  // by place
+  struct Empty {};
+  explicit OpTable(Empty) {}
+  static Result<Row> ReadRow(std::span<const std::string_view> cells);
+  Result<void> Add(std::string_view text, const std::string& source);
+
+  std::array<std::vector<Row>, 4> rows_;  // by place
   std::vector<Row> ranges_;
 };
 

@@ -173,7 +173,26 @@ class Builder {
                .step = StepAt(Moved(issued)),
                .queue = QueueOfDevice(event, meaning),
                .op_class = meaning.op_class});
+      if (IsCommunication(meaning.op_class)) AddCall(event, meaning);
     }
+  }
+
+  // The communication of the newest span, if the trace says whose it is.
+  void AddCall(const RawEvent& event, const NameMeaning& meaning) {
+    if (event.group == 0) return;
+    const RawGroup& group = events_.groups[event.group - 1];
+    const bool transfer =
+        meaning.kind == InstructionKind::kSend || meaning.kind == InstructionKind::kRecv;
+    const bool has_ends = group.source >= 0 && group.destination >= 0;
+    if ((group.name.empty() && group.ranks.empty()) || transfer != has_ends) return;
+    CommunicationCall call{.span = out_.spans.size() - 1, .step = out_.spans.back().step};
+    call.group = group.name + " " + group.ranks;
+    call.members = static_cast<int>(group.size);
+    if (transfer) {
+      call.group += " " + std::to_string(group.source) + ">" + std::to_string(group.destination);
+      call.members = 2;
+    }
+    out_.calls.push_back(std::move(call));
   }
 
   void CountKernel(const RawEvent& event, OpId id) {
@@ -235,24 +254,26 @@ class Builder {
     return ids_.Next(key, events_.names.Text(event.name), options_.rank, step);
   }
 
-  // The table's meaning of a name is cached. A collective's process group, if stated, decides
-  // between tensor, data and other parallelism.
+  // The table's meaning of a name is cached. The library's own record of a collective goes before
+  // the kernel's name, and its process group decides between tensor, data and other parallelism.
   NameMeaning MeaningOf(const RawEvent& event) {
     std::optional<NameMeaning>& known = meanings_[event.name];
     const std::string& name = events_.names.Text(event.name);
     if (event.kind == RawKind::kSet) return {};
-    if (event.kind == RawKind::kCopy) {
-      const bool host = Crosses(name, "HtoD") || Crosses(name, "DtoH");
-      return {.op_class = host ? OpClass::kCopy : OpClass::kMemoryBound};
-    }
+    if (event.kind == RawKind::kCopy) return {.op_class = OpClass::kCopy};
     if (event.kind == RawKind::kCall) return {.op_class = OpClass::kHost};
     if (!known.has_value()) {
       const NamePlace place = event.kind == RawKind::kKernel ? NamePlace::kKernel : NamePlace::kOp;
       known = table_.Find(place, name).value_or(NameMeaning{});
     }
     NameMeaning meaning = *known;
+    if (event.collective > 0) {
+      const std::string& kind = events_.names.Text(event.collective - 1);
+      meaning = table_.Find(NamePlace::kCollective, kind).value_or(meaning);
+    }
     if (event.group > 0 && IsCommunication(meaning.op_class)) {
-      const auto group = table_.Find(NamePlace::kGroup, events_.names.Text(event.group - 1));
+      const auto group =
+          table_.Find(NamePlace::kGroup, events_.groups[event.group - 1].description);
       if (group.has_value()) meaning.op_class = group->op_class;
     }
     return meaning;
@@ -264,7 +285,10 @@ class Builder {
 
   Queue QueueOfDevice(const RawEvent& event, const NameMeaning& meaning) const {
     if (meaning.op_class != OpClass::kCopy) return QueueOf(meaning);
-    return Crosses(events_.names.Text(event.name), "DtoH") ? Queue::kD2h : Queue::kH2d;
+    const std::string& name = events_.names.Text(event.name);
+    // Copies within the device, or between two.
+    if (!Crosses(name, "HtoD") && !Crosses(name, "DtoH")) return Queue::kCompute;
+    return Crosses(name, "DtoH") ? Queue::kD2h : Queue::kH2d;
   }
 
   void AddSpan(const RawEvent& event, std::int64_t start_ns, std::int64_t end_ns, Span span) {

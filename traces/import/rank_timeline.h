@@ -9,6 +9,7 @@
 
 #include "traces/import/op_ids.h"
 #include "traces/import/op_table.h"
+#include "traces/import/ranks/collectives.h"
 #include "traces/import/raw_events.h"
 #include "traces/kernels/kernel_table.h"
 
@@ -32,7 +33,8 @@ struct RankTimeline {
   std::vector<StepWindow> steps;
   std::vector<MemorySample> memory;
   std::vector<QueueUse> queues;
-  KernelTable kernels;  // without capability
+  std::vector<CommunicationCall> calls;  // those whose group the trace states
+  KernelTable kernels;                   // without capability
   std::vector<std::string> notes;
 };
 

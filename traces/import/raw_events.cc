@@ -38,6 +38,13 @@ std::uint32_t RankEvents::LaunchOf(const KernelLaunch& launch) {
   return at->second;
 }
 
+std::uint32_t RankEvents::GroupOf(const RawGroup& group) {
+  const auto [at, is_new] =
+      group_numbers_.try_emplace(group, static_cast<std::uint32_t>(groups.size() + 1));
+  if (is_new) groups.push_back(group);
+  return at->second;
+}
+
 // The median is robust: a few events with time 0 do not move it, unlike the minimum. O(n). Samples
 // decide only if there are no events. Events too far from the median count as invalid.
 void DropFar(RankEvents& events) {

@@ -42,15 +42,28 @@ enum class RawKind : std::uint8_t {
 };
 constexpr bool IsOnDevice(RawKind kind) { return kind <= RawKind::kSet; }
 
+// The process group of a communication, as the library records it.
+struct RawGroup {
+  std::string description{};  // e.g. TENSOR_MODEL_PARALLEL_GROUP; empty: unknown
+  std::string name{};         // unique among the groups of a rank; empty: unknown
+  std::string ranks{};        // a list, possibly cut short; empty: unknown
+  std::int64_t size = 0;      // 0: unknown
+  std::int64_t source = -1;   // ranks of a send and its receive; -1: unknown, or a collective
+  std::int64_t destination = -1;
+
+  auto operator<=>(const RawGroup&) const = default;
+};
+
 struct RawEvent {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int64_t correlation = -1;  // joins a call to its device work; -1: unknown
   std::int64_t bytes = 0;
-  std::uint32_t name = 0;    // index in names
-  std::uint32_t track = 0;   // index in tracks: a stream or thread
-  std::uint32_t group = 0;   // 1 + index in names of a collective's process group; 0: unknown
-  std::uint32_t launch = 0;  // 1 + index in launches of a kernel's launch; 0: unknown
+  std::uint32_t name = 0;        // index in names
+  std::uint32_t track = 0;       // index in tracks: a stream or thread
+  std::uint32_t group = 0;       // 1 + index in groups of a communication's group; 0: unknown
+  std::uint32_t collective = 0;  // 1 + index in names of its kind, as the library records it
+  std::uint32_t launch = 0;      // 1 + index in launches of a kernel's launch; 0: unknown
   RawKind kind = RawKind::kKernel;
 };
 
@@ -83,6 +96,7 @@ struct RankEvents {
   std::vector<RawTrack> tracks;
   std::vector<RawEvent> events;
   std::vector<KernelLaunch> launches;  // no two are equal
+  std::vector<RawGroup> groups;        // no two are equal
   std::vector<RawPoint> forwards;      // starts of ops whose backward op is in the trace
   std::vector<MemorySample> memory;    // rank 0 until import
   std::vector<RawDevice> devices;
@@ -99,9 +113,12 @@ struct RankEvents {
   bool HasDevice() const;
   // 1 + the index of a launch, which is added if it is new; 0 for an unknown one.
   std::uint32_t LaunchOf(const KernelLaunch& launch);
+  // 1 + the index of a group, which is added if it is new.
+  std::uint32_t GroupOf(const RawGroup& group);
 
  private:
   std::map<KernelLaunch, std::uint32_t> launch_numbers_;
+  std::map<RawGroup, std::uint32_t> group_numbers_;
   std::unordered_map<std::string, std::uint32_t> track_numbers_;
   std::string key_;
 };

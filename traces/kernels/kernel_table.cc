@@ -1,6 +1,8 @@
 #include "traces/kernels/kernel_table.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <tuple>
 #include <utility>
 
@@ -106,6 +108,65 @@ void ReadOps(JsonFields& fields, KernelTable& table) {
   }
 }
 
+constexpr std::string_view kAnonymous = "(anonymous namespace)";
+
+// Kernels of CUTLASS and PyTorch whose template argument says what they do.
+constexpr std::array<std::string_view, 8> kWrappers = {"device_kernel",
+                                                       "Kernel",
+                                                       "Kernel2",
+                                                       "elementwise_kernel",
+                                                       "vectorized_elementwise_kernel",
+                                                       "unrolled_elementwise_kernel",
+                                                       "reduce_kernel",
+                                                       "multi_tensor_apply_kernel"};
+
+struct NameParts {
+  std::string_view base{};       // without namespaces
+  std::string_view arguments{};  // of its template
+};
+
+// The base begins behind the last "::" or space outside of template arguments.
+NameParts PartsOf(std::string_view name) {
+  name = WithoutParameters(name);
+  std::size_t depth = 0, begin = 0, end = name.size();
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (depth == 0 && name.substr(i).starts_with(kAnonymous)) {
+      i += kAnonymous.size() - 1;
+    } else if (name[i] == '<') {
+      if (depth++ == 0) end = i;
+    } else if (name[i] == '>' && depth > 0) {
+      --depth;
+    } else if (depth == 0 && (name[i] == ':' || name[i] == ' ')) {
+      begin = i + 1;
+      end = name.size();
+    }
+  }
+  if (begin >= end) return {};
+  NameParts parts{name.substr(begin, end - begin)};
+  if (end < name.size() && name.back() == '>') {
+    parts.arguments = name.substr(end + 1, name.size() - end - 2);
+  }
+  return parts;
+}
+
+// The base of the first argument that names a type; empty if there is none.
+std::string_view InnerName(std::string_view arguments) {
+  constexpr std::array<std::string_view, 5> kPlain = {"true", "false", "int", "float", "char"};
+  std::size_t depth = 0, begin = 0;
+  for (std::size_t i = 0; i <= arguments.size(); ++i) {
+    const char c = i < arguments.size() ? arguments[i] : ',';
+    if (c == '<' || c == '(') ++depth;
+    if ((c == '>' || c == ')') && depth > 0) --depth;
+    if (c != ',' || (depth > 0 && i < arguments.size())) continue;
+    const std::string_view base = PartsOf(Trim(arguments.substr(begin, i - begin))).base;
+    begin = i + 1;
+    const bool is_name =
+        !base.empty() && (std::isalpha(static_cast<unsigned char>(base[0])) != 0 || base[0] == '_');
+    if (is_name && std::find(kPlain.begin(), kPlain.end(), base) == kPlain.end()) return base;
+  }
+  return {};
+}
+
 }  // namespace
 
 // Rows that differ only in their place are the same row of the sum.
@@ -203,28 +264,30 @@ Result<KernelTable> KernelsFromJson(std::string_view text, std::string_view sour
   return table;
 }
 
-// Works from the parameters' parenthesis back, over template arguments, to the last "::" or space
-// outside of them. "(anonymous namespace)" is no list of parameters.
-std::string ShortKernelName(std::string_view name) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)";
-  std::size_t depth = 0, begin = 0, end = name.size();
+// The parameters begin at the first parenthesis outside of template arguments. "(anonymous
+// namespace)" is no list of parameters.
+std::string_view WithoutParameters(std::string_view name) {
+  std::size_t depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
-    if (depth == 0 && name.substr(i).starts_with(kAnonymous)) {
+    if (name.substr(i).starts_with(kAnonymous)) {
       i += kAnonymous.size() - 1;
     } else if (name[i] == '<') {
-      if (depth++ == 0) end = i;
+      ++depth;
     } else if (name[i] == '>' && depth > 0) {
       --depth;
-    } else if (depth == 0 && (name[i] == ':' || name[i] == ' ')) {
-      begin = i + 1;
-      end = name.size();
-    } else if (depth == 0 && name[i] == '(') {
-      end = std::min(end, i);
-      break;
+    } else if (name[i] == '(' && depth == 0) {
+      return name.substr(0, i);
     }
   }
-  if (begin >= end) return std::string(name);
-  return std::string(name.substr(begin, end - begin));
+  return name;
+}
+
+std::string ShortKernelName(std::string_view name) {
+  const NameParts parts = PartsOf(name);
+  if (parts.base.empty()) return std::string(name);
+  const bool wraps = std::find(kWrappers.begin(), kWrappers.end(), parts.base) != kWrappers.end();
+  const std::string_view inner = wraps ? InnerName(parts.arguments) : std::string_view();
+  return std::string(parts.base) + (inner.empty() ? "" : "<" + std::string(inner) + ">");
 }
 
 }  // namespace foretrain

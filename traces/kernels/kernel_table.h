@@ -63,8 +63,13 @@ void WriteLaunch(JsonWriter& json, const KernelLaunch& launch);
 // field.
 Result<KernelTable> KernelsFromJson(std::string_view text, std::string_view source);
 
+// "void ns::gemm<float, 8>" for "void ns::gemm<float, 8>(float const*)".
+std::string_view WithoutParameters(std::string_view name);
+
 // "gemm" for "void ns::gemm<float, 8>(float const*)": the name without return type, namespaces,
-// template arguments and parameters, for columns. A name of another form is returned as it is.
+// template arguments and parameters, for columns. Of a kernel that only runs what its template
+// argument says it also has that: "device_kernel<GemmUniversal>". A name of another form is
+// returned as it is.
 std::string ShortKernelName(std::string_view name);
 
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/result.h"
 #include "traces/metrics/classes.h"
 #include "traces/metrics/intervals.h"
@@ -164,6 +165,25 @@ void AddAsynchronous(const Timeline& timeline, const PipelineWork& pipeline, int
 }
 
 }  // namespace
+
+std::vector<Pipeline> PipelinesIn(const std::string& details_json) {
+  if (details_json.empty()) return {};
+  const auto details = ParseJson(details_json, "details");
+  if (!details.has_value()) return {};
+  const JsonValue* const all = details->Find("pipelines");
+  std::vector<Pipeline> pipelines;
+  if (all == nullptr) return pipelines;
+  for (const JsonValue& ranks : all->items()) {
+    Pipeline pipeline;
+    for (const JsonValue& rank : ranks.items()) {
+      if (rank.kind() != JsonValue::Kind::kInteger) return {};
+      if (rank.AsInteger() < 0 || rank.AsInteger() > INT16_MAX) return {};
+      pipeline.push_back(static_cast<int>(rank.AsInteger()));
+    }
+    pipelines.push_back(std::move(pipeline));
+  }
+  return pipelines;
+}
 
 // The stages of a pipeline are world / pp ranks apart, as pp is the outermost dimension of the rank
 // order.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "traces/timeline.h"
@@ -17,6 +18,10 @@ using Pipeline = std::vector<int>;
 // The pipelines of `world` ranks in the order tp-cp-ep-dp-pp, whose stages are world / pp apart:
 // {i, i + world/pp, ...} for each i. `pp` > 0 divides `world`.
 std::vector<Pipeline> PipelinesOf(int world, int pp);
+
+// The pipelines that an import found and wrote into RunSetup::details_json; empty if there are
+// none.
+std::vector<Pipeline> PipelinesIn(const std::string& details_json);
 
 struct BubbleOptions {
   // For schedules whose steps overlap and have no period of their own. The period is then the part

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 
@@ -13,9 +14,12 @@ namespace foretrain {
 RankClasses::RankClasses(std::span<const Span> spans) {
   std::array<std::vector<Interval>, kOpClassCount> intervals;
   std::array<std::size_t, kOpClassCount> counts{};
-  for (const Span& span : spans) ++counts[static_cast<std::size_t>(span.op_class)];
+  for (const Span& span : spans) {
+    if (!IsSave(span.op)) ++counts[static_cast<std::size_t>(span.op_class)];
+  }
   for (std::size_t c = 0; c < intervals.size(); ++c) intervals[c].reserve(counts[c]);
   for (const Span& span : spans) {
+    if (IsSave(span.op)) continue;
     intervals[static_cast<std::size_t>(span.op_class)].push_back({span.start_ns, span.end_ns});
   }
   for (std::size_t c = 0; c < own_.size(); ++c) {

@@ -61,8 +61,7 @@ std::vector<const Span*> StartersOf(std::span<const Span> spans, const IntervalS
 
 }  // namespace
 
-// Each gap is split once here, at the moment when its last obstacle but one ended; In() then only
-// cuts gaps to the window.
+// Each gap is split once here; In() then only cuts gaps to the window.
 RankIdle::RankIdle(std::span<const Span> spans, const IntervalSet& busy) : busy_(busy) {
   const std::vector<Launch> launches = LaunchesOf(spans);
   const std::vector<Interval>& intervals = busy.intervals();
@@ -72,13 +71,13 @@ RankIdle::RankIdle(std::span<const Span> spans, const IntervalSet& busy) : busy_
     const Span& next = *starters[i];
     const std::int64_t from =
         i == 0 ? std::numeric_limits<std::int64_t>::min() : intervals[i - 1].end_ns;
-    const std::int64_t ready = std::clamp(next.ready_ns, from, intervals[i].start_ns);
-    const std::optional<std::int64_t> launch = LaunchOf(next, launches);
-    const std::int64_t issued = std::clamp(launch.value_or(from), from, intervals[i].start_ns);
-    const bool host_is_last = launch.has_value() && issued >= ready;
+    const std::int64_t to = intervals[i].start_ns;
     const bool communicates = IsCommunication(next.op_class);
-    before_[i] = {.split_ns = communicates ? ready : std::max(ready, issued),
-                  .late = host_is_last ? &IdleCauses::host_ns : &IdleCauses::dependency_ns,
+    const std::int64_t ready = std::clamp(next.ready_ns, from, to);
+    const std::int64_t issued =
+        std::clamp(LaunchOf(next, launches).value_or(from), from, communicates ? ready : to);
+    before_[i] = {.issued_ns = issued,
+                  .ready_ns = std::max(issued, ready),
                   .last = communicates ? &IdleCauses::peer_ns : &IdleCauses::host_ns};
   }
 }
@@ -97,9 +96,11 @@ IdleCauses RankIdle::In(std::int64_t start_ns, std::int64_t end_ns) const {
       continue;
     }
     const Cause& cause = before_[static_cast<std::size_t>(next - intervals.begin())];
-    const std::int64_t split = std::clamp(cause.split_ns, gap.start_ns, gap.end_ns);
-    causes.*cause.late += split - gap.start_ns;
-    causes.*cause.last += gap.end_ns - split;
+    const std::int64_t issued = std::clamp(cause.issued_ns, gap.start_ns, gap.end_ns);
+    const std::int64_t ready = std::clamp(cause.ready_ns, gap.start_ns, gap.end_ns);
+    causes.host_ns += issued - gap.start_ns;
+    causes.dependency_ns += ready - issued;
+    causes.*cause.last += gap.end_ns - ready;
   }
   return causes;
 }

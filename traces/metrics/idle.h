@@ -24,13 +24,16 @@ struct IdleCauses {
 
 // Causes of one rank's gaps: found once, then queried for any window.
 //
-// A maximal gap [g0, g1) ends with the op k that starts at g1. D is k's ready_ns. L is the start of
-// the host-queue span with k's op id and step; it may be unknown. Both are clamped to the gap.
-//   k computes or copies: [g0, max(D, L)) is host wait if L is known and L >= D, else dependency
-//   wait;
-//                         [max(D, L), g1) is host wait: the launch was under way
-//   k communicates:       [g0, D) is host wait if L >= D, else dependency wait; [D, g1) is peer
-//   wait If several ops start together, k is the first in queue order.
+// A maximal gap [g0, g1) ends with the op k that starts at g1. L is the start of the host-queue
+// span with k's op id and step; unknown, it is g0. D is k's ready_ns. Both are clamped to the gap,
+// and L to D if k communicates.
+//
+//   [g0, L)         host wait: k was not issued yet
+//   [L, D)          dependency wait, if L < D
+//   [max(L, D), g1) k computes or copies: host wait, the launch was under way
+//                   k communicates: peer wait
+//
+// If several ops start together, k is the first in queue order.
 class RankIdle {
  public:
   // `spans`: those of one rank, sorted as in Timeline. `busy`: RankClasses::DeviceBusy() of them,
@@ -41,10 +44,10 @@ class RankIdle {
   IdleCauses In(std::int64_t start_ns, std::int64_t end_ns) const;
 
  private:
-  // Split of a gap [g0, g1): cause `late` up to `split_ns`, then cause `last`.
+  // Split of a gap: host wait up to `issued_ns`, dependency wait up to `ready_ns`, then `last`.
   struct Cause {
-    std::int64_t split_ns = 0;
-    std::int64_t IdleCauses::*late = nullptr;
+    std::int64_t issued_ns = 0;
+    std::int64_t ready_ns = 0;  // >= issued_ns
     std::int64_t IdleCauses::*last = nullptr;
   };
 

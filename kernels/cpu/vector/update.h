@@ -261,7 +261,7 @@ FT_INLINE void UpdateByMomentum(const FtMomentum& g) {
   const float factor = GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
   const float decay = g.lr * g.weight_decay;
   const bool short_moments = g.moments == FT_BF16;
-  const int64_t each = short_moments ? FT_SCALE_BLOCK : g.elements;
+  const int64_t each = short_moments ? int64_t{FT_SCALE_BLOCK} : g.elements;
   alignas(64) float block[FT_SCALE_BLOCK];
   for (int64_t begin = 0; begin < g.elements; begin += each) {
     const int64_t n = Least(each, g.elements - begin);

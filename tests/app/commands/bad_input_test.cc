@@ -79,8 +79,8 @@ TEST(BadInput, SaysHowLongATextMustBe) {
   const ProgramEnd end =
       RunForetrain(folder.path(), std::string("train ") + kSmall + "--data " + text);
   EXPECT_EQ(end.code, 2);
-  // A batch of 2 * 16 tokens, one more target and one token to advance by: 34.
-  EXPECT_THAT(end.errors, AllOf(HasSubstr("9 tokens"), HasSubstr("34")));
+  // 16 tokens and one more target.
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("9 tokens"), HasSubstr("needs 17")));
 }
 
 TEST(BadInput, AnswersNoToAPlanOverItsBudget) {

@@ -37,6 +37,24 @@ TEST(RecordingNotes, NameAGpuThatWasHeldBack) {
                           "of 1.98 GHz"));
 }
 
+// Three steps of 10 s; a rank's threads waited for 0.1, 4 and 5 s.
+TEST(RecordingNotes, SayThatThreadsWaitedForACore) {
+  StoredRun run;
+  for (int step = 0; step < 3; ++step) {
+    run.timeline.steps.push_back(
+        {.start_ns = 10 * step * kSecond, .end_ns = 10 * (step + 1) * kSecond, .step = step});
+  }
+  run.counters = {{"core_wait_s", -1, 0, 0, 0.1},
+                  {"core_wait_s", -1, 1, 0, 4.0},
+                  {"core_wait_s", -1, 2, 0, 5.0},
+                  {"core_wait_s", -1, 3, 0, 9.0}};
+  EXPECT_THAT(
+      RecordingNotes(run, 1.0),
+      ElementsAre(testing::StartsWith("a rank's threads waited for a core for 40.0 % of a step")));
+  run.counters[1].value = 0.2;
+  EXPECT_THAT(RecordingNotes(run, 1.0), IsEmpty());
+}
+
 TEST(RecordingNotes, BeginWithTheErrorsOfGpus) {
   StoredRun run = RunOfTenSeconds();
   run.info.totals.dropped = 5;

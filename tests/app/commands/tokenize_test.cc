@@ -50,6 +50,7 @@ TEST(Tokenize, WritesDocumentsWithTheirEndsAndTrainsOnThem) {
   ASSERT_EQ(TokenizeOrSkip(folder, "--out b.bin --end none b.txt").code, 0);
   EXPECT_EQ(loss("--data b.bin"), loss("--data b.txt --tokenizer " + Llama3()));
   // Megatron's pair of files has the same tokens and no header, and a folder holds its files.
+  RunCommand(folder.path(), "mkdir texts");
   folder.Write("texts/1.txt", text);
   ASSERT_EQ(TokenizeOrSkip(folder, "--out m.bin --format megatron --end none texts").code, 0);
   EXPECT_EQ(folder.Read("m.bin"), folder.Read("b.bin").substr(1024));

@@ -56,6 +56,23 @@ TEST(ResumedRun, SavesWhenItIsStopped) {
   EXPECT_EQ(RunForetrain(folder.path(), "train --resume --steps 12").code, 0);
 }
 
+TEST(ResumedRun, CountsTheTimeOfTheRunsBefore) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--capture off --json ";
+  const ProgramEnd first = RunForetrain(folder.path(), train + "--steps 200 --save");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --steps 201 --json");
+  ASSERT_EQ(rest.code, 0) << rest.errors;
+  const double before = LastLine(first.output)["goodput"], after = LastLine(rest.output)["goodput"];
+  EXPECT_GT(before, 0);
+  EXPECT_LE(before, 1);
+  // Alone, the second run would have one step of 201.
+  EXPECT_GT(after, before / 20);
+  EXPECT_LT(after, before);
+  const ProgramEnd unsaved = RunForetrain(folder.path(), train + "--steps 2");
+  EXPECT_FALSE(LastLine(unsaved.output).contains("goodput"));
+}
+
 TEST(ResumedRun, PassesOverADamagedCheckpointAndSaysSo) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);
@@ -108,6 +125,27 @@ TEST_F(ResumedProcesses, GoOnAsThreadsAndBack) {
   const std::vector<double> last(all.begin() + 4, all.end());
   EXPECT_EQ(LossesOf(processes.output), last);
   EXPECT_EQ(LossesOf(threads.output), last);
+}
+
+// Two saves of two ranks. The copy is done before the write of its file begins, and no metric
+// counts them.
+TEST(Saves, AreSpansOfTheRun) {
+  for (const bool processes : {false, true}) {
+    const TemporaryFolder folder;
+    const std::string train = SmallTraining(folder) + "--steps 4 --save --save-every 2 ";
+    const ProgramEnd end = processes ? RunCommand(folder.path(), Pair(train, train))
+                                     : RunForetrain(folder.path(), train);
+    ASSERT_EQ(end.code, 0) << end.errors;
+    const std::string copies = "FROM v_span WHERE name = 'checkpoint copy'";
+    EXPECT_EQ(ValueIn(folder, "SELECT count(*) " + copies + " AND queue = 'd2h'"), 4);
+    EXPECT_EQ(ValueIn(folder, "SELECT count(DISTINCT rank) " + copies), 2);
+    EXPECT_EQ(ValueIn(folder, "SELECT sum(step) " + copies), 2 * (1 + 3));
+    EXPECT_EQ(ValueIn(folder,
+                      "SELECT count(*) FROM v_span w JOIN v_span c USING(run_id, rank, step) WHERE "
+                      "w.name = 'checkpoint write' AND c.name = 'checkpoint copy' AND w.queue = "
+                      "'nvme' AND c.end_ns <= w.start_ns"),
+              4);
+  }
 }
 
 // Each attempt is killed at its sixth step, so that the training needs at least three.

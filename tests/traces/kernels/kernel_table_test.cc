@@ -120,6 +120,15 @@ TEST(KernelTable, ShortensNamesOfKernels) {
   EXPECT_EQ(ShortKernelName("void foretrain::(anonymous namespace)::Adam<float>(Args)"), "Adam");
   EXPECT_EQ(ShortKernelName("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
             "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+  EXPECT_EQ(ShortKernelName("void cutlass::device_kernel<ours::gemm::Fp8<2, 4>>(Params)"),
+            "device_kernel<Fp8>");
+  EXPECT_EQ(ShortKernelName("void at::native::vectorized_elementwise_kernel<4, "
+                            "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)"),
+            "vectorized_elementwise_kernel<CUDAFunctor_add>");
+  EXPECT_EQ(ShortKernelName("void at::native::unrolled_elementwise_kernel<at::native::copy_cuda("
+                            "at::TensorIteratorBase&)::{lambda()#1}, int>(int)"),
+            "unrolled_elementwise_kernel<copy_cuda>");
+  EXPECT_EQ(ShortKernelName("void reduce_kernel<512, 1>(int)"), "reduce_kernel");
   EXPECT_EQ(ShortKernelName(""), "");
   EXPECT_EQ(ShortKernelName("<"), "<");
 }

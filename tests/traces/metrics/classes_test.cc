@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/traces/timelines.h"
+#include "traces/save_spans.h"
 
 namespace foretrain {
 namespace {
@@ -105,6 +106,16 @@ TEST(SpansOfRank, IsTheRunOfOneRank) {
   EXPECT_EQ(SpansOfRank(timeline, 2).size(), 2U);
   EXPECT_EQ(SpansOfRank(timeline, 2).data(), &timeline.spans[1]);
   EXPECT_TRUE(SpansOfRank(timeline, 1).empty());
+}
+
+TEST(RankClasses, LeaveOutCheckpoints) {
+  const std::vector<Span> spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 10, 20),
+                                   SaveSpan(SaveCopyOp(), 0, 3, 0, 10, 5),
+                                   SaveSpan(SaveWriteOp(), 0, 3, 10, 90, 5)};
+  const ClassTimes times = RankClasses(spans).In(0, 100);
+  EXPECT_EQ(times.compute_ns, 10);
+  EXPECT_EQ(times.host_ns, 0);
+  EXPECT_EQ(times.idle_ns, 90);
 }
 
 }  // namespace

@@ -50,6 +50,27 @@ TEST(RankIdle, BlamesTheInputsWhereTheOpHadBeenIssued) {
   EXPECT_EQ(CausesOf(spans, 0, 60), (IdleCauses{.dependency_ns = 35, .host_ns = 5}));
 }
 
+// Launched at 30, inputs at 45: the host until 30, the inputs until 45, the launch until 50.
+TEST(RankIdle, SplitsAGapWhereTheOpWasIssued) {
+  const std::vector<Span> spans = {
+      SpanOf(Queue::kHost, OpClass::kHost, 30, 33, /*op=*/7),
+      SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10, /*op=*/6),
+      Ready(SpanOf(Queue::kCompute, OpClass::kGemm, 50, 60, /*op=*/7), 45),
+  };
+  EXPECT_EQ(CausesOf(spans, 0, 60), (IdleCauses{.dependency_ns = 15, .host_ns = 25}));
+}
+
+// A reduction: launched at 20, this rank arrived at 35, the last peer at 50.
+TEST(RankIdle, SplitsAGapBeforeCommunicationInThree) {
+  const std::vector<Span> spans = {
+      SpanOf(Queue::kHost, OpClass::kHost, 20, 22, /*op=*/7),
+      SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10, /*op=*/6),
+      Ready(SpanOf(Queue::kReduce, OpClass::kDpComm, 50, 60, /*op=*/7), 35),
+  };
+  EXPECT_EQ(CausesOf(spans, 0, 60),
+            (IdleCauses{.dependency_ns = 15, .peer_ns = 15, .host_ns = 10}));
+}
+
 // A receive: this rank arrived at 15, the sender at 50.
 TEST(RankIdle, BlamesPeersForCommunicationThatHadArrived) {
   const std::vector<Span> spans = {

@@ -100,7 +100,9 @@ TEST(DamagedStore, NamesRunAndRowForEveryChangedValueOutsideBatches) {
            {"op_name SET name = 'mlp.uq' WHERE", "the name of op 7"},
            {"clock SET device_ns = 201 WHERE", "a clock reading of rank 0"},
            {"note SET text = 'a mote' WHERE", "a note"},
-           {"attachment SET body = x'00' WHERE", "attachment text"}}) {
+           {"attachment SET body = x'00' WHERE name = 'text' AND", "attachment text"},
+           {"attachment SET body = x'00' WHERE name = 'row_counts' AND",
+            "attachment row_counts"}}) {
     WriteBytes(path, ReadBytes(good));
     EXPECT_EQ(read(1), "");
     Damage(path, "UPDATE " + change + " run_id = 1");

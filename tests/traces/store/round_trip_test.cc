@@ -158,7 +158,7 @@ TEST(Store, KeepsAllThatBelongsToARun) {
   ASSERT_EQ(loaded->notes.size(), 1U);
   EXPECT_EQ(loaded->notes[0].text, "loss spike at step 1");
   EXPECT_THAT(Query(path, "SELECT name FROM attachment WHERE run_id = 2 ORDER BY name"),
-              ElementsAre("empty", "routing/step 3"));
+              ElementsAre("empty", "routing/step 3", "row_counts"));
   EXPECT_EQ(*reader->Attachment(2, "routing/step 3"), std::string("\0\x03", 2));
   EXPECT_EQ(*reader->Attachment(2, "empty"), "");
   EXPECT_THAT(reader->Attachment(2, "other").error().message, HasSubstr("nothing attached"));
