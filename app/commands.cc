@@ -31,7 +31,8 @@ std::span<const CommandEntry> CommandTable() {
       {"bench",
        "Train a table of models and compare each with its forecast; or time the search or the "
        "simulator",
-       &MakeBench}};
+       &MakeBench},
+      {"completion", "Print a completion script for a shell, or the man page", &MakeCompletion}};
   return kTable;
 }
 

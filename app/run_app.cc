@@ -68,14 +68,16 @@ std::string UnknownArgument(const CLI::App& command, const std::vector<std::stri
 }
 
 // One sentence for what the command line library found wrong.
-std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+std::string UsageError(const CLI::App& app, const CLI::ParseError& error,
+                       const std::vector<std::string>& given) {
   if (app.get_subcommands().empty()) {
-    if (argc < 2) return "give a command, such as `foretrain demo`";
+    if (given.empty()) return "give a command, such as `foretrain demo`";
     std::vector<std::string_view> names;
     for (const CommandEntry& entry : CommandTable()) names.emplace_back(entry.name);
-    return (argv[1][0] == '-' ? "no option " + Printable(argv[1])
-                              : "no command \"" + Printable(argv[1]) + "\"") +
-           DidYouMean(argv[1], names);
+    const std::string& first = given.front();
+    return (first.starts_with('-') ? "no option " + Printable(first)
+                                   : "no command \"" + Printable(first) + "\"") +
+           DidYouMean(first, names);
   }
   const CLI::App& command = *app.get_subcommands().front();
   const std::vector<std::string> left = command.remaining();
@@ -107,10 +109,11 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int ar
 
 // Help and version go to stdout with code 0. Anything else is a usage error: one line on stderr and
 // code 2.
-int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+int Usage(const CLI::App& app, const CLI::ParseError& error,
+          const std::vector<std::string>& given) {
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return PrintHelp(app);
   if (error.get_exit_code() == 0) return app.exit(error);  // --version
-  const std::string message = UsageError(app, error, argc, argv);
+  const std::string message = UsageError(app, error, given);
   const bool ends = message.ends_with('?') || message.ends_with('.');
   const std::string command =
       app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
@@ -132,14 +135,23 @@ void Parse(CLI::App& app, std::vector<std::string> arguments, bool repeats) {
   app.parse(std::move(arguments));
 }
 
+// `help COMMAND` as `COMMAND --help`, and `help` as `--help`.
+std::vector<std::string> WithoutHelp(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.resize(std::min<std::size_t>(arguments.size(), 1));
+  arguments.emplace_back("--help");
+  return arguments;
+}
+
 // Parses twice: the parser splits the command line, then each option's own reader checks its text.
 // The command runs only if both succeed. Returns the exit code.
 int Run(int argc, char** argv) {
-  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> given = WithoutHelp({argv + std::min(argc, 1), argv + argc});
   const Result<std::vector<std::string>> arguments = WithSavedArguments(given);
   if (!arguments.has_value()) return Fail(arguments.error(), /*json=*/false);
   CLI::App app(kDescription, "foretrain");
-  app.set_version_flag("--version", VersionText());
+  app.set_version_flag("-V,--version", VersionText());
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);
   Command* chosen = nullptr;
@@ -155,7 +167,7 @@ int Run(int argc, char** argv) {
   try {
     Parse(app, *arguments, /*repeats=*/*arguments != given);
   } catch (const CLI::ParseError& error) {
-    return Usage(app, error, argc, argv);
+    return Usage(app, error, given);
   }
   chosen->set_arguments({arguments->begin() + 1, arguments->end()});
   const Result<void> read = arguments_of.at(chosen).Read();

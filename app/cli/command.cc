@@ -1,6 +1,9 @@
 #include "app/cli/command.h"
 
 #include <csignal>
+#include <cstdio>
+
+#include "app/cli/shell/terminal.h"
 
 namespace foretrain {
 
@@ -27,6 +30,18 @@ Exit ExitOfSignal(int signal) { return signal == SIGINT ? Exit::kInterrupted : E
 
 void Command::DeclareJson(Arguments& arguments) {
   arguments.Flag("--json", json_, "Print JSON instead of text");
+}
+
+void Command::DeclareTable(Arguments& arguments) {
+  DeclareJson(arguments);
+  arguments.Flag("--csv", csv_, "Print the table as CSV, with all columns");
+  arguments.Flag("--wide", wide_, "Print all columns of the table, however long its lines become");
+}
+
+int Command::LineWidth() const { return wide_ ? 0 : TerminalWidth(); }
+
+void Command::Show(const Table& table) const {
+  std::fputs((csv_ ? table.Csv() : table.Text(0, LineWidth())).c_str(), stdout);
 }
 
 }  // namespace foretrain

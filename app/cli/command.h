@@ -9,6 +9,7 @@
 
 #include "app/cli/arguments.h"
 #include "base/result.h"
+#include "base/table.h"
 
 namespace foretrain {
 
@@ -43,7 +44,15 @@ class Command {
  protected:
   // Every command takes --json.
   void DeclareJson(Arguments& arguments);
+  // Commands whose answer is a table also take --wide and --csv.
+  void DeclareTable(Arguments& arguments);
+  // Characters of a line of a table; 0 with --wide: as many as it needs.
+  int LineWidth() const;
+  // Prints the table as --wide and --csv say.
+  void Show(const Table& table) const;
   bool json_ = false;
+  bool wide_ = false;
+  bool csv_ = false;
   std::vector<std::string> arguments_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "sim/config/plan/plan_fields.h"
 #include "sim/search/advice/better_order.h"
+#include "sim/search/space/default_space.h"
 
 namespace foretrain {
 
@@ -36,6 +37,10 @@ std::string CommandOf(const ModelFlags& model, const ClusterFlags& cluster,
   std::string text = std::string("foretrain ") +
                      (machine.is_cpu ? "train --data FILE " : "predict ") +
                      CommandLineOf(model, plan) + MachineOptionsOf(cluster);
+  // `predict` takes a 16-bit format where nothing is said.
+  if (plan.precision == Precision::kFp32 && DefaultPrecision(machine) != Precision::kFp32) {
+    text += " --precision fp32";
+  }
   if (!preset) {
     if (plan.rank_order == 0 && OrdersRanks(machine)) {
       text.append(" --rank-order ").append(NameOfRankOrder(plan.rank_order));

@@ -137,6 +137,7 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
     FT_ASSIGN(spec, ParseCluster(cluster, catalogue));
   }
   FT_TRY(RefineCluster(options, spec));
+  AssumeHostMemory(spec);
   if (!max_memory.empty()) {
     FT_ASSIGN(const std::int64_t bytes, ParseBytes("--max-memory", max_memory));
     if (bytes < 1) {

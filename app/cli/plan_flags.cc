@@ -206,6 +206,8 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
   if (from_file) {
     FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
   }
+  // First, because a batch may be given in tokens.
+  if (!from_file) plan.sequence = DefaultSequence(model);
   FT_TRY(LayGiven(flags, plan));
   FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
   if (preset) {
@@ -222,7 +224,6 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
       plan.dp =
           static_cast<int>(std::max<std::int64_t>(1, ranks / std::max<std::int64_t>(1, split)));
     }
-    if (!flags.Given("sequence")) plan.sequence = DefaultSequence(model);
     if (!flags.Given("micro_batch")) plan.micro_batch = 1;
     if (!flags.Given("global_batch")) {
       // ValidatePlan refuses a micro-batch of 0 and names it.

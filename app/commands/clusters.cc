@@ -18,9 +18,11 @@ namespace {
 class Clusters final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("cluster", cluster_, "Show this cluster as JSON, e.g. 64x8xA100-80GB-SXM");
+    arguments.Positional("cluster", cluster_,
+                         "Show this cluster as JSON: a name, e.g. 64x8xA100-80GB-SXM, or a file as "
+                         "--cluster takes it");
     DeclareClusterOptions(arguments, options_);
-    DeclareJson(arguments);
+    DeclareTable(arguments);
     arguments.Footer(
         "A cluster is written NODESxGPUSxGPU, GPUSxGPU or GPU: 64x8xA100-80GB-SXM, 8xh100, h100.\n"
         "Its JSON, edited, works as --cluster FILE.");
@@ -30,8 +32,10 @@ class Clusters final : public Command {
   Result<Exit> Run() override {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     if (!cluster_.empty()) {
-      FT_ASSIGN(ClusterSpec cluster, ParseCluster(cluster_, catalogue));
-      FT_TRY(RefineCluster(options_, cluster));
+      ClusterFlags flags;
+      flags.cluster = cluster_;
+      flags.options = options_;
+      FT_ASSIGN(const ClusterSpec cluster, flags.Resolve(catalogue));
       std::puts(ToJson(cluster).c_str());
       return Exit::kDone;
     }
@@ -59,34 +63,37 @@ class Clusters final : public Command {
   }
 
   // Devices whose rates are not published are marked, and the reason follows the table.
-  static void PrintTable(const Catalogue& catalogue) {
+  void PrintTable(const Catalogue& catalogue) const {
     Table table({"name", ">memory", ">bandwidth", ">16 bits", ">fp8", ">fp4", "links", ">PCIe",
-                 ">network", "aliases"});
+                 ">network", "node", "aliases"});
     table.LimitWidth("links", 34);
     table.LimitWidth("aliases", 24);
+    table.DropFirst({"node", "aliases", "PCIe", "fp4"});
+    table.Wrap("links");
     std::string unusable;
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
       if (!gpu.unusable.empty()) unusable += "  " + gpu.name + ": " + gpu.unusable + "\n";
       // Older devices have fp16 only.
       const double bf16 = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
-      // A torus links its nodes itself.
-      const double network = device.torus_axes > 0 ? 0 : DefaultNetwork(device.name);
+      const double network = DefaultNetwork(gpu);
       table.AddRow({gpu.unusable.empty() ? gpu.name : gpu.name + " *",
                     FormatBytes(device.memory_bytes), Rate(device.memory_bytes_per_s, "B/s"),
                     Rate(bf16, "FLOP/s"), Rate(device.fp8_flop_per_s, "FLOP/s"),
                     Rate(device.fp4_flop_per_s, "FLOP/s"), LinksOf(device),
-                    Rate(device.pcie_bytes_per_s, "B/s"), Rate(network, "B/s"),
+                    Rate(device.pcie_bytes_per_s, "B/s"), Rate(network, "B/s"), gpu.node.name,
                     Join(gpu.aliases, " ")});
     }
-    std::fputs(table.Text().c_str(), stdout);
+    Show(table);
+    if (csv_) return;
     std::puts(
         "\nPeaks are dense and as published (16 bits: bf16, or fp16 where there is no bf16); rates "
         "of links, "
         "PCIe "
         "and "
-        "network are a device's, per direction.\nThe network is what is assumed where --nic says "
-        "nothing. No figure here was measured.");
+        "network are a device's, per direction.\nThe network is that of the node in which the "
+        "GPU is usually sold (--wide names it), or 12.5 GB/s;\n--nic says another. No figure here "
+        "was measured.");
     if (unusable.empty()) return;
     std::printf(
         "\n* no forecasts until their rates are known, by a cluster file or calibrated:\n%s",
@@ -108,6 +115,8 @@ class Clusters final : public Command {
       json.Field("fp8_flop_per_s", device.fp8_flop_per_s);
       json.Field("fp4_flop_per_s", device.fp4_flop_per_s);
       json.Field("link_bytes_per_s", device.link_bytes_per_s);
+      json.Field("network_bytes_per_s", DefaultNetwork(gpu)).Field("node", gpu.node.name);
+      json.Field("host_memory_gib", GibFromBytes(DefaultHostMemory(gpu, 1)));
       json.Field("usable", gpu.unusable.empty()).Field("why_not", gpu.unusable).EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());

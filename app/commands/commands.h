@@ -28,5 +28,6 @@ std::unique_ptr<Command> MakeRuns();
 std::unique_ptr<Command> MakeValidate();
 std::unique_ptr<Command> MakeView();
 std::unique_ptr<Command> MakeDemo();
+std::unique_ptr<Command> MakeCompletion();
 
 }  // namespace foretrain

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/cli/command_line.h"
+#include "app/cli/memory_margin.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"
@@ -14,6 +15,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/config/plan/plan_fields.h"
+#include "sim/config/plan/plan_values.h"
 #include "sim/search/advice/fit.h"
 
 namespace foretrain {
@@ -39,9 +41,16 @@ class FitCommand final : public Command {
     arguments.Option("--models", models_, "NAME,...", "Catalogue names or model files");
     arguments.Option("--method", method_, "full|lora|qlora|all",
                      "Parameters to train: all, adapters, or both");
-    arguments.Option("--sequence,--seq-length", sequence_, "N", "Shortest sequence to try");
+    arguments.Parsed(
+        "--sequence,--seq-length", "N", "Shortest sequence to try; 8k is 8,192",
+        [this](const std::string& name, const std::string& text) -> Result<void> {
+          FT_ASSIGN(sequence_, ParseTokenCount(name, text));
+          return {};
+        },
+        std::to_string(sequence_));
     cluster_.Declare(arguments);
-    DeclareJson(arguments);
+    margin_.Declare(arguments);
+    DeclareTable(arguments);
     arguments.Footer(
         "The sequence is doubled from --sequence while a plan fits. Each row shows the longest one "
         "and "
@@ -79,7 +88,7 @@ class FitCommand final : public Command {
         FitOptions options;
         options.method = method;
         options.min_sequence = sequence_;
-        options.memory_bytes = context.cluster.device.memory_bytes;
+        FT_ASSIGN(options.memory_bytes, margin_.LimitOf(cluster_, context.cluster));
         options.threads = HardwareThreads();
         options.cancelled = [&watch] { return watch.Cancelled(); };
         // O(log(longest / shortest)) searches, since the sequence doubles.
@@ -118,12 +127,13 @@ class FitCommand final : public Command {
 
   // A row without a plan says what breaks first at the shortest sequence.
   void PrintTable(const ClusterSpec& cluster) const {
-    std::printf("on %s\n\n", cluster.name.c_str());
-    Table table({"model", "method", ">sequence", ">tokens/s", "device memory", "host memory",
-                 "breaks first"});
+    Table table({"model", "method", ">sequence", ">tokens/s", ">tokens/s a device", "device memory",
+                 "host memory", "breaks first"});
+    table.DropFirst({"tokens/s a device"});
+    table.Wrap("breaks first");
     for (const Row& row : rows_) {
       if (!row.fit.best) {
-        table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});
+        table.AddRow({row.model, MethodName(row.method), "none", "", "", "", "", row.fit.breaks});
         continue;
       }
       const Evaluation& estimate = row.fit.best->estimate;
@@ -131,10 +141,15 @@ class FitCommand final : public Command {
       const std::int64_t host = cluster.host_memory_bytes / cluster.devices_per_node;
       table.AddRow({row.model, MethodName(row.method), std::to_string(row.fit.sequence),
                     FormatSi(row.fit.tokens_per_s, ""),
+                    FormatSi(row.fit.tokens_per_s / row.fit.best->plan.World(), ""),
                     Bar(estimate.memory_bytes, cluster.device.memory_bytes),
                     estimate.host_bytes > 0 ? Bar(estimate.host_bytes, host) : "", row.fit.breaks});
     }
-    std::fputs(table.Text().c_str(), stdout);
+    if (csv_) return Show(table);
+    std::printf("on %s\n", cluster.name.c_str());
+    if (!cluster.assumptions.empty()) std::printf("assumed: %s\n", cluster.assumptions.c_str());
+    std::puts("");
+    Show(table);
     std::puts("");
     for (const Row& row : rows_) {
       if (row.fit.best) std::puts(CommandOf(row, cluster).c_str());
@@ -144,7 +159,8 @@ class FitCommand final : public Command {
   // `fits` false leaves out everything about a plan.
   void PrintJson(const ClusterSpec& cluster) const {
     JsonWriter json;
-    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("rows").BeginArray();
+    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name);
+    json.Field("assumed", cluster.assumptions).Name("rows").BeginArray();
     for (const Row& row : rows_) {
       json.BeginObject().Field("model", row.model).Field("method", MethodName(row.method));
       json.Field("fits", row.fit.best.has_value()).Field("breaks_first", row.fit.breaks);
@@ -162,6 +178,7 @@ class FitCommand final : public Command {
   }
 
   ClusterFlags cluster_;
+  MemoryMargin margin_;
   std::string models_{kUsualModels};
   std::string method_ = "all";
   std::int64_t sequence_ = 1024;

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "app/cli/plan_flags.h"
 #include "app/commands/commands.h"
 #include "base/json/json.h"
 #include "base/table.h"
@@ -16,10 +17,14 @@ namespace {
 class Models final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("name", name_, "Show only this model, with all its fields");
-    DeclareJson(arguments);
+    arguments.Positional("name", name_,
+                         "Show only this model, with all its fields: a name, or a file or folder "
+                         "as --model takes it");
+    DeclareTable(arguments);
     arguments.Footer(
-        "A Hugging Face config.json works wherever a name does: --model path/to/config.json");
+        "A Hugging Face config.json works wherever a name does:\n"
+        "  foretrain models path/to/config.json\n"
+        "  foretrain predict --model path/to/config.json --cluster 8xh100");
   }
 
   Result<Exit> Run() override {
@@ -32,11 +37,11 @@ class Models final : public Command {
  private:
   // A model that cannot be planned is an error here: its fields would not work as --model.
   Result<Exit> One(const Catalogue& catalogue) const {
-    FT_ASSIGN(const ModelEntry entry, FindModel(catalogue, name_));
-    if (!entry.unsupported.empty()) {
-      return Fail(ErrorCode::kUnsupported, entry.name + " cannot be planned: " + entry.unsupported);
-    }
-    std::puts(ToJson(entry.spec).c_str());
+    ModelFlags flags;
+    flags.model = name_;
+    flags.option = "model";
+    FT_ASSIGN(const ModelSpec model, flags.Resolve(catalogue));
+    std::puts(ToJson(model).c_str());
     return Exit::kDone;
   }
 
@@ -46,18 +51,20 @@ class Models final : public Command {
                                      : entry.published_parameters;
   }
 
-  static void PrintTable(const Catalogue& catalogue) {
-    Table table(
-        {"name", ">parameters", ">layers", ">hidden", ">heads", "aliases", "not planned: why"});
+  void PrintTable(const Catalogue& catalogue) const {
+    Table table({"name", ">parameters", ">layers", ">hidden", ">heads", ">sequence", "aliases",
+                 "not planned: why"});
     table.LimitWidth("aliases", 28);
-    table.LimitWidth("not planned: why", 40);
+    table.DropFirst({"aliases", "heads"});
+    table.Wrap("not planned: why");
     for (const ModelEntry& entry : catalogue.models) {
       const ModelSpec& spec = entry.spec;
       table.AddRow({entry.name, FormatSi(ParametersOf(entry), ""), std::to_string(spec.layers),
                     std::to_string(spec.hidden), std::to_string(spec.heads),
-                    Join(entry.aliases, " "), entry.unsupported});
+                    std::to_string(spec.max_sequence), Join(entry.aliases, " "),
+                    entry.unsupported});
     }
-    std::fputs(table.Text().c_str(), stdout);
+    Show(table);
   }
 
   static void PrintJson(const Catalogue& catalogue) {
@@ -66,6 +73,7 @@ class Models final : public Command {
     for (const ModelEntry& entry : catalogue.models) {
       json.BeginObject().Field("name", entry.name).Field("aliases", entry.aliases);
       json.Field("title", entry.title).Field("parameters", ParametersOf(entry));
+      json.Field("max_sequence", entry.spec.max_sequence);
       json.Field("layers", entry.spec.layers).Field("hidden", entry.spec.hidden);
       json.Field("supported", entry.unsupported.empty()).Field("why_not", entry.unsupported);
       json.Field("source", entry.source).EndObject();

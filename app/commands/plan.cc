@@ -6,12 +6,19 @@
 #include <utility>
 
 #include "app/cli/command_line.h"
+#include "app/cli/defaults.h"
+#include "app/cli/memory_margin.h"
+#include "app/cli/output_file.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"
 #include "app/report/plan_report.h"
 #include "base/clock.h"
+#include "base/io/file_system.h"
+#include "sim/config/plan/plan_json.h"
 #include "sim/config/plan/plan_values.h"
+#include "sim/search/space/default_space.h"
+#include "sim/search/space/frameworks.h"
 
 namespace foretrain {
 namespace {
@@ -27,6 +34,11 @@ class PlanCommand final : public Command {
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Search");
+    arguments.Option("--for", for_, "NAME",
+                     "Only plans that this trainer runs: any (what most have), megatron, "
+                     "torchtitan, deepspeed, fsdp, nanotron, foretrain (everything)");
+    margin_.Declare(arguments);
+    arguments.Option("--out", out_, "FILE", "Write the best plan, for --plan FILE");
     arguments.Option("--top", top_, "N", "Minimum number of plans to simulate, best first");
     arguments.Flag(
         "--sensitivity", sensitivity_,
@@ -36,7 +48,7 @@ class PlanCommand final : public Command {
     arguments.Option("--deadline", deadline_, "TIME",
                      "With --tokens: find the fewest devices that finish in time, e.g. 60d");
     arguments.Option("--price", price_, "X", "Price of one device for one hour");
-    DeclareJson(arguments);
+    DeclareTable(arguments);
     arguments.Footer(
         "A choice of the plan may be a value, a list 1,2,4, a range 1..8 (powers of two) or auto.\n"
         "  foretrain plan --model gpt2-124m --cluster local\n"
@@ -51,6 +63,7 @@ class PlanCommand final : public Command {
   Result<Exit> Run() override {
     PlanReport report;
     FT_TRY(ReadGoal(report.goal));
+    FT_TRY(CheckOutputFile("--out", out_));
     if (top_ < 1 || top_ > kMaxTop) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--top: " + std::to_string(top_) + " is outside 1 to " + std::to_string(kMaxTop));
@@ -60,13 +73,17 @@ class PlanCommand final : public Command {
     SearchOptions options;
     options.ranks = context.cluster.Devices();
     options.simulated = static_cast<int>(top_);
-    FT_ASSIGN(const SearchSpace space, ChoicesOf(plan_, context.model, context.cluster));
+    FT_ASSIGN(SearchSpace space, ChoicesOf(plan_, context.model, context.cluster));
+    FT_TRY(Restrict(context, preset, space, report));
+    FT_ASSIGN(options.memory_bytes, margin_.LimitOf(cluster_, context.cluster));
+    report.memory_bytes = options.memory_bytes;
+    report.defaults = DefaultsText(plan_, preset, context.model, space.base);
     SystemClock clock;
     const std::int64_t start_ns = clock.MonotonicNs();
     {
       SearchWatch watch(!json_);
       watch.Watch(options);
-      auto result = SearchPlans(context.model, context.costs, space, options);
+      auto result = Search(context, preset, options, space);
       if (!result && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.result, std::move(result));
       report.seconds = static_cast<double>(clock.MonotonicNs() - start_ns) * 1e-9;
@@ -80,20 +97,73 @@ class PlanCommand final : public Command {
     // Varies the rates for the best plan only.
     if (sensitivity_) {
       FT_ASSIGN(report.sensitivity,
-                SensitivityOf(context.model, report.result.plans.front().plan, context.costs));
+                SensitivityOf(context.model, RecommendedPlan(report.result).plan, context.costs));
     }
     report.context = &context;
     report.space = &space;
     // The report ends in the command for its best plan.
-    const std::string command =
-        CommandOf(model_, cluster_, preset, report.result.plans.front().plan, context.cluster);
-    std::fputs(json_ ? (PlanReportJson(report, command) + "\n").c_str()
-                     : PlanReportText(report, command).c_str(),
-               stdout);
+    const Plan& best = RecommendedPlan(report.result).plan;
+    const std::string command = CommandOf(model_, cluster_, preset, best, context.cluster);
+    std::string text;
+    if (json_) {
+      text = PlanReportJson(report, command) + "\n";
+    } else {
+      text = csv_ ? PlanReportCsv(report) : PlanReportText(report, command, LineWidth());
+    }
+    if (!out_.empty()) {
+      PosixFileSystem files;
+      FT_TRY(WriteFileAtomically(files, out_, ToJson(best, WrittenFields::kAll) + "\n"));
+    }
+    std::fputs(text.c_str(), stdout);
     return Exit::kDone;
   }
 
  private:
+  // Leaves to the space what the framework has. Options that the user gives, a preset and a plan
+  // file state themselves what is to be run, and CPUs run foretrain's own plans.
+  Result<void> Restrict(const ForecastContext& context, const std::optional<Preset>& preset,
+                        SearchSpace& space, PlanReport& report) {
+    FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
+    FT_ASSIGN(Framework framework, FindFramework(frameworks, for_));
+    const bool open = !preset && plan_.plan_file.empty() && !context.cluster.is_cpu;
+    if (!open && for_ == kAnyFramework) {
+      report.framework = preset ? "options of preset " + preset->name : "foretrain's own options";
+      return {};
+    }
+    report.framework = framework.title;
+    const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
+    offloads_more_ =
+        Has(framework, "offload_gradients", host) && Has(framework, "offload_parameters", host);
+    std::erase_if(framework.values,
+                  [this](const auto& entry) { return plan_.Given(entry.first->name); });
+    RestrictTo(framework, space);
+    return {};
+  }
+
+  // If nothing fits, gradients and then parameters move to the host too, as `fit` does, unless the
+  // user, a preset or a plan file says what is offloaded. `space` is then that of the plans found.
+  Result<SearchResult> Search(const ForecastContext& context, const std::optional<Preset>& preset,
+                              SearchOptions& options, SearchSpace& space) const {
+    bool open = offloads_more_ && !preset && plan_.plan_file.empty() && !context.cluster.is_cpu;
+    for (const char* field :
+         {"offload_optimizer", "offload_gradients", "offload_parameters", "weights"}) {
+      open = open && !plan_.Given(field);
+    }
+    SearchOptions first = options;
+    first.advises = !open;
+    Result<SearchResult> found = SearchPlans(context.model, context.costs, space, first);
+    if (!open) return found;
+    for (const OffloadLevel level : {OffloadLevel::kGradients, OffloadLevel::kParameters}) {
+      if (found || found.error().code != ErrorCode::kInfeasible) return found;
+      SearchSpace wider = space;
+      OffloadMore(level, wider);
+      found = SearchPlans(context.model, context.costs, wider, first);
+      if (found) space = std::move(wider);
+    }
+    if (found || found.error().code != ErrorCode::kInfeasible) return found;
+    return SearchPlans(context.model, context.costs, space, options);
+  }
+
   // Reads tokens, deadline and price together. A deadline needs tokens: without them no training
   // time follows from a step time.
   Result<void> ReadGoal(TrainingGoal& goal) const {
@@ -136,9 +206,15 @@ class PlanCommand final : public Command {
     return counts;
   }
 
+  static constexpr const char* kAnyFramework = "any";
+
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  MemoryMargin margin_;
+  std::string for_ = kAnyFramework;
+  bool offloads_more_ = false;  // the framework keeps gradients and parameters on the host
+  std::string out_;
   std::int64_t top_ = 4;
   bool sensitivity_ = false;
   std::string devices_, tokens_, deadline_;

@@ -3,17 +3,22 @@
 #include <optional>
 
 #include "app/cli/checkpoint_flags.h"
+#include "app/cli/defaults.h"
+#include "app/cli/output_file.h"
 #include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"
 #include "app/report/checkpoint_report.h"
+#include "app/report/device_rates.h"
 #include "app/report/explain_report.h"
 #include "app/report/report.h"
 #include "app/runs/stored_runs.h"
+#include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "sim/config/plan/plan_json.h"
 #include "sim/cost/explain_ops.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/forecast/forecast.h"
@@ -39,6 +44,7 @@ class Predict final : public Command {
     goodput_.Declare(arguments);
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
+    arguments.Option("--out", out_, "FILE", "Write the plan with all its options, for --plan FILE");
     arguments.Flag("--program", listing_,
                    "Print the program of each rank, instruction by instruction");
     arguments.Flag("--ops", ops_,
@@ -54,6 +60,7 @@ class Predict final : public Command {
   // Context, plan, forecast. --program and --explain end here, because they need no metrics. The
   // run is stored before anything is printed, so that the number in the output exists.
   Result<Exit> Run() override {
+    FT_TRY(CheckOutputFile("--out", out_));
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     if (cluster_.cuda_graphs && context.cluster.is_cpu) {
@@ -61,7 +68,10 @@ class Predict final : public Command {
                                                    " has no GPUs; leave it out or name a cluster "
                                                    "that has, e.g. --cluster 1x8xh100");
     }
+    const PlanFlags given = plan_;
+    PreferPrecision(context.cluster, preset, plan_);
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    defaults_ = DefaultsText(given, preset, context.model, plan);
     if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
@@ -80,6 +90,11 @@ class Predict final : public Command {
       ForecastWatch watch(!json_);
       watch.Watch(options);
       FT_ASSIGN(forecast, MakeForecast(context.model, plan, context.costs, options));
+    }
+    if (!out_.empty()) {
+      PosixFileSystem files;
+      const Plan& compiled = forecast.program.plan;
+      FT_TRY(WriteFileAtomically(files, out_, ToJson(compiled, WrittenFields::kAll) + "\n"));
     }
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
@@ -189,10 +204,15 @@ class Predict final : public Command {
     if (!context.cluster.assumptions.empty()) {
       std::printf("assumed: %s\n", context.cluster.assumptions.c_str());
     }
+    if (!defaults_.empty()) std::printf("defaults: %s\n", defaults_.c_str());
+    if (const std::string unused = UnusedDevicesText(plan, context.cluster); !unused.empty()) {
+      std::printf("%s\n", unused.c_str());
+    }
     std::printf("rank order %s, placement: %s\n\n",
                 std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 foretrain::Describe(Places(context, forecast)).c_str());
-    std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    const DeviceRates rates = DeviceRatesOf(context, plan, metrics.overall->time_s);
+    std::fputs(StepText(*metrics.overall, /*spans=*/true, DeviceRatesText(rates)).c_str(), stdout);
     const ForecastInterval interval = forecast.Interval();
     std::fputs(MetricLine("step time, low to high",
                           FormatSeconds(interval.low_s) + " to " + FormatSeconds(interval.high_s))
@@ -243,6 +263,11 @@ class Predict final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
     WriteMetrics(json, *metrics.overall, peaks_);
+    json.Name("options");
+    WriteJson(json, forecast.program.plan, WrittenFields::kAll);
+    WriteDeviceRates(json, DeviceRatesOf(context, forecast.program.plan, metrics.overall->time_s));
+    json.Field("devices", forecast.program.plan.World());
+    json.Field("cluster_devices", context.cluster.Devices());
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteHost(json, host_);
     WriteCost(json, "checkpoint", CheckpointCostIn(context, forecast.program.plan));
@@ -253,6 +278,7 @@ class Predict final : public Command {
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
     json.Field("forecast_only", WhyNotExecuted(context.model));
     json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);
+    json.Field("defaults", defaults_);
     json.Field("rank_order", NameOfRankOrder(forecast.program.plan.rank_order));
     json.Name("placement").BeginArray();
     for (const DegreePlace& place : Places(context, forecast)) {
@@ -277,7 +303,8 @@ class Predict final : public Command {
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
-  std::string store_, explain_;
+  std::string store_, explain_, out_;
+  std::string defaults_;  // the plan's values that nothing gave, for people
   bool listing_ = false;
   bool ops_ = false;
 };

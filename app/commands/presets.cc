@@ -15,13 +15,13 @@ class Presets final : public Command {
  public:
   void Declare(Arguments& arguments) override {
     arguments.Positional("name", name_, "Show only this preset, with the source of each option");
-    DeclareJson(arguments);
+    DeclareTable(arguments);
     arguments.Footer(
         "`predict`, `plan` and `train` take a preset. Options on the command line override it. A\n"
-        "preset sets no precision: `predict` and `train` compute in fp32 unless --precision says "
-        "otherwise.\n"
-        "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp --precision "
-        "bf16\n"
+        "preset sets no precision: `predict` and `plan` take bf16 where the device has it, `train` "
+        "fp32.\n"
+        "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp --sequence "
+        "4k\n"
         "  foretrain plan --model gpt2-1558m --cluster 1x8xa100 --preset torchtitan --zero 2,3");
   }
 
@@ -44,18 +44,20 @@ class Presets final : public Command {
     return Join(names, " ");
   }
 
-  static void PrintTable(const std::vector<Preset>& presets) {
+  void PrintTable(const std::vector<Preset>& presets) const {
     Table table({"name", "system", "spreads ranks over", "aliases"});
     table.LimitWidth("aliases", 28);
+    table.DropFirst({"aliases"});
+    table.Wrap("system");
     for (const Preset& preset : presets) {
       table.AddRow({preset.name, preset.title, Axes(preset), Join(preset.aliases, " ")});
     }
-    std::fputs(table.Text().c_str(), stdout);
+    Show(table);
   }
 
   // One line an option: its value, the other values that the system allows, and the condition under
   // which it applies.
-  static void PrintOne(const Preset& preset) {
+  void PrintOne(const Preset& preset) const {
     std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
                 Axes(preset).c_str());
     Table table({"option", "value", "also", "needs", "source"});
@@ -67,7 +69,8 @@ class Presets final : public Command {
                     option.needs == nullptr ? "" : std::string(option.needs->name) + " > 1",
                     option.source});
     }
-    std::fputs(table.Text().c_str(), stdout);
+    table.Wrap("source");
+    std::fputs(table.Text(0, LineWidth()).c_str(), stdout);
     if (!preset.omits.empty()) std::puts("\nforetrain does not model:");
     for (const std::string& sentence : preset.omits) std::printf("  %s\n", sentence.c_str());
   }

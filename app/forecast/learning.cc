@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/cli/defaults.h"
 #include "app/forecast/calibration.h"
 #include "app/forecast/forecasting.h"
 #include "base/json/json.h"
@@ -38,7 +39,9 @@ Result<Measurement> OfOptions(const LearnRequest& request, const Catalogue& cata
   Measurement out;
   FT_ASSIGN(out.model, request.model.Resolve(catalogue));
   FT_ASSIGN(out.cluster, request.cluster.Resolve(catalogue));
-  FT_ASSIGN(out.plan, PlanOf(request.plan, out.model, out.cluster.Devices()));
+  PlanFlags flags = request.plan;
+  PreferPrecision(out.cluster, preset, flags);
+  FT_ASSIGN(out.plan, PlanOf(flags, out.model, out.cluster.Devices()));
   if (preset && !out.cluster.is_cpu) ApplySoftware(*preset, request.plan.GivenFields(), out.plan);
   return out;
 }

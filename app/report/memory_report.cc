@@ -230,6 +230,7 @@ std::string HostText(const HostView& view) {
   table.AddRow(
       {"while weights load", FormatBytes(rank.WhileLoading()), FormatBytes(node.while_loading)});
   if (view.has > 0) table.AddRow({"capacity of the host", "", FormatBytes(view.has)});
+  table.Wrap("from");
   return table.Text(2);
 }
 

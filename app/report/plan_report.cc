@@ -5,18 +5,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/report/device_rates.h"
+#include "app/report/plan_rows.h"
 #include "app/report/report.h"
 #include "base/json/json.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/config/plan/plan_json.h"
 
 namespace foretrain {
 namespace {
 
 constexpr double kDay = 86400;
-constexpr std::size_t kShown = 10;  // plans of the table, apart from the Pareto front
+constexpr std::size_t kShown = 6;  // rows of the table, apart from the Pareto front
 constexpr int kMaxTiedShown = 3;
+constexpr double kWorthTrying = 1.1;  // of the first plan's step; slower ones are no alternatives
 
 double TokensOfStep(const PlanReport& report) {
   return static_cast<double>(report.space->base.global_batch * report.space->base.sequence);
@@ -25,45 +29,108 @@ double TokensPerSecond(const PlanReport& report, double step_s) {
   return TokensOfStep(report) / step_s;
 }
 // Model FLOPs of a step over the peak of all devices.
-double MfuOf(const PlanReport& report, const RankedPlan& plan) {
-  const MetricOptions options = MetricOptionsFor(*report.context, plan.plan, 0);
-  return options.model_flops_per_step / plan.step_s / options.peak_flop_per_s;
-}
+double MfuOf(const DeviceRates& rates) { return rates.flop_per_s / rates.peak_flop_per_s; }
 
 // "93 %": probability that the best plan is faster than this one.
 std::string FirstIsFasterText(const RankedPlan& plan, bool best) {
   return best ? "" : fmt::format("{:.0f} %", 100 * plan.first_is_faster);
 }
 
-// Shows the fastest plans and the Pareto front, and counts the others.
-std::string PlansText(const PlanReport& report) {
-  Table table({"plan", ">step time", ">low", ">high", ">tokens/s", ">MFU", ">device memory",
-               ">first is faster", ""});
-  const std::vector<RankedPlan>& plans = report.result.plans;
+// Words of Describe that follow the degrees, the schedule and the micro-batches.
+std::vector<std::string> WordsOf(const Plan& plan) {
+  constexpr std::size_t kAlwaysShown = 6;  // "dp8 tp1 pp1 1f1b mb4 x8"
+  const std::string text = Describe(plan);
+  std::vector<std::string> words;
+  for (const std::string_view word : Split(text, ' ')) words.emplace_back(word);
+  words.erase(words.begin(),
+              words.begin() + static_cast<std::ptrdiff_t>(std::min(kAlwaysShown, words.size())));
+  return words;
+}
+
+// Words that all rows have, in the order of the first. A table says them once.
+std::vector<std::string> CommonWords(const std::vector<PlanRow>& rows) {
+  std::vector<std::string> common = WordsOf(rows.front().shown->plan);
+  for (const PlanRow& row : rows) {
+    const std::vector<std::string> words = WordsOf(row.shown->plan);
+    std::erase_if(common, [&](const std::string& word) {
+      return std::find(words.begin(), words.end(), word) == words.end();
+    });
+  }
+  return common;
+}
+
+// Describe without the words in `common`.
+std::string ShortDescription(const Plan& plan, const std::vector<std::string>& common) {
+  const std::string text = Describe(plan);
+  std::vector<std::string> words;
+  for (const std::string_view word : Split(text, ' ')) {
+    if (std::find(common.begin(), common.end(), word) == common.end()) words.emplace_back(word);
+  }
+  return Join(words, " ");
+}
+
+// "+3": the plans that a row stands for besides the one shown.
+std::string AlikeText(const PlanRow& row) {
+  return row.alike.empty() ? "" : fmt::format("+{}", row.alike.size());
+}
+
+Table PlansTable() {
+  Table table({"plan", ">step time", ">low", ">high", ">tokens/s", ">tokens/s/device",
+               ">FLOP/s/device", ">MFU", ">device memory", ">first is faster", ">alike", "front"});
+  table.DropFirst({"tokens/s", "front", "low", "high"});
+  table.Wrap("plan");
+  return table;
+}
+
+std::vector<std::string> CellsOf(const PlanReport& report, const PlanRow& row,
+                                 const std::string& description) {
+  const RankedPlan& plan = *row.shown;
+  const DeviceRates rates = DeviceRatesOf(*report.context, plan.plan, plan.step_s);
+  return {description,
+          FormatSeconds(plan.step_s),
+          FormatSeconds(plan.low_s),
+          FormatSeconds(plan.high_s),
+          FormatSi(TokensPerSecond(report, plan.step_s), ""),
+          FormatSi(rates.tokens_per_s, ""),
+          FormatFlops(rates.flop_per_s),
+          FormatPercent(MfuOf(rates)),
+          FormatBytes(plan.device.Total()),
+          FirstIsFasterText(plan, &plan == &RecommendedPlan(report.result)),
+          AlikeText(row),
+          plan.pareto ? "pareto" : ""};
+}
+
+// Shows the first rows and those of the Pareto front, and counts the others.
+std::string PlansText(const PlanReport& report, int width) {
+  const std::vector<PlanRow> rows = RowsOf(report.result.plans);
+  const std::vector<std::string> common = CommonWords(rows);
+  Table table = PlansTable();
   std::size_t left_out = 0;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    const RankedPlan& plan = plans[i];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     // A plan of the front is always shown: it is the smallest for its speed.
-    if (i >= kShown && !plan.pareto) {
+    if (i >= kShown && !rows[i].shown->pareto) {
       ++left_out;
       continue;
     }
-    table.AddRow({Describe(plan.plan), FormatSeconds(plan.step_s), FormatSeconds(plan.low_s),
-                  FormatSeconds(plan.high_s), FormatSi(TokensPerSecond(report, plan.step_s), ""),
-                  fmt::format("{:.1f} %", 100 * MfuOf(report, plan)),
-                  FormatBytes(plan.device.Total()), FirstIsFasterText(plan, i == 0),
-                  plan.pareto ? "pareto" : ""});
+    table.AddRow(CellsOf(report, rows[i], ShortDescription(rows[i].shown->plan, common)));
   }
-  std::string text = table.Text();
+  std::string text = table.Text(0, width);
+  if (!common.empty()) text += fmt::format("all of them: {}\n", fmt::join(common, " "));
+  const bool folded =
+      std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return !row.alike.empty(); });
+  if (folded) {
+    text += fmt::format("alike: further plans of the same tp, pp and ep within {:.0f} %\n",
+                        100 * kAlike);
+  }
   if (left_out > 0) {
     text +=
-        fmt::format("{} slower ones that are no smaller are left out; --json has all\n", left_out);
+        fmt::format("{} slower rows that are no smaller are left out; --json has all\n", left_out);
   }
   return text;
 }
 
 // Why plans were pruned, the most frequent reason first.
-std::string PrunedText(const SearchResult& result) {
+std::string PrunedText(const SearchResult& result, int width) {
   if (result.rejected.empty()) return "";
   std::vector<Rejection> sorted = result.rejected;
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -74,7 +141,8 @@ std::string PrunedText(const SearchResult& result) {
     table.AddRow({FormatCount(rejection.count), rejection.reason});
     if (!rejection.example.empty()) examples += "  e.g. " + rejection.example + "\n";
   }
-  return "\n" + table.Text(2) + examples;
+  table.Wrap("because a plan");
+  return "\n" + table.Text(2, width) + examples;
 }
 
 // The plans that may be faster than the first after all, with the part of the step that each
@@ -83,19 +151,20 @@ std::string TiedPlansText(const PlanReport& report) {
   std::string text;
   int shown = 0;
   for (const RankedPlan& plan : report.result.plans) {
-    if (plan.depends_most_on.empty() || ++shown > kMaxTiedShown) continue;
+    const bool slow = plan.step_s > kWorthTrying * report.result.plans.front().step_s;
+    if (plan.depends_most_on.empty() || slow || ++shown > kMaxTiedShown) continue;
     text += "  " + Describe(plan.plan) + "\n    depends most on " + plan.depends_most_on + "\n";
   }
   // One plan alone is no choice.
   if (shown < 2) return "";
-  return "\nThe forecast cannot tell these plans apart. Try them; each depends most on another "
+  return "\nThe forecast cannot tell which of these is the fastest. Each depends most on another "
          "part:\n" +
          text;
 }
 
 // Uses the closed form alone: it compares counts of devices, where errors of all counts go the same
 // way.
-std::string CountsText(const PlanReport& report) {
+std::string CountsText(const PlanReport& report, int width) {
   if (report.counts.empty()) return "";
   const TrainingGoal& goal = report.goal;
   Table table({">devices", "plan", ">step time", ">tokens/s", ">device memory", ">training time",
@@ -117,7 +186,8 @@ std::string CountsText(const PlanReport& report) {
                   : count.pareto ? "pareto"
                                  : ""});
   }
-  return "\nOther numbers of devices, in closed form:\n" + table.Text();
+  table.Wrap("plan");
+  return "\nOther numbers of devices, in closed form:\n" + table.Text(0, width);
 }
 
 // Days and cost with the best plan. With a deadline also the first number of devices of the list
@@ -125,7 +195,7 @@ std::string CountsText(const PlanReport& report) {
 std::string GoalText(const PlanReport& report) {
   const TrainingGoal& goal = report.goal;
   if (goal.tokens <= 0) return "";
-  const RankedPlan& best = report.result.plans.front();
+  const RankedPlan& best = RecommendedPlan(report.result);
   const int devices = best.plan.World();
   const TrainingCost cost =
       CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s), devices, goal.price);
@@ -165,6 +235,7 @@ std::string SensitivityText(const PlanReport& report) {
 // Both estimates of the step: simulated and closed form.
 void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json) {
   const StepParts& parts = plan.estimate.parts;
+  const DeviceRates rates = DeviceRatesOf(*report.context, plan.plan, plan.step_s);
   json.BeginObject().Field("plan", Describe(plan.plan));
   json.Field("dp", plan.plan.dp).Field("cp", plan.plan.cp).Field("tp", plan.plan.tp);
   json.Field("pp", plan.plan.pp).Field("ep", plan.plan.ep).Field("vpp", plan.plan.vpp);
@@ -174,8 +245,8 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
   json.Field("step_time_low_s", plan.low_s).Field("step_time_high_s", plan.high_s);
   json.Field("closed_form_step_time_s", plan.estimate.step_s);
-  json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s))
-      .Field("mfu", MfuOf(report, plan));
+  json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s)).Field("mfu", MfuOf(rates));
+  WriteDeviceRates(json, rates);
   json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
   json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
@@ -183,6 +254,8 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Name("first_is_faster");
   &plan == &report.result.plans.front() ? json.Null() : json.Number(plan.first_is_faster);
   json.Field("depends_most_on", plan.depends_most_on);
+  json.Field("recommended", &plan == &RecommendedPlan(report.result)).Name("options");
+  WriteJson(json, plan.plan, WrittenFields::kAll);
   json.Name("parts").BeginObject().Field("compute_s", parts.compute_s);
   json.Field("communication_s", parts.communication_s).Field("bubble_s", parts.bubble_s);
   json.Field("gradient_reductions_s", parts.sums_s).Field("update_s", parts.update_s);
@@ -225,27 +298,45 @@ Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option
 
 }  // namespace
 
+const RankedPlan& RecommendedPlan(const SearchResult& result) {
+  return *RowsOf(result.plans).front().shown;
+}
+
 // From the answer to its reasons: plans, bound on the optimum, pruned plans, other device counts.
 // Ends in the command to run.
-std::string PlanReportText(const PlanReport& report, const std::string& command) {
+std::string PlanReportText(const PlanReport& report, const std::string& command, int width) {
   const ForecastContext& context = *report.context;
   const SearchResult& result = report.result;
+  const Plan& best = RecommendedPlan(result).plan;
   std::string text =
-      fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n", context.model.name,
+      fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n", context.model.name,
                   context.cluster.name, report.space->base.global_batch,
                   report.space->base.sequence, context.profile_origin);
-  text += PlansText(report) + TiedPlansText(report);
+  if (!context.cluster.assumptions.empty()) {
+    text += "assumed: " + context.cluster.assumptions + "\n";
+  }
+  if (!report.defaults.empty()) text += "defaults: " + report.defaults + "\n";
+  text += fmt::format("plans: {}; at most {} of {} on a device\n", report.framework,
+                      FormatBytes(report.memory_bytes),
+                      FormatBytes(context.cluster.device.memory_bytes));
+  text += fmt::format("MFU: of a peak of {}\n\n", PeakText(DeviceRatesOf(context, best, 1)));
+  text += PlansText(report, width) + TiedPlansText(report);
   text += fmt::format(
       "\n{} plans evaluated, {} pruned, search time {}\nlower bound of the step time {}, "
       "optimality "
       "gap of the best plan {:.1f} %\n",
       FormatCount(result.evaluated), FormatCount(result.pruned), FormatSeconds(report.seconds),
       FormatSeconds(result.bound_s), 100 * result.gap);
-  text += PrunedText(result) + GoalText(report) + CountsText(report) + SensitivityText(report);
-  if (!context.cluster.assumptions.empty()) {
-    text += "assumed: " + context.cluster.assumptions + "\n";
+  text += PrunedText(result, width) + GoalText(report) + CountsText(report, width);
+  return text + SensitivityText(report) + "\n" + command + "\n";
+}
+
+std::string PlanReportCsv(const PlanReport& report) {
+  Table table = PlansTable();
+  for (const RankedPlan& plan : report.result.plans) {
+    table.AddRow(CellsOf(report, PlanRow{&plan}, Describe(plan.plan)));
   }
-  return text + "\n" + command + "\n";
+  return table.Csv();
 }
 
 // All plans that were found, also those that the table leaves out.
@@ -255,7 +346,9 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command)
   json.BeginObject().Field("schema", 1).Field("plans_evaluated", result.evaluated);
   json.Field("plans_pruned", result.pruned).Field("search_time_s", report.seconds);
   json.Field("step_time_lower_bound_s", result.bound_s).Field("optimality_gap", result.gap);
-  json.Field("command", command);
+  json.Field("command", command).Field("defaults", report.defaults);
+  json.Field("assumed", report.context->cluster.assumptions).Field("for", report.framework);
+  json.Field("memory_limit_gib", GibFromBytes(report.memory_bytes));
   json.Name("plans").BeginArray();
   for (const RankedPlan& plan : result.plans) PlanJson(report, plan, json);
   json.EndArray().Name("pruned_because").BeginObject();
@@ -263,7 +356,7 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command)
   json.EndObject();
   if (!report.counts.empty()) CountsJson(report, json);
   if (report.goal.tokens > 0) {
-    const RankedPlan& best = result.plans.front();
+    const RankedPlan& best = RecommendedPlan(result);
     const TrainingCost cost =
         CostOfTraining(report.goal.tokens, TokensPerSecond(report, best.step_s), best.plan.World(),
                        report.goal.price);

@@ -26,10 +26,19 @@ struct PlanReport {
   TrainingGoal goal;
   std::vector<Sensitivity> sensitivity;  // of the best plan; empty: not asked
   std::vector<DeviceCount> counts;       // other numbers of devices; empty: not asked
+  std::string defaults;                  // DefaultsText; empty: everything was given
+  std::string framework;                 // title of the one that plans are for
+  std::int64_t memory_bytes = 0;         // of a device that a plan may use
 };
 
-// `command` forecasts the best plan again.
-std::string PlanReportText(const PlanReport& report, const std::string& command);
+// The plan that the report recommends: the first row's. Borrows from `result`.
+const RankedPlan& RecommendedPlan(const SearchResult& result);
+
+//   command  forecasts the recommended plan again
+//   width    characters of a line of a table; 0: as many as it needs
+std::string PlanReportText(const PlanReport& report, const std::string& command, int width);
+// All plans, with all columns, as CSV.
+std::string PlanReportCsv(const PlanReport& report);
 std::string PlanReportJson(const PlanReport& report, const std::string& command);
 
 // "15T", "300B", "2.5M": a count with a decimal suffix. "60d", "36h": seconds.

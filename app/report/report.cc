@@ -233,12 +233,14 @@ std::string MetricLine(const std::string& name, const std::string& value) {
 }
 
 // Without spans only step time, tokens/s and MFU are known.
-std::string StepText(const StepMetrics& step, bool spans) {
+std::string StepText(const StepMetrics& step, bool spans, const std::string& after_mfu) {
   constexpr std::size_t kWithoutSpans = 3;  // step time, tokens/s and MFU
-  std::vector<ShownMetric> metrics = ShownMetrics(step);
-  if (!spans) metrics.resize(kWithoutSpans);
+  const std::vector<ShownMetric> metrics = ShownMetrics(step);
   std::string out;
-  for (const ShownMetric& metric : metrics) out += MetricLine(metric.name, metric.text);
+  for (std::size_t i = 0; i < (spans ? metrics.size() : kWithoutSpans); ++i) {
+    out += MetricLine(metrics[i].name, metrics[i].text);
+    if (i + 1 == kWithoutSpans) out += after_mfu;
+  }
   return out;
 }
 

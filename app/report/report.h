@@ -18,8 +18,9 @@ namespace foretrain {
 
 class JsonWriter;
 
-// Step time, tokens/s, MFU and, if there are `spans`, the parts of the step: one metric a line.
-std::string StepText(const StepMetrics& step, bool spans = true);
+// Step time, tokens/s, MFU and, if there are `spans`, the parts of the step: one metric a line. The
+// lines `after_mfu` follow MFU.
+std::string StepText(const StepMetrics& step, bool spans = true, const std::string& after_mfu = "");
 
 // One line of that form.
 std::string MetricLine(const std::string& name, const std::string& value);

@@ -9,7 +9,6 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/config/csv.h"
 
 namespace foretrain {
 namespace {

@@ -180,16 +180,6 @@ Result<bool> CsvReader::Flag(std::string_view column, bool if_empty) const {
   return Refuse("{}: \"{}\" must be 0 or 1", Place(column), Printable(text));
 }
 
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
-
 std::string CsvReader::Place(std::string_view column) const {
   return fmt::format("{} line {}, column {}", table_.file, row_.line, column);
 }

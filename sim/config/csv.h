@@ -69,7 +69,4 @@ class CsvReader {
   const CsvRow& row_;
 };
 
-// `text` as a cell: in quotes if it has commas, quotes or line breaks (RFC 4180).
-std::string CsvCell(const std::string& text);
-
 }  // namespace foretrain

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/text.h"
 #include "sim/config/rules/refuse.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/network/plan_place.h"
@@ -171,8 +172,13 @@ double WeightOf(const Program& program, const RankProgram& rank, int devices_per
 // simulator skips wires.
 Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   if (program.plan.World() > cluster_.Devices()) {
-    return Refuse("the plan has {} ranks, cluster {} has {} devices", program.plan.World(),
-                  cluster_.name, cluster_.Devices());
+    const int ranks = program.plan.World(), node = cluster_.devices_per_node;
+    const std::string remedy =
+        cluster_.is_cpu ? fmt::format("give --ranks {}", ranks)
+                        : fmt::format("give --cluster {}x{}x{}", (ranks + node - 1) / node, node,
+                                      ToLower(cluster_.device.name));
+    return Refuse("the plan has {} ranks, cluster {} has {} devices; {}", ranks, cluster_.name,
+                  cluster_.Devices(), remedy);
   }
   ProgramCosts costs;
   costs.levels = levels();

@@ -121,7 +121,12 @@ class Searcher {
     std::string text = model_.name + " does not fit: the smallest plan, " +
                        foretrain::Describe(plan) + ", needs " + FormatBytes(estimate.memory_bytes) +
                        " on a rank of stage " + std::to_string(estimate.fullest_pp) +
-                       " and a device has " + FormatBytes(capacity_) + ".";
+                       " and a device has " + FormatBytes(costs_.cluster().device.memory_bytes) +
+                       (capacity_ < costs_.cluster().device.memory_bytes
+                            ? ", of which a plan may use " + FormatBytes(capacity_)
+                            : "") +
+                       ".";
+    if (!options_.advises) return Fail(ErrorCode::kInfeasible, text);
     text += AdviceText(AdviseToFit(model_, costs_, space_, options_.ranks, capacity_,
                                    HostShareOf(costs_.cluster(), costs_.profile().system),
                                    std::max(1, options_.threads)));
@@ -151,7 +156,8 @@ class Searcher {
     Evaluator evaluator(model_, costs_, AllPlanFields());
     OrderRanks(evaluator);
     std::vector<Candidate> chosen = found_.fastest;
-    for (std::size_t i = 0; i < std::min(kBalanced, found_.fastest.size()); ++i) {
+    for (std::size_t i = 0;
+         space_.balances_layers && i < std::min(kBalanced, found_.fastest.size()); ++i) {
       Plan plan = found_.fastest[i].plan;
       if (plan.pp == 1 || !plan.stage_layers.empty()) continue;
       plan.stage_layers = evaluator.BalancedLayers(plan);

@@ -25,6 +25,7 @@ struct SearchOptions {
   std::int64_t memory_bytes = 0;  // of a device; 0: that of the cluster's devices
   int simulated = 8;              // plans of a round of simulations, best first in closed form
   int threads = 1;                // >= 1; the result does not depend on the number
+  bool advises = true;            // if nothing fits, search for the smallest changes that help
   // Polled on the calling thread; if it returns true, the search ends with kAborted.
   std::function<bool()> cancelled;
   // Called on the calling thread with the share of the work done, 0 to 1, and the number of plans

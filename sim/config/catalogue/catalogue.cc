@@ -1,12 +1,12 @@
 #include "sim/config/catalogue/catalogue.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/checked.h"
 #include "base/embedded.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "sim/config/plan/plan.h"
 #include "sim/config/rules/refuse.h"
 #include "sim/embedded_data.h"
@@ -125,10 +125,12 @@ Result<Catalogue> BuiltInCatalogue() {
     return file->text;
   };
   constexpr std::string_view kGpus = "sim/config/catalogue/hardware.csv";
+  constexpr std::string_view kNodes = "sim/config/catalogue/reference_nodes.csv";
   constexpr std::string_view kOwnModels = "sim/config/catalogue/builtin_models.csv";
   constexpr std::string_view kModels = "sim/config/catalogue/models.csv";
   Catalogue catalogue;
   FT_ASSIGN(catalogue.gpus, ParseGpus(text(kGpus), kGpus));
+  FT_TRY(AddReferenceNodes(text(kNodes), kNodes, catalogue.gpus));
   FT_ASSIGN(catalogue.models, ParseModels(text(kOwnModels), kOwnModels));
   FT_ASSIGN(const std::vector<ModelEntry> published, ParseModels(text(kModels), kModels));
   catalogue.models.insert(catalogue.models.end(), published.begin(), published.end());
@@ -143,32 +145,27 @@ Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name) 
   return Find(catalogue.models, name, "model", "foretrain models");
 }
 
-double DefaultNetwork(std::string_view gpu) {
-  const std::string_view family = gpu.substr(0, gpu.find('-'));
-  struct Usual {
-    std::string_view family;
-    double bytes_per_s;
-  };
-  constexpr std::array<Usual, 12> kUsual = {{{"A100", 25e9},
-                                             {"A800", 25e9},
-                                             {"H100", 50e9},
-                                             {"H200", 50e9},
-                                             {"H800", 50e9},
-                                             {"H20", 50e9},
-                                             {"B200", 50e9},
-                                             {"GB200", 50e9},
-                                             {"B300", 100e9},
-                                             {"GB300", 100e9},
-                                             {"MI300X", 50e9},
-                                             {"MI325X", 50e9}}};
-  const auto found = std::find_if(kUsual.begin(), kUsual.end(),
-                                  [family](const Usual& usual) { return usual.family == family; });
-  return found != kUsual.end() ? found->bytes_per_s : 12.5e9;
+double DefaultNetwork(const GpuEntry& gpu) {
+  if (gpu.device.torus_axes > 0) return 0;
+  return gpu.node.network_bytes_per_s > 0 ? gpu.node.network_bytes_per_s : kUsualNetworkBytesPerS;
+}
+
+std::int64_t DefaultHostMemory(const GpuEntry& gpu, int devices) {
+  const std::int64_t share = gpu.node.host_bytes > 0 ? gpu.node.host_bytes : kUsualHostBytes;
+  return std::min<std::int64_t>(kMaxProduct, share * devices);
+}
+
+void AssumeHostMemory(ClusterSpec& cluster) {
+  if (cluster.is_cpu || cluster.host_memory_bytes > 0) return;
+  cluster.host_memory_bytes = kUsualHostBytes * cluster.devices_per_node;
+  if (!cluster.assumptions.empty()) cluster.assumptions += "; ";
+  cluster.assumptions +=
+      fmt::format("host memory {} a node (not stated)", FormatBytes(cluster.host_memory_bytes));
 }
 
 // A torus device has no network, so no default is filled in for it.
 Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_node,
-                                double network_bytes_per_s) {
+                                double network_bytes_per_s, std::int64_t host_memory_bytes) {
   if (!gpu.unusable.empty()) {
     return Fail(
         ErrorCode::kUnsupported,
@@ -183,9 +180,17 @@ Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_
   cluster.network_bytes_per_s = network_bytes_per_s;
   std::vector<std::string> assumptions;
   if (network_bytes_per_s == 0 && gpu.device.torus_axes == 0) {
-    cluster.network_bytes_per_s = DefaultNetwork(gpu.device.name);
-    assumptions.push_back(fmt::format("network {} GB/s per GPU and direction (default for {})",
-                                      cluster.network_bytes_per_s / 1e9, gpu.device.name));
+    cluster.network_bytes_per_s = DefaultNetwork(gpu);
+    assumptions.push_back(
+        fmt::format("network {} GB/s per GPU and direction ({})", cluster.network_bytes_per_s / 1e9,
+                    gpu.node.network_bytes_per_s > 0 ? gpu.node.name : "no reference node known"));
+  }
+  cluster.host_memory_bytes = host_memory_bytes;
+  if (host_memory_bytes == 0 && devices_per_node >= 1 && devices_per_node <= kMaxRanks) {
+    cluster.host_memory_bytes = DefaultHostMemory(gpu, devices_per_node);
+    assumptions.push_back(
+        fmt::format("host memory {} a node ({})", FormatBytes(cluster.host_memory_bytes),
+                    gpu.node.host_bytes > 0 ? gpu.node.name : "no reference node known"));
   }
   FillLinks(cluster, assumptions);
   cluster.assumptions = Join(assumptions, "; ");

@@ -16,6 +16,16 @@ namespace foretrain {
 // Default of `train` and `demo` without --model.
 inline constexpr std::string_view kDefaultModel = "gpt-10m";
 
+// The node that a GPU is usually sold or rented in; its values stand for those that a user does not
+// give. 0: not known.
+struct ReferenceNode {
+  std::string name;  // "DGX H100"; empty: none is known
+  int devices = 0;
+  int adapters = 0;
+  double network_bytes_per_s = 0;  // of one device's share of the adapters, per direction
+  std::int64_t host_bytes = 0;     // of one device's share
+};
+
 struct GpuEntry {
   std::string name;  // lower-case, unique
   std::vector<std::string> aliases;
@@ -25,6 +35,7 @@ struct GpuEntry {
   std::string compute_capability;       // "9.0", "gfx942"
   double measured_bf16_flop_per_s = 0;  // best matrix product that the source measured; 0: unknown
   std::string notes;
+  ReferenceNode node;
   std::string unusable;  // reason why no cluster can be made of it; empty if one can
 };
 
@@ -55,12 +66,19 @@ struct Catalogue {
 // column, a bad or repeated name, a bad number. O(bytes).
 Result<std::vector<GpuEntry>> ParseGpus(std::string_view text, std::string_view file);
 
+// Sets `node` of the GPUs that the table names, from CSV with the columns of
+// sim/config/catalogue/reference_nodes.csv. Devices of a node share its adapters and its host
+// memory evenly.
+//
+// Errors: as ParseGpus; kInvalidArgument for a GPU that `gpus` lacks or that has two rows.
+Result<void> AddReferenceNodes(std::string_view text, std::string_view file,
+                               std::vector<GpuEntry>& gpus);
+
 // Parses models from CSV with the columns of sim/config/catalogue/models.csv. A model with parts
 // that ModelSpec lacks (encoders, other norms, positions or features) is kept, with the reason in
 // `unsupported`. Defaults of missing cells: qkv_bias as `biases`; norm_bias 1 for layernorm;
 // activation swiglu if gated_mlp is 1, else gelu; rope_theta 10000; norm_epsilon 1e-5.
 //
-// Errors: as ParseGpus, and a supported model that ValidateModel refuses.
 // Errors: as ParseGpus, and a supported model that ValidateModel refuses.
 Result<std::vector<ModelEntry>> ParseModels(std::string_view text, std::string_view file);
 
@@ -74,21 +92,31 @@ Result<Catalogue> BuiltInCatalogue();
 Result<GpuEntry> FindGpu(const Catalogue& catalogue, std::string_view name);
 Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name);
 
-// Assumed network rate for a GPU of this shown name, in bytes per second, device and direction.
-// A100, A800: 25e9 (HDR InfiniBand). H20, H100, H200, H800, B200, GB200, MI300X, MI325X: 50e9 (NDR
-// or 400 Gb Ethernet). B300, GB300: 100e9 (XDR). Others, such as V100: 12.5e9 (EDR).
-double DefaultNetwork(std::string_view gpu);
+// Network rate of a GPU where the user gives none, in bytes per second, device and direction: that
+// of its reference node, else kUsualNetworkBytesPerS. 0 for devices of a torus.
+double DefaultNetwork(const GpuEntry& gpu);
+inline constexpr double kUsualNetworkBytesPerS = 12.5e9;  // 100 Gb a device
+
+// Host memory of a node with `devices` such GPUs where the user gives none, in bytes: each device's
+// share of its reference node, else kUsualHostBytes.
+std::int64_t DefaultHostMemory(const GpuEntry& gpu, int devices);
+inline constexpr std::int64_t kUsualHostBytes = std::int64_t{64} << 30;  // of one device
+
+// Gives nodes of accelerators whose host memory is not known kUsualHostBytes a device, noted in
+// `assumptions`: a plan must not count on memory without end.
+void AssumeHostMemory(ClusterSpec& cluster);
 
 // A cluster of `nodes` nodes with `devices_per_node` devices `gpu` each. Values that are not given
-// are filled in and noted in `assumptions`. Examples are PCIe between GPUs that no bridge joins,
-// and the extents of a torus, as equal as possible.
+// are filled in and noted in `assumptions`. Examples are host memory, PCIe between GPUs that no
+// bridge joins, and the extents of a torus, as equal as possible.
 //
 //   network_bytes_per_s  per GPU and direction; 0: DefaultNetwork
+//   host_memory_bytes    of a node; 0: DefaultHostMemory
 //
 // Errors: kUnsupported if the catalogue does not know the GPU's rates; kInvalidArgument as
 // ValidateCluster.
 Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_node,
-                                double network_bytes_per_s = 0);
+                                double network_bytes_per_s = 0, std::int64_t host_memory_bytes = 0);
 
 // Parses NODESxGPUSxGPU, GPUSxGPU (one node) or GPU (one device), such as "64x8xA100-80GB-SXM",
 // ignoring case. The rest is as in MakeCluster.

@@ -1,4 +1,5 @@
 // Reads the catalogue of accelerators from CSV.
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -101,6 +102,23 @@ Result<GpuEntry> ReadGpu(const CsvReader& row) {
   return gpu;
 }
 
+// A node's values by device. Adapters and host memory may be unknown.
+Result<ReferenceNode> ReadNode(const CsvReader& row) {
+  ReferenceNode node;
+  node.name = row.Text("node");
+  FT_ASSIGN(const std::int64_t devices, row.Count("devices", 1, 1024));
+  node.devices = static_cast<int>(devices);
+  FT_TRY(ReadCount(row, "adapters", 1, 1024, node.adapters));
+  FT_ASSIGN(const double gbit_per_s, row.Number("adapter_gbit_per_s", 0));
+  constexpr double kBytesOfGbit = kGiga / 8;
+  node.network_bytes_per_s =
+      gbit_per_s * kBytesOfGbit * node.adapters / static_cast<double>(node.devices);
+  std::int64_t host_bytes = 0;
+  FT_TRY(ReadBytes(row, "host_gib", kGiB, host_bytes));
+  node.host_bytes = host_bytes / node.devices;
+  return node;
+}
+
 }  // namespace
 
 // Devices with unknown rates stay in the list with a reason, so that a user learns why they cannot
@@ -120,6 +138,32 @@ Result<std::vector<GpuEntry>> ParseGpus(std::string_view text, std::string_view 
     gpus.push_back(std::move(gpu));
   }
   return gpus;
+}
+
+// A row for a GPU that does not exist would be a slip of the pen, so it is refused.
+Result<void> AddReferenceNodes(std::string_view text, std::string_view file,
+                               std::vector<GpuEntry>& gpus) {
+  FT_ASSIGN(const CsvTable table, ParseCsv(text, file));
+  FT_TRY(RequireColumns(
+      table, {"gpu", "node", "devices", "adapters", "adapter_gbit_per_s", "host_gib", "source"}));
+  for (const CsvRow& row : table.rows) {
+    const CsvReader reader(table, row);
+    const std::string_view name = reader.Text("gpu");
+    const auto gpu = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const GpuEntry& entry) { return entry.name == name; });
+    if (gpu == gpus.end()) {
+      return Refuse("{}: \"{}\" is no GPU of the table; give a name of its column `name`",
+                    reader.Place("gpu"), Printable(name));
+    }
+    if (!gpu->node.name.empty()) {
+      return Refuse("{}: {} has two rows; keep one", reader.Place("gpu"), name);
+    }
+    FT_ASSIGN(gpu->node, ReadNode(reader));
+    if (gpu->node.name.empty()) {
+      return Refuse("{}: is empty; name the node, such as DGX H100", reader.Place("node"));
+    }
+  }
+  return {};
 }
 
 }  // namespace foretrain

@@ -75,8 +75,9 @@ Result<ClusterSpec> FromNamedGpu(JsonFields& fields, std::string_view name,
   if (!gpu) return placed(gpu.error());
   const int nodes = count("nodes"), devices = count("devices_per_node");
   const double network = fields.NumberOr("network_bytes_per_s", 0, 0, kFastest);
+  const std::int64_t host = fields.IntegerOr("host_memory_bytes", 0, 0, kMaxProduct);
   if (!fields.ok()) return ClusterSpec{};  // the caller's Finish reports the error
-  auto cluster = MakeCluster(*gpu, nodes, devices, network);
+  auto cluster = MakeCluster(*gpu, nodes, devices, network, host);
   if (!cluster && cluster.error().code == ErrorCode::kUnsupported) return placed(cluster.error());
   if (!cluster) return Refuse("{}: {}", fields.Where(), cluster.error().message);
   return cluster;

@@ -15,12 +15,12 @@ void Assume(ClusterSpec& cluster, const std::string& what) {
   cluster.assumptions += what;
 }
 
-// Removes the assumption about the default network, which no longer holds.
-void ForgetDefaultNetwork(ClusterSpec& cluster) {
+// Removes the assumption that starts with `subject`, which no longer holds.
+void Forget(std::string_view subject, ClusterSpec& cluster) {
   std::vector<std::string> kept;
   for (const std::string_view part : Split(cluster.assumptions, ';')) {
     const std::string_view text = Trim(part);
-    if (!text.empty() && !text.starts_with("network ")) kept.emplace_back(text);
+    if (!text.empty() && !text.starts_with(subject)) kept.emplace_back(text);
   }
   cluster.assumptions = Join(kept, "; ");
 }
@@ -42,7 +42,7 @@ Result<void> LayNic(std::string_view text, ClusterSpec& cluster) {
     rate = rest;
   }
   FT_ASSIGN(const double each, ParseBytesPerSecond("--nic", rate));
-  ForgetDefaultNetwork(cluster);
+  Forget("network ", cluster);
   cluster.adapters_per_node = static_cast<int>(adapters);
   cluster.network_bytes_per_s =
       each * static_cast<double>(adapters) / static_cast<double>(cluster.devices_per_node);
@@ -105,6 +105,7 @@ Result<void> RefineCluster(const ClusterOptions& options, ClusterSpec& cluster) 
   }
   if (!options.host_memory.empty()) {
     FT_ASSIGN(cluster.host_memory_bytes, ParseBytes("--host-memory", options.host_memory));
+    Forget("host memory ", cluster);
   }
   if (!options.cpu_cores.empty()) {
     FT_ASSIGN(const std::int64_t cores, ParseInt("--cpu-cores", options.cpu_cores, 1, 1 << 20));

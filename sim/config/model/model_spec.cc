@@ -200,7 +200,9 @@ Result<void> CheckStretch(const ModelSpec& model) {
       model.rope_scaling == RopeScaling::kYarn || model.rope_scaling == RopeScaling::kLlama3;
   if (!bounded || model.rope_original == 0) return {};
   FT_TRY(CheckReal("rope_low", model.rope_low, 1e18, "1"));
-  if (model.rope_high > model.rope_low && model.rope_high < 1e18) return {};
+  // YaRN with equal bounds has a ramp of one pair (Kimi-K2).
+  const bool equal = model.rope_scaling == RopeScaling::kYarn && model.rope_high == model.rope_low;
+  if ((equal || model.rope_high > model.rope_low) && model.rope_high < 1e18) return {};
   return Refuse("rope_high {} with rope_scaling {}: must be above rope_low {}", model.rope_high,
                 Name(model.rope_scaling), model.rope_low);
 }

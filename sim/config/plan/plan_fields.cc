@@ -174,9 +174,11 @@ std::vector<PlanField> MakeFields() {
                                 "Order of the degrees from near devices to far ones: "
                                 "tp-cp-ep-dp-pp, or another order of these five"),
       Core(Integer<&Plan::sequence>("sequence", "--sequence,--seq-length", 1, count,
-                                    "Tokens in one sample")),
-      Core(Integer<&Plan::global_batch>("global_batch", "--global-batch,--global-batch-size", 1,
-                                        count, "Samples in one step")),
+                                    "Tokens in one sample; 8k is 8,192")),
+      Core(Integer<&Plan::global_batch>(
+          "global_batch", "--global-batch,--global-batch-size", 1, count,
+          "Samples in one step; with k or M tokens in one step: 4M is "
+          "4,194,304")),
       Core(Integer<&Plan::micro_batch>("micro_batch", "--micro-batch,--micro-batch-size", 1, count,
                                        "Samples in one forward pass of a rank")),
       Core(Choice<&Plan::schedule>("schedule", "--schedule", "NAME", kSchedules,

@@ -115,17 +115,18 @@ Result<Plan> PlanFromJson(std::string_view text, std::string_view file) {
 
 // Defaults are left out, so that files stay short and later defaults apply to them. Core fields are
 // always written: they identify a plan.
-void WriteJson(JsonWriter& writer, const Plan& plan) {
+void WriteJson(JsonWriter& writer, const Plan& plan, WrittenFields fields) {
+  const bool all = fields == WrittenFields::kAll;
   writer.BeginObject();
   for (const PlanField& field : PlanFields()) {
-    if (field.core || !HasDefault(field, plan)) WriteField(writer, field, plan);
+    if (all || field.core || !HasDefault(field, plan)) WriteField(writer, field, plan);
   }
   writer.EndObject();
 }
 
-std::string ToJson(const Plan& plan) {
+std::string ToJson(const Plan& plan, WrittenFields fields) {
   JsonWriter writer(2);
-  WriteJson(writer, plan);
+  WriteJson(writer, plan, fields);
   return writer.Take();
 }
 

@@ -1,6 +1,7 @@
 // Plan as JSON, for --plan FILE and for the store.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -29,8 +30,13 @@ Result<Plan> ReadPlan(JsonFields& fields);
 // Sets `field` of the plan from the value under `name`. Errors stay in `fields` until Finish().
 void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& field, Plan& plan);
 
-// Writes all fields of `plan`, indented by two spaces. Reads back to an equal Plan.
-std::string ToJson(const Plan& plan);
-void WriteJson(JsonWriter& writer, const Plan& plan);
+// Fields that a writer puts into a file. kNotDefault: the core ones and those whose value is not
+// that of Plan{}. kAll: every field, for files that people read and that must survive new defaults.
+enum class WrittenFields : std::uint8_t { kNotDefault, kAll };
+
+// Writes `plan`, indented by two spaces. Reads back to an equal Plan.
+std::string ToJson(const Plan& plan, WrittenFields fields = WrittenFields::kNotDefault);
+void WriteJson(JsonWriter& writer, const Plan& plan,
+               WrittenFields fields = WrittenFields::kNotDefault);
 
 }  // namespace foretrain

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <string_view>
 
@@ -48,7 +49,43 @@ Result<std::int64_t> ParseNames(const PlanField& field, const std::string& text)
   return set;
 }
 
+bool HasSuffix(const std::string& text) {
+  const std::string_view trimmed = Trim(text);
+  return !trimmed.empty() &&
+         std::string_view("kKmM").find(trimmed.back()) != std::string_view::npos;
+}
+
+// Samples of a batch that is given in tokens.
+Result<std::int64_t> SamplesOf(const std::string& option, const std::string& text,
+                               std::int64_t sequence) {
+  FT_ASSIGN(const std::int64_t tokens, ParseTokenCount(option, text));
+  if (sequence > 0 && tokens >= sequence && tokens % sequence == 0) return tokens / sequence;
+  const std::int64_t samples = sequence > 0 ? std::max<std::int64_t>(1, tokens / sequence) : 0;
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: \"{}\" is {} tokens, no whole number of samples of {}; k and M count "
+                  "tokens: give {} samples, or a multiple of the sequence",
+                  option, Printable(text), tokens, sequence, samples));
+}
+
 }  // namespace
+
+Result<std::int64_t> ParseTokenCount(const std::string& option, const std::string& text) {
+  std::string_view number = Trim(text);
+  double factor = 1;
+  if (HasSuffix(text)) {
+    factor = ToLower(number.substr(number.size() - 1)) == "k" ? 1024 : 1024 * 1024;
+    number.remove_suffix(1);
+  }
+  const auto value = ParseNumber(option, Trim(number), 0, static_cast<double>(kMaxModelCount));
+  const double tokens = value ? *value * factor : -1;
+  if (tokens < 0 || tokens > static_cast<double>(kMaxModelCount) || tokens != std::floor(tokens)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: \"{}\" is no number of tokens up to {}; write e.g. 8192 or 8k",
+                            option, Printable(text), kMaxModelCount));
+  }
+  return static_cast<std::int64_t>(tokens);
+}
 
 // A range doubles from its first value, so 64 values cover all of int64.
 Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
@@ -101,6 +138,14 @@ Result<void> SetPlanField(const PlanField& field, const std::string& text, Plan&
   const std::string option(FirstOption(field));
   if (field.number != nullptr) {
     FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.max));
+    return {};
+  }
+  if (field.name == "sequence") {
+    FT_ASSIGN(plan.sequence, ParseTokenCount(option, text));
+    return {};
+  }
+  if (field.name == "global_batch" && HasSuffix(text)) {
+    FT_ASSIGN(plan.global_batch, SamplesOf(option, text, plan.sequence));
     return {};
   }
   FT_ASSIGN(const std::vector<std::int64_t> values, ParsePlanValues(field, text));

@@ -23,8 +23,15 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
 // naming the field's first option, the text and the allowed values.
 Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const std::string& text);
 
-// Sets the field from a text with one value (a list for kIntegers). Errors: as above; ValidatePlan
-// checks the range.
+// Parses a number of tokens: "8192", "8k" or "0.5M". Sequences and batches are powers of two, so k
+// is 1,024 and M is 1,048,576. Errors: kInvalidArgument, naming `option`: another suffix, a
+// fraction of a token, or more than kMaxModelCount.
+Result<std::int64_t> ParseTokenCount(const std::string& option, const std::string& text);
+
+// Sets the field from a text with one value (a list for kIntegers). `sequence` is read by
+// ParseTokenCount. `global_batch` counts samples; with k or M it counts tokens, of which a sample
+// has plan.sequence. Errors: as above, and tokens that make no whole number of samples;
+// ValidatePlan checks the range.
 Result<void> SetPlanField(const PlanField& field, const std::string& text, Plan& plan);
 
 }  // namespace foretrain

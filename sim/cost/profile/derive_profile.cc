@@ -65,6 +65,11 @@ Peak PeakOf(const DeviceSpec& device, NumberFormat wanted) {
   return {};
 }
 
+// The same for products in `format`; data sheets have one peak for all formats of 8 bits.
+Peak PeakOfProducts(const DeviceSpec& device, NumberFormat format) {
+  return PeakOf(device, LayoutOf(format).bits == 8 ? NumberFormat::kFp8 : format);
+}
+
 // Memory rate of a node. Too few cores cannot use all of it.
 double HostMemoryRate(const ClusterSpec& cluster) {
   const double known =
@@ -240,9 +245,12 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster, const SystemOptions& sys
 // All 8-bit formats share the fp8 peak. fp32 has no replacement: another format's peak would be
 // compared with real fp32 products.
 double PublishedPeak(const DeviceSpec& device, NumberFormat format) {
-  const bool quantized = LayoutOf(format).bits == 8;
-  const Peak peak = PeakOf(device, quantized ? NumberFormat::kFp8 : format);
-  return format == NumberFormat::kFp32 ? device.fp32_flop_per_s : peak.flop_per_s;
+  if (format == NumberFormat::kFp32) return device.fp32_flop_per_s;
+  return PeakOfProducts(device, format).flop_per_s;
+}
+
+NumberFormat PublishedPeakFormat(const DeviceSpec& device, NumberFormat format) {
+  return format == NumberFormat::kFp32 ? format : PeakOfProducts(device, format).format;
 }
 
 }  // namespace foretrain

@@ -34,5 +34,7 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster, const SystemOptions& sys
 // The published peak of products in `format`, or its replacement; fp32 has none. FLOP/s, 0:
 // unknown.
 double PublishedPeak(const DeviceSpec& device, NumberFormat format);
+// The format whose peak that is.
+NumberFormat PublishedPeakFormat(const DeviceSpec& device, NumberFormat format);
 
 }  // namespace foretrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -52,10 +53,30 @@ void Widen(SearchSpace& space, int times, int ranks) {
   }
 }
 
+// True if the space leaves the choice of one of the fields open.
+bool IsChosen(const SearchSpace& space, std::initializer_list<std::string_view> fields) {
+  return std::any_of(space.choices.begin(), space.choices.end(), [&](const SearchChoice& choice) {
+    return choice.values.size() > 1 &&
+           std::find(fields.begin(), fields.end(), choice.field->name) != fields.end();
+  });
+}
+
+// The 16-bit format that the device computes in; `nullopt` if it has none.
+std::optional<Precision> ShortFormatOf(const ClusterSpec& cluster) {
+  if (cluster.is_cpu || cluster.device.bf16_flop_per_s > 0) return Precision::kBf16;
+  if (cluster.device.fp16_flop_per_s > 0) return Precision::kFp16;
+  return std::nullopt;
+}
+
 // Changes by kind; within a kind the smallest change comes first.
-std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) {
+std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, const ClusterSpec& cluster,
+                                           int ranks) {
   const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
   std::vector<std::vector<Change>> kinds;
+  const std::optional<Precision> shorter_format = ShortFormatOf(cluster);
+  if (shorter_format && !space.base.HasShortActivations() && !IsChosen(space, {"precision"})) {
+    kinds.push_back({FieldChange("precision", static_cast<std::int64_t>(*shorter_format))});
+  }
   kinds.push_back({FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kSelective)),
                    FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kFull))});
   kinds.push_back(
@@ -105,13 +126,6 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
   return kinds;
 }
 
-bool IsChosen(const SearchSpace& space, std::initializer_list<std::string_view> fields) {
-  return std::any_of(space.choices.begin(), space.choices.end(), [&](const SearchChoice& choice) {
-    return choice.values.size() > 1 &&
-           std::find(fields.begin(), fields.end(), choice.field->name) != fields.end();
-  });
-}
-
 // Lower bound on the bytes that the devices of any plan of the space hold together. Counts weights,
 // gradients and, unless a plan may offload it, optimizer state, once each. Returns 0 if plans of
 // the space differ in any of these.
@@ -151,7 +165,7 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
                                 const SearchSpace& space, int ranks, std::int64_t memory_bytes,
                                 std::int64_t host_bytes, int threads) {
   std::vector<Advice> advice;
-  for (const std::vector<Change>& kind : ChangesOf(space, ranks)) {
+  for (const std::vector<Change>& kind : ChangesOf(space, costs.cluster(), ranks)) {
     for (const Change& change : kind) {
       SearchSpace changed = space;
       change.make(changed);

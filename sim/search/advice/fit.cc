@@ -11,12 +11,6 @@
 namespace foretrain {
 namespace {
 
-// State that may move to the host besides optimizer state and activations. Each level is tried only
-// if the one before was not enough, because each costs more time.
-enum class OffloadLevel { kNoMore, kGradients, kParameters };
-constexpr std::array kOffloads = {OffloadLevel::kNoMore, OffloadLevel::kGradients,
-                                  OffloadLevel::kParameters};
-
 // A reduced space that shows whether something fits and about how fast: schedules and kinds of
 // communication matter less.
 SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Plan& base,
@@ -28,13 +22,7 @@ SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Pl
   space.Choose("vpp", {1});
   space.Choose("tp_tiles", {1});
   space.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kRing)});
-  if (level == OffloadLevel::kNoMore) return space;
-  const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
-  space.Choose("offload_optimizer", {host});
-  space.Choose("offload_gradients", {host});
-  if (level == OffloadLevel::kGradients) return space;
-  space.Choose("offload_parameters", {host});
-  space.base.weights = WeightStorage::kFp32;  // offloaded fp32 parameters are their own masters
+  OffloadMore(level, space);
   return space;
 }
 
@@ -59,7 +47,7 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
 Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
                          const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
-  const std::size_t max = cluster.is_cpu ? 0 : kOffloads.size() - 1;
+  const std::size_t max = cluster.is_cpu ? 0 : kOffloadLevels.size() - 1;
   EnumerateOptions enumerate;
   enumerate.memory_bytes = options.memory_bytes;
   enumerate.host_bytes = HostShareOf(cluster, costs.profile().system);
@@ -68,7 +56,7 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
   enumerate.threads = options.threads;
   enumerate.cancelled = options.cancelled;
   LongestFit fit;
-  std::size_t level = 0;  // index into kOffloads; longer sequences need at least this level
+  std::size_t level = 0;  // index into kOffloadLevels; longer sequences need at least this level
   std::int64_t sequence = std::min(options.min_sequence, model.max_sequence);
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
@@ -79,7 +67,7 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
     Enumeration found;
     // Raises the level of offload until something fits or no level is left.
     for (;; ++level) {
-      const SearchSpace space = SpaceOf(model, cluster, base, kOffloads[level]);
+      const SearchSpace space = SpaceOf(model, cluster, base, kOffloadLevels[level]);
       FT_ASSIGN(found, EnumeratePlans(model, costs, space, cluster.Devices(), enumerate));
       if (!found.fastest.empty() || level == max) break;
     }

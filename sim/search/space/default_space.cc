@@ -6,7 +6,6 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kDefaultSequence = 1024;  // if a model allows more
 constexpr std::int64_t kDefaultTokens = std::int64_t{1} << 22;
 constexpr std::int64_t kFilling = 32;  // samples per rank: four micro-batches of four, two stages
 
@@ -75,6 +74,16 @@ SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int
   return out;
 }
 
+void OffloadMore(OffloadLevel level, SearchSpace& space) {
+  if (level == OffloadLevel::kNoMore) return;
+  const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
+  space.Choose("offload_optimizer", {host});
+  space.Choose("offload_gradients", {host});
+  if (level == OffloadLevel::kGradients) return;
+  space.Choose("offload_parameters", {host});
+  space.base.weights = WeightStorage::kFp32;  // offloaded fp32 parameters are their own masters
+}
+
 Precision DefaultPrecision(const ClusterSpec& cluster) {
   const DeviceSpec& device = cluster.device;
   if (cluster.is_cpu) return Precision::kFp32;
@@ -83,7 +92,7 @@ Precision DefaultPrecision(const ClusterSpec& cluster) {
 }
 
 std::int64_t DefaultSequence(const ModelSpec& model) {
-  return std::min(model.max_sequence, kDefaultSequence);
+  return std::min(model.max_sequence, kDefaultSequenceCap);
 }
 
 // Doubles from one sample per rank, so that the batch divides by the ranks and by many micro-batch

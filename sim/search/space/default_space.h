@@ -1,6 +1,9 @@
 // The defaults of a search: plans that it compares, number format, sequence and batch.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "sim/config/cluster/cluster_spec.h"
 #include "sim/config/model/model_spec.h"
 #include "sim/search/space/space.h"
@@ -16,11 +19,23 @@ namespace foretrain {
 SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int ranks,
                          const Plan& base);
 
+// State that may move to the host besides optimizer state and activations, for spaces without a
+// plan that fits. Each level costs more time than the one before.
+enum class OffloadLevel : std::uint8_t { kNoMore, kGradients, kParameters };
+inline constexpr std::array kOffloadLevels = {OffloadLevel::kNoMore, OffloadLevel::kGradients,
+                                              OffloadLevel::kParameters};
+
+// Moves optimizer state, gradients and, at kParameters, parameters to the host in every plan of the
+// space, which is one of accelerators. kNoMore changes nothing.
+void OffloadMore(OffloadLevel level, SearchSpace& space);
+
 // Default number format: bf16, otherwise fp16, if the device is faster with it than with fp32; fp32
 // on a CPU.
 Precision DefaultPrecision(const ClusterSpec& cluster);
-// Default sequence: the model's maximum, at most 1024 tokens.
+// Default sequence: the one that the model is made for, at most kDefaultSequenceCap tokens. Longer
+// contexts are mostly trained in a short last phase.
 std::int64_t DefaultSequence(const ModelSpec& model);
+inline constexpr std::int64_t kDefaultSequenceCap = 8192;
 // Default batch of samples of `sequence` tokens: a power of two per rank that fills the largest
 // pipeline of `ranks` ranks. It stops at four million tokens, and is at least one sample per rank.
 std::int64_t DefaultBatch(int ranks, std::int64_t sequence);

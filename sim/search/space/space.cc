@@ -51,6 +51,17 @@ std::int64_t PlainValue(const SearchChoice& choice) {
   return has || forced ? standard : *std::min_element(values.begin(), values.end());
 }
 
+// Whether some plan of the space has a tp above 1.
+bool SplitsTensors(const SearchSpace& space) {
+  const PlanField* const tp = &PlanFieldOf("tp");
+  for (const SearchChoice& choice : space.choices) {
+    if (choice.field != tp) continue;
+    return std::any_of(choice.values.begin(), choice.values.end(),
+                       [](std::int64_t value) { return value > 1; });
+  }
+  return space.base.tp > 1;
+}
+
 }  // namespace
 
 void SearchSpace::Choose(std::string_view field, std::vector<std::int64_t> values) {
@@ -72,6 +83,8 @@ SearchSpace CoarseSpace(const SearchSpace& space) {
     std::vector<std::int64_t> values;
   };
   const auto number = [](auto kind) { return static_cast<std::int64_t>(kind); };
+  // Without tensor parallelism, as on one device, there is nothing to split over its ranks.
+  const std::int64_t splits = SplitsTensors(space) ? 1 : 0;
   const std::array<Some, 13> some = {
       Some{"tp", {1, 2, 4, 8}},
       {"cp", {1, 2, 8}},
@@ -79,8 +92,8 @@ SearchSpace CoarseSpace(const SearchSpace& space) {
       {"schedule", {number(ScheduleKind::k1f1b), number(ScheduleKind::kInterleaved)}},
       {"vpp", {2, 4}},
       {"zero_stage", {1, 3}},
-      {"sequence_parallel", {1}},
-      {"vocab_parallel", {1}},
+      {"sequence_parallel", {splits}},
+      {"vocab_parallel", {splits}},
       {"tp_tiles", {1}},
       {"cp_kind", {number(ContextParallelKind::kAllGather)}},
       {"offload_optimizer", {0}},

@@ -25,6 +25,8 @@ struct SearchSpace {
   // Each plan takes the rank order that probably suits its degrees (rank_orders.h), and the fastest
   // ones also try the others. false: all plans have the order of `base`, or of a choice.
   bool orders_ranks = false;
+  // The fastest plans are also tried with layers dealt to stages by time (Plan::stage_layers).
+  bool balances_layers = true;
 
   // Sets the values of a field, replacing earlier ones.
   void Choose(std::string_view field, std::vector<std::int64_t> values);

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/table.h"
 #include "sim/cost/measured/kernel_forecast.h"
 #include "sim/cost/network/communication_cost.h"
 #include "sim/cost/profile/derive_profile.h"

@@ -57,8 +57,8 @@ std::string ClusterRefusal(std::string_view text, ErrorCode code = ErrorCode::kI
 }
 
 TEST(Catalogue, EveryRowOfTheBuiltInTablesReads) {
-  EXPECT_EQ(BuiltIn().gpus.size(), 39U);
-  EXPECT_EQ(BuiltIn().models.size(), 142U);
+  EXPECT_EQ(BuiltIn().gpus.size(), 44U);
+  EXPECT_EQ(BuiltIn().models.size(), 143U);
   EXPECT_EQ(BuiltIn().models.front().name, kDefaultModel);
 }
 
@@ -101,7 +101,7 @@ TEST(Catalogue, DecodersCountWhatTheTableComputedForThem) {
     EXPECT_NEAR(static_cast<double>(ParameterCount(entry->spec)) / 1e9, computed, 0.00051)
         << entry->name;
   }
-  EXPECT_EQ(supported, 139);  // all except T5 and BERT
+  EXPECT_EQ(supported, 140);  // all except T5 and BERT
 }
 
 TEST(Catalogue, CountsPublishedParametersExactly) {
@@ -188,11 +188,41 @@ TEST(Catalogue, ReadsTheRatesOfAGpuInBaseUnits) {
 }
 
 TEST(Catalogue, MarksGpusWithoutRatesUnusable) {
-  const auto gpu = FindGpu(BuiltIn(), "rtx5090");
-  ASSERT_TRUE(gpu.has_value());
-  EXPECT_THAT(gpu->unusable, HasSubstr("bf16 and fp16 rates"));
-  EXPECT_THAT(ClusterRefusal("8xrtx5090", ErrorCode::kUnsupported),
-              AllOf(HasSubstr("RTX5090-32GB"), HasSubstr("JSON file")));
+  constexpr std::string_view kText =
+      "name,gpu,bf16_tflops,fp16_tflops,mem_gb,mem_gb_per_s,gpu_link_gb_per_s_per_direction,"
+      "pcie_gb_per_s_per_direction\nx,X1,,,32,1792,,64\n";
+  const auto gpus = ParseGpus(kText, "g.csv");
+  ASSERT_TRUE(gpus.has_value()) << gpus.error().message;
+  EXPECT_THAT(gpus->front().unusable, HasSubstr("bf16 and fp16 rates"));
+  const auto cluster = MakeCluster(gpus->front(), 1, 8);
+  ASSERT_FALSE(cluster.has_value());
+  EXPECT_EQ(cluster.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(cluster.error().message, AllOf(HasSubstr("X1"), HasSubstr("JSON file")));
+}
+
+TEST(Catalogue, MakesAClusterOfEveryBuiltInGpu) {
+  for (const GpuEntry& gpu : BuiltIn().gpus) {
+    const ClusterSpec cluster = Cluster("2x8x" + gpu.name);
+    EXPECT_GT(cluster.host_memory_bytes, 0) << gpu.name;
+    EXPECT_THAT(cluster.assumptions, HasSubstr("host memory ")) << gpu.name;
+  }
+}
+
+TEST(Catalogue, RefusesReferenceNodesOfNoGpuOrOfOneTwice) {
+  constexpr std::string_view kHeader =
+      "gpu,node,devices,adapters,adapter_gbit_per_s,host_gib,source\n";
+  const auto refusal = [&](std::string_view rows) {
+    std::vector<GpuEntry> gpus = BuiltIn().gpus;
+    for (GpuEntry& gpu : gpus) gpu.node = {};
+    const auto added = AddReferenceNodes(std::string(kHeader).append(rows), "n.csv", gpus);
+    return added ? std::string("accepted") : added.error().message;
+  };
+  EXPECT_EQ(refusal("h100-80gb-sxm,DGX H100,8,8,400,2048,s\n"), "accepted");
+  EXPECT_THAT(refusal("h1000,DGX H100,8,8,400,2048,s\n"),
+              AllOf(HasSubstr("n.csv line 2, column gpu"), HasSubstr("h1000")));
+  EXPECT_THAT(refusal("l4-24gb,A,8,,,,s\nl4-24gb,B,8,,,,s\n"), HasSubstr("two rows"));
+  EXPECT_THAT(refusal("l4-24gb,A,0,,,,s\n"), HasSubstr("column devices"));
+  EXPECT_THAT(refusal("l4-24gb,,8,,,,s\n"), HasSubstr("column node"));
 }
 
 TEST(Catalogue, SuggestsTheNearestName) {
@@ -300,15 +330,25 @@ TEST(ParseCluster, CutsCountsFromNamesThatHoldAnX) {
 TEST(ParseCluster, FillsInTheNetworkByTheGpuAndSaysSo) {
   const std::pair<std::string_view, double> cases[] = {
       {"v100", 12.5e9}, {"a100", 25e9},  {"a100-40gb-pcie", 25e9}, {"h100", 50e9},
-      {"h200", 50e9},   {"b200", 50e9},  {"a800", 25e9},           {"gh200", 12.5e9},
-      {"l4", 12.5e9},   {"gb200", 50e9}, {"gb300", 100e9},         {"mi300x", 50e9}};
+      {"h200", 50e9},   {"b200", 50e9},  {"a800", 25e9},           {"gh200", 50e9},
+      {"4090", 12.5e9}, {"gb200", 50e9}, {"gb300", 100e9},         {"mi300x", 50e9},
+      {"b300", 100e9},  {"h800", 50e9},  {"mi250x", 25e9}};
   for (const auto& [name, rate] : cases) {
     const ClusterSpec cluster = Cluster("2x8x" + std::string(name));
     EXPECT_DOUBLE_EQ(cluster.network_bytes_per_s, rate) << name;
     EXPECT_THAT(cluster.assumptions, StartsWith("network ")) << name;
   }
   EXPECT_THAT(Cluster("2x8xa100").assumptions,
-              HasSubstr("25 GB/s per GPU and direction (default for A100-80GB-SXM)"));
+              HasSubstr("25 GB/s per GPU and direction (DGX A100 640GB)"));
+}
+
+// A DGX H100 has 2 TiB for 8 GPUs; a card without a reference node brings 64 GiB.
+TEST(ParseCluster, FillsInTheHostMemoryByTheDevicesOfANode) {
+  EXPECT_EQ(Cluster("2x8xh100").host_memory_bytes, 2048 * kGiB);
+  EXPECT_EQ(Cluster("h100").host_memory_bytes, 256 * kGiB);
+  EXPECT_EQ(Cluster("2x4090").host_memory_bytes, 128 * kGiB);
+  EXPECT_THAT(Cluster("2x4090").assumptions,
+              HasSubstr("host memory 128 GiB a node (no reference node known)"));
 }
 
 TEST(ParseCluster, SaysWhereABridgeJoinsOnlyPairs) {

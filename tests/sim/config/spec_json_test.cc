@@ -279,6 +279,43 @@ TEST_F(ClusterJson, ReadsBackWhatItWrote) {
   }
 }
 
+TEST(PlanValues, ReadSequencesAndBatchesInTokens) {
+  EXPECT_EQ(ParseTokenCount("--sequence", "8192").value(), 8192);
+  EXPECT_EQ(ParseTokenCount("--sequence", " 8k").value(), 8 * 1024);
+  EXPECT_EQ(ParseTokenCount("--sequence", "0.5M").value(), 512 * 1024);
+  for (const char* text : {"8x", "k", "", "0.3", "-1k", "4096M", "8kk"}) {
+    const auto read = ParseTokenCount("--sequence", text);
+    ASSERT_FALSE(read.has_value()) << text;
+    EXPECT_THAT(read.error().message, HasSubstr("--sequence")) << text;
+  }
+  Plan plan;
+  plan.sequence = 4096;
+  const PlanField& batch = PlanFieldOf("global_batch");
+  ASSERT_TRUE(SetPlanField(batch, "4M", plan).has_value());
+  EXPECT_EQ(plan.global_batch, 1024);
+  ASSERT_TRUE(SetPlanField(batch, "4", plan).has_value());
+  EXPECT_EQ(plan.global_batch, 4);
+  const auto short_batch = SetPlanField(batch, "1k", plan);
+  ASSERT_FALSE(short_batch.has_value());
+  EXPECT_THAT(short_batch.error().message, HasSubstr("no whole number of samples of 4096"));
+}
+
+// Every field is written, so that a file keeps its meaning when defaults change.
+TEST(PlanFiles, OfAllFieldsReadBackToTheSamePlan) {
+  Plan plan;
+  plan.sequence = 128;
+  plan.global_batch = 8;
+  plan.micro_batch = 2;
+  plan.dp = 2;
+  const std::string text = ToJson(plan, WrittenFields::kAll);
+  for (const PlanField& field : PlanFields()) {
+    EXPECT_THAT(text, HasSubstr("\"" + std::string(field.name) + "\"")) << field.name;
+  }
+  const auto read = PlanFromJson(text, "plan.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, plan);
+}
+
 TEST_F(ClusterJson, TakesADeviceOfTheCatalogueByName) {
   const auto cluster = ClusterFromJson(
       R"({"device": "h100", "nodes": 4, "devices_per_node": 8, "network_bytes_per_s": 4e10})",
@@ -286,7 +323,7 @@ TEST_F(ClusterJson, TakesADeviceOfTheCatalogueByName) {
   ASSERT_TRUE(cluster.has_value()) << cluster.error().message;
   ClusterSpec expected = ParseCluster("4x8xh100", catalogue_).value();
   expected.network_bytes_per_s = 4e10;
-  expected.assumptions.clear();
+  expected.assumptions = "host memory 2.00 TiB a node (DGX H100)";
   EXPECT_EQ(*cluster, expected);
 }
 

@@ -292,12 +292,13 @@ TEST_F(Search, FitKnowsWhatFourBitsTake) {
 }
 
 // Llama 3 8B: 8.03e9 parameters, 16.1 GB in 16 bits, 32.1 GB of fp32 gradients. A device of 24 GiB
-// holds the former, one of 16 GiB neither.
+// holds the former, one of 16 GiB neither. The host takes up to 16 bytes a parameter, 128 GB.
 TEST_F(Search, FitMovesGradientsAndThenParametersToTheHost) {
   const auto catalogue = BuiltInCatalogue();
   auto model = ResolveModel("llama3-8b", "test", *catalogue);
-  const auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
+  auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
   ASSERT_TRUE(model.has_value() && cluster.has_value());
+  cluster->host_memory_bytes = std::int64_t{256} << 30;
   model->model.max_sequence = 512;
   const auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
   ASSERT_TRUE(costs.has_value());
@@ -317,8 +318,9 @@ TEST_F(Search, FitMovesGradientsAndThenParametersToTheHost) {
 TEST_F(Search, AdvisesToMoveGradientsOrToTrainAdapters) {
   const auto catalogue = BuiltInCatalogue();
   const auto model = ResolveModel("llama3-8b", "test", *catalogue);
-  const auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
+  auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
   ASSERT_TRUE(model.has_value() && cluster.has_value());
+  cluster->host_memory_bytes = std::int64_t{256} << 30;
   const auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
   ASSERT_TRUE(costs.has_value());
   Plan base;

@@ -147,6 +147,15 @@ TEST(SpaceWalk, HasNoPartsWhereNoSplitMakesTheRanks) {
   EXPECT_EQ(SpaceWalk(model, space, 5).size(), 0);
 }
 
+// On one device, tensors are split over no ranks, so plans that ask for it are invalid.
+TEST(CoarseSpace, HasAPlanForOneDevice) {
+  const ModelSpec model = SmallGpt();
+  SearchSpace space = SmallSpace();
+  for (const char* degree : {"dp", "tp", "pp", "cp"}) space.Choose(degree, {1});
+  const SearchSpace coarse = CoarseSpace(space);
+  EXPECT_GT(VisitAll(SpaceWalk(model, coarse, 1), false).calls, 0);
+}
+
 TEST(Rejections, AddUpByReasonAndKeepTheFirstExample) {
   Rejections all, others;
   all.Add(kBreaksRule, 2, "first");

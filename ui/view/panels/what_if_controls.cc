@@ -211,7 +211,7 @@ class Controls {
     if (nodes == cluster.nodes) return;
     cluster.nodes = scenario_.machine.cluster.nodes = nodes;
     if (cluster.network_bytes_per_s <= 0) {
-      cluster.network_bytes_per_s = DefaultNetwork(cluster.device.name);
+      cluster.network_bytes_per_s = kUsualNetworkBytesPerS;
       scenario_.machine.cluster.network_bytes_per_s = cluster.network_bytes_per_s;
     }
     const PlanField& dp = PlanFieldOf("dp");

@@ -39,7 +39,7 @@ struct PlanSetup {
   int devices_per_node = 8;
   std::map<std::string, double>
       other_rates{};              // by HardwareField::name, in its unit: not the catalogue's
-  std::int64_t sequence = 0;      // 0: the model's maximum, at most 1024
+  std::int64_t sequence = 0;      // 0: DefaultSequence
   std::int64_t global_batch = 0;  // 0: DefaultBatch
   std::vector<Constraint> constraints{};
   int simulated = 4;  // plans in a round of simulations

@@ -197,6 +197,8 @@ std::vector<Family> MakeFamilies() {
        .more = MoreOfInternLm3},
       {.type = "deepseek_v2", .base = Llama(), .more = MoreOfDeepSeekV2},
       {.type = "deepseek_v3", .base = Llama(), .more = MoreOfDeepSeekV3},
+      // Its configuration is that of DeepSeek-V3 under another name.
+      {.type = "kimi_k2", .base = Llama(), .more = MoreOfDeepSeekV3},
       {.type = "gpt_oss",
        .base = LlamaWith(1e-5),
        .names = {.activation = ""},

@@ -1,0 +1,109 @@
+#include "sim/search/space/frameworks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/embedded.h"
+#include "base/json/json.h"
+#include "base/text.h"
+#include "sim/config/plan/plan_values.h"
+#include "sim/config/rules/refuse.h"
+#include "sim/embedded_data.h"
+
+namespace foretrain {
+namespace {
+
+// Values are written as on the command line: "1f1b,interleaved".
+Result<Framework> ReadFramework(JsonFields& fields) {
+  Framework out;
+  out.name = fields.String("name", 64);
+  out.title = fields.String("title");
+  out.stage_lists = fields.BoolOr("stage_lists", false);
+  out.source = fields.String("source");
+  JsonFields values = fields.Object("values");
+  for (const std::string& name : values.names()) {
+    const PlanField* field = FindPlanField(name);
+    if (field == nullptr || field->get == nullptr) {
+      values.Refuse(name, "is no option of plans with values to choose from");
+      break;
+    }
+    const auto read = ParsePlanValues(*field, values.String(name));
+    if (!read) {
+      values.Refuse(name, read.error().message);
+      break;
+    }
+    out.values.emplace_back(field, *read);
+  }
+  FT_TRY(values.Finish());
+  FT_TRY(fields.Finish());
+  return out;
+}
+
+bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+Result<std::vector<Framework>> ParseFrameworks(std::string_view text, std::string_view file) {
+  FT_ASSIGN(const JsonValue value, ParseJson(text, file));
+  JsonFields fields(value, file);
+  std::vector<Framework> out;
+  for (JsonFields& of : fields.ObjectsOr("frameworks")) {
+    FT_ASSIGN(Framework framework, ReadFramework(of));
+    out.push_back(std::move(framework));
+  }
+  FT_TRY(fields.Finish());
+  return out;
+}
+
+Result<std::vector<Framework>> BuiltInFrameworks() {
+  constexpr std::string_view kFile = "sim/search/space/frameworks.json";
+  const EmbeddedFile* file = FindEmbedded(sim_data::Files(), kFile);
+  FT_CHECK(file != nullptr);
+  return ParseFrameworks(file->text, kFile);
+}
+
+Result<Framework> FindFramework(const std::vector<Framework>& frameworks, std::string_view name) {
+  const std::string lower = ToLower(Trim(name));
+  std::vector<std::string_view> names;
+  for (const Framework& framework : frameworks) {
+    if (framework.name == lower) return framework;
+    names.push_back(framework.name);
+  }
+  return Refuse("--for: \"{}\" is none of {}{}", Printable(name), fmt::join(names, ", "),
+                DidYouMean(lower, names));
+}
+
+bool Has(const Framework& framework, std::string_view field, std::int64_t value) {
+  const PlanField* const of = &PlanFieldOf(field);
+  const auto found = std::find_if(framework.values.begin(), framework.values.end(),
+                                  [of](const auto& entry) { return entry.first == of; });
+  return found == framework.values.end() || Contains(found->second, value);
+}
+
+// A list of rank orders replaces the search's own orders.
+void RestrictTo(const Framework& framework, SearchSpace& space) {
+  if (!framework.stage_lists) space.balances_layers = false;
+  for (const auto& [field, allowed] : framework.values) {
+    if (field->name == "rank_order") space.orders_ranks = false;
+    const auto choice =
+        std::find_if(space.choices.begin(), space.choices.end(),
+                     [of = field](const SearchChoice& one) { return one.field == of; });
+    if (choice == space.choices.end()) {
+      // Orders are a choice by themselves; any other field without one keeps its value if it may.
+      const bool keeps = field->name != "rank_order" && Contains(allowed, field->get(space.base));
+      if (!keeps) space.Choose(field->name, allowed);
+      continue;
+    }
+    std::vector<std::int64_t> left;
+    for (const std::int64_t value : choice->values) {
+      if (Contains(allowed, value)) left.push_back(value);
+    }
+    choice->values = left.empty() ? allowed : std::move(left);
+  }
+}
+
+}  // namespace foretrain
