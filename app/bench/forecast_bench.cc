@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/benchmark_data.h"

@@ -1,11 +1,11 @@
 // Options that give a machine and a plan again on the command line. Leaves out reading them:
-// app/cli/plan_flags.h.
+// app/cli/flags/plan_flags.h.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 
 namespace foretrain {
 

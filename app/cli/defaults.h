@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 
 namespace foretrain {
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include "app/cli/device_choice.h"
+#include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
-#include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
 #include "app/forecast/learning.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "app/commands/commands.h"
 #include "base/json/json.h"
 #include "base/table.h"

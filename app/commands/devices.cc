@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "app/commands/commands.h"
 #include "base/device_api.h"
 #include "base/json/json.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "app/cli/command_line.h"
-#include "app/cli/memory_margin.h"
+#include "app/cli/flags/memory_margin.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"

@@ -7,7 +7,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/defaults.h"
-#include "app/cli/memory_margin.h"
+#include "app/cli/flags/memory_margin.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"

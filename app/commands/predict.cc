@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <optional>
 
-#include "app/cli/checkpoint_flags.h"
 #include "app/cli/defaults.h"
+#include "app/cli/flags/checkpoint_flags.h"
+#include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
-#include "app/cli/run_flags.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "app/cli/checkpoint_flags.h"
 #include "app/cli/device_choice.h"
-#include "app/cli/launch_flags.h"
-#include "app/cli/learning_rate_flags.h"
-#include "app/cli/optimizer_flags.h"
-#include "app/cli/run_flags.h"
+#include "app/cli/flags/checkpoint_flags.h"
+#include "app/cli/flags/launch_flags.h"
+#include "app/cli/flags/learning_rate_flags.h"
+#include "app/cli/flags/optimizer_flags.h"
+#include "app/cli/flags/run_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
 #include "app/report/report.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "runtime/calibrate/calibrate.h"
 #include "sim/cost/profile/device_profile.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "sim/cost/checkpoint_cost.h"
 #include "sim/cost/cost_model.h"
 #include "sim/forecast/forecast.h"

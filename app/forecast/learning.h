@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "sim/learn/learn.h"
 
 namespace foretrain {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/checkpoint_flags.h"
+#include "app/cli/flags/checkpoint_flags.h"
 #include "base/result.h"
 #include "runtime/data/token_data.h"
 #include "runtime/run/trainer.h"

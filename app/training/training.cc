@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "app/build_info.h"
-#include "app/cli/optimizer_flags.h"
+#include "app/cli/flags/optimizer_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/report/checkpoint_report.h"
 #include "app/training/evaluation/evaluations.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "base/text.h"
 #include "runtime/checkpoint/checkpoint_weights.h"
 #include "runtime/parameters/peft.h"

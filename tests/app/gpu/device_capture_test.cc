@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 #include "app/forecast/forecasting.h"
 #include "app/training/run_capture.h"
 #include "app/training/training.h"

@@ -55,7 +55,7 @@ TEST_P(GreedyTokens, AreThoseOfTheLibrary) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GreedyTokens, testing::ValuesIn(kFamilies),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace foretrain

@@ -10,10 +10,10 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "tests/base/child.h"
 #include "tests/runtime/checkpoint/saved_run.h"
 #include "tests/runtime/training.h"
 #include "tests/sim/preset_plans.h"
-#include "tests/base/child.h"
 
 namespace foretrain {
 namespace {

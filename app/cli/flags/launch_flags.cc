@@ -1,4 +1,4 @@
-#include "app/cli/launch_flags.h"
+#include "app/cli/flags/launch_flags.h"
 
 #include <cstdlib>
 

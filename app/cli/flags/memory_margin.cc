@@ -1,4 +1,4 @@
-#include "app/cli/memory_margin.h"
+#include "app/cli/flags/memory_margin.h"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 
 #include <fmt/format.h>
 

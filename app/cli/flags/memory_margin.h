@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "app/cli/plan_flags.h"
+#include "app/cli/flags/plan_flags.h"
 
 namespace foretrain {
 

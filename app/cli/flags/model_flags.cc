@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "app/cli/flags/plan_flags.h"
 #include "app/cli/hub_cache.h"
-#include "app/cli/plan_flags.h"
 #include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/parallel.h"

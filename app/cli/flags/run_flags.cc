@@ -1,4 +1,4 @@
-#include "app/cli/run_flags.h"
+#include "app/cli/flags/run_flags.h"
 
 #include "base/units.h"
 

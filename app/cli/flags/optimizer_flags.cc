@@ -1,4 +1,4 @@
-#include "app/cli/optimizer_flags.h"
+#include "app/cli/flags/optimizer_flags.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "app/cli/learning_rate_flags.h"
+#include "app/cli/flags/learning_rate_flags.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "app/cli/checkpoint_flags.h"
+#include "app/cli/flags/checkpoint_flags.h"
 
 #include "base/text.h"
 #include "base/units.h"

@@ -1,5 +1,5 @@
 // Options shared by commands that execute a plan or measure a machine. Leaves out the options of
-// the plan itself: app/cli/plan_flags.h.
+// the plan itself: app/cli/flags/plan_flags.h.
 #pragma once
 
 #include "app/cli/arguments.h"
