@@ -12,7 +12,7 @@
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
 #include "app/forecast/search_watch.h"
-#include "app/report/plan_report.h"
+#include "app/report/plans/plan_report.h"
 #include "base/clock.h"
 #include "base/io/file_system.h"
 #include "sim/config/plan/plan_json.h"

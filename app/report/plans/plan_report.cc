@@ -1,12 +1,12 @@
-#include "app/report/plan_report.h"
+#include "app/report/plans/plan_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "app/report/device_rates.h"
-#include "app/report/plan_rows.h"
+#include "app/report/plans/device_rates.h"
+#include "app/report/plans/plan_rows.h"
 #include "app/report/report.h"
 #include "base/json/json.h"
 #include "base/table.h"

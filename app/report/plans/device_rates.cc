@@ -1,4 +1,4 @@
-#include "app/report/device_rates.h"
+#include "app/report/plans/device_rates.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "app/report/plan_rows.h"
+#include "app/report/plans/plan_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
