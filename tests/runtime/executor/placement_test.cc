@@ -102,24 +102,14 @@ TEST(Placement, DoesNotChangeWhatIsTrained) {
   }
 }
 
-// Batches are loaded by threads of the rank that reads them: under data parallelism ranks 0 and 1.
-class CoreWatcher final : public BatchSource {
+// Each rank tells its loss from a thread of its own.
+class CoreWatcher final : public RunSink {
  public:
-  explicit CoreWatcher(BatchSource& data) : data_(data) {}
-  Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
-                    std::span<std::int32_t> targets) override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      cores_[request.dp] = UsableCores();
-    }
-    return data_.Fill(request, ids, targets);
-  }
+  void OnScalars(const StepScalars& scalars) override { cores_[scalars.rank] = UsableCores(); }
   const std::map<int, std::vector<int>>& cores() const { return cores_; }
 
  private:
-  BatchSource& data_;
-  std::mutex mutex_;
-  std::map<int, std::vector<int>> cores_;  // by rank; guarded by mutex_
+  std::map<int, std::vector<int>> cores_;  // by rank
 };
 
 TEST(Placement, KeepsEachRankOnTheCoresOfItsSlot) {
@@ -134,10 +124,9 @@ TEST(Placement, KeepsEachRankOnTheCoresOfItsSlot) {
   job.executor.pin = true;
   auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
   ASSERT_TRUE(data.has_value());
-  CoreWatcher watcher(**data);
+  CoreWatcher watcher;
   RealClock clock;
-  RecordingSink sink;
-  const auto summary = Train(job, CpuDeviceApi(), clock, watcher, sink);
+  const auto summary = Train(job, CpuDeviceApi(), clock, **data, watcher);
   ASSERT_TRUE(summary.has_value()) << summary.error().message;
   for (const RankSlot& slot : SlotsOf(*job.program, usable)) {
     EXPECT_EQ(watcher.cores().at(slot.rank), slot.cores) << slot.rank;

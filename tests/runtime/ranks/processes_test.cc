@@ -13,6 +13,7 @@
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
 #include "tests/runtime/ucx/needs_ucx.h"
+#include "traces/metrics/data_wait.h"
 
 namespace foretrain {
 namespace {
@@ -21,6 +22,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 3;
+
+// Spans of ops: how often a step waits for data depends on the machine's load.
+std::ptrdiff_t OpsIn(const Timeline& timeline) {
+  return std::count_if(timeline.spans.begin(), timeline.spans.end(),
+                       [](const Span& span) { return !IsDataWait(span.op); });
+}
 
 void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name) {
   TrainingOptions options;
@@ -35,7 +42,7 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   EXPECT_EQ(LossesOf(ends.front().sink, kSteps), expected.losses) << name;
   // Rank 0 has the records of all ranks, the others none.
   EXPECT_EQ(ends.front().summary.peak_bytes.size(), expected.summary.peak_bytes.size()) << name;
-  EXPECT_EQ(ends.front().sink.timeline.spans.size(), expected.timeline.spans.size()) << name;
+  EXPECT_EQ(OpsIn(ends.front().sink.timeline), OpsIn(expected.timeline)) << name;
   EXPECT_EQ(ends.front().sink.timeline.steps.size(), expected.timeline.steps.size()) << name;
   EXPECT_TRUE(ends.back().sink.timeline.spans.empty()) << name;
 }
