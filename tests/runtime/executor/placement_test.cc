@@ -4,14 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
-#include <thread>
 
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/run/trainer.h"
 #include "sim/program/ir/program.h"
-#include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/training.h"
 
 namespace foretrain {
