@@ -15,6 +15,7 @@ std::span<const CommandEntry> CommandTable() {
       {"fit", "Show which models fit on a cluster, each with its longest sequence", &MakeFit},
       {"tokenize", "Turn texts into a shard of tokens for train", &MakeTokenize},
       {"train", "Run a plan on real data and record it", &MakeTrain},
+      {"generate", "Continue a text with a model", &MakeGenerate},
       {"convert", "Write weights as a model's folder of the Hugging Face library", &MakeConvert},
       {"compare", "Compare a run with its forecast, op by op", &MakeCompare},
       {"analyze", "Show where one run's time and memory go, and suggest changes", &MakeAnalyze},

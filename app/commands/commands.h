@@ -17,6 +17,7 @@ std::unique_ptr<Command> MakeFit();
 std::unique_ptr<Command> MakeTokenize();
 std::unique_ptr<Command> MakeTrain();
 std::unique_ptr<Command> MakeConvert();
+std::unique_ptr<Command> MakeGenerate();
 std::unique_ptr<Command> MakeCompare();
 std::unique_ptr<Command> MakeAnalyze();
 std::unique_ptr<Command> MakeCalibrate();

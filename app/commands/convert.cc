@@ -2,20 +2,16 @@
 
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "app/cli/plan_flags.h"
 #include "app/commands/commands.h"
+#include "app/weights/named_weights.h"
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "runtime/checkpoint/checkpoint_weights.h"
-#include "runtime/parameters/peft.h"
 #include "runtime/parameters/weight_writer.h"
 #include "runtime/parameters/weights.h"
-#include "sim/config/catalogue/catalogue.h"
 
 namespace foretrain {
 namespace {
@@ -73,19 +69,12 @@ class Convert final : public Command {
     }
     PosixFileSystem files;
     FT_ASSIGN(const ModelSpec model, ReadModel(files));
-    FT_ASSIGN(const Weights weights, OpenWeights(files, from_, model));
-    TensorSource source = weights.source;
-    if (!adapters_.empty()) {
-      if (!weights.names) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    "--merge-adapters: " + from_ + " has no names of the Hugging Face library");
-      }
-      FT_ASSIGN(const AdapterOf adapters, OpenAdapters(files, adapters_, model, *weights.names));
-      source = MergedWeights(source, adapters);
-    }
+    FT_ASSIGN(const Weights weights,
+              OpenMergedWeights(files, from_, model, adapters_, "--merge-adapters"));
     options_.format = FormatFor(weights);
     FT_TRY(ReadCopied(files));
-    FT_ASSIGN(const WrittenWeights written, WriteWeights(files, out_, model, source, options_));
+    FT_ASSIGN(const WrittenWeights written,
+              WriteWeights(files, out_, model, weights.source, options_));
     Print(written, weights);
     return Exit::kDone;
   }
@@ -95,26 +84,11 @@ class Convert final : public Command {
 
   // FROM's config.json is kept unless another model or family is asked for.
   Result<ModelSpec> ReadModel(FileSystem& files) {
-    FT_ASSIGN(const FileInfo info, files.Stat(from_));
-    ModelFlags flags;
-    flags.model = model_;
-    if (model_.empty()) {
-      FT_ASSIGN(const std::optional<Checkpoint> checkpoint, FindCheckpoint(files, from_));
-      if (checkpoint) return checkpoint->manifest().model;
-      if (info.kind != FileKind::kDirectory) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("--model: {} is no folder with a config.json; name the model of "
-                                "the weights",
-                                Printable(from_, 512)));
-      }
-      flags.option = "FROM";
-      flags.model = from_ + "/config.json";
-      if (options_.model_type.empty()) {
-        FT_ASSIGN(options_.config, ReadFile(files, flags.model, kMaxConfigBytes));
-      }
+    FT_ASSIGN(const ModelOfWeights found, FindModelOfWeights(files, from_, model_));
+    if (!found.config.empty() && options_.model_type.empty()) {
+      FT_ASSIGN(options_.config, ReadFile(files, found.config, kMaxConfigBytes));
     }
-    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
-    return flags.Resolve(catalogue);
+    return found.model;
   }
 
   Result<void> ReadCopied(FileSystem& files) {

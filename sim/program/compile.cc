@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/program/compile_generation.h"
 #include "sim/program/compile_unverified.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/ir/program.h"
@@ -10,9 +11,17 @@
 #include "sim/program/lower/rank/emit.h"
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/rank/rank_class.h"
+#include "sim/program/lower/update/host_logits.h"
 
 namespace foretrain {
 namespace {
+
+// What a program's steps are for. The steps of the last two have forward passes alone.
+enum class StepUse {
+  kTraining,
+  kEvaluation,
+  kGeneration,  // the host reads the logits; state is parameters alone
+};
 
 // The groups of all ranks; ranks of one group share its entry.
 class GroupTable {
@@ -44,7 +53,7 @@ class GroupTable {
 // returns whether to go on.
 template <class Written>
 Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
-                       bool evaluates, BlockRegistry& registry, Program& program,
+                       StepUse use, BlockRegistry& registry, Program& program,
                        const Written& written) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
@@ -60,8 +69,11 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
       if (!program.stands_for.empty() &&
           program.stands_for[static_cast<std::size_t>(number)] != number)
         continue;
-      const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-      const LowerContext context{model, plan, stage, layout, at, evaluates};
+      BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+      if (use == StepUse::kGeneration) {
+        for (Bucket& bucket : layout.buckets) bucket.frozen = true;
+      }
+      const LowerContext context{model, plan, stage, layout, at, use != StepUse::kTraining};
       RankProgram& rank = program.ranks.emplace_back();
       rank.rank = number;
       rank.pp = at.pp;
@@ -69,19 +81,21 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
       rank.cp = at.cp;
       rank.tp = at.tp;
       groups.Fill(rank);
-      EmitRank(context, LowerStep(context), registry, rank);
+      Skeleton skeleton = LowerStep(context);
+      if (use == StepUse::kGeneration) LowerHostLogits(context, skeleton);
+      EmitRank(context, skeleton, registry, rank);
+      if (use == StepUse::kGeneration) KeepHostLogits(rank);
       if (!written(rank)) return {};
     }
   }
   return {};
 }
 
-// `evaluates`: forward passes alone.
 Result<Program> CompileAll(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
-                           bool evaluates, int threads) {
+                           StepUse use, int threads) {
   Program program;
   BlockRegistry registry;
-  FT_TRY(EmitRanks(model, plan, options, evaluates, registry, program,
+  FT_TRY(EmitRanks(model, plan, options, use, registry, program,
                    [](const RankProgram&) { return true; }));
   program.blocks = registry.Take();
   Link(program, threads);
@@ -94,7 +108,7 @@ Result<Program> CompileAll(const ModelSpec& model, const Plan& plan, const Compi
 // detect deadlocks.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options, int threads) {
-  return CompileAll(model, plan, options, /*evaluates=*/false, threads);
+  return CompileAll(model, plan, options, StepUse::kTraining, threads);
 }
 
 // Link reads the blocks from the program, but the registry still adds to them. So they are swapped
@@ -104,18 +118,19 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const std::function<bool(const RankProgram&)>& see) {
   Program program;
   BlockRegistry registry;
-  FT_TRY(EmitRanks(model, plan, options, false, registry, program, [&](RankProgram& rank) {
-    registry.Swap(program.blocks);
-    LinkAlone(program, rank);
-    const bool goes_on = see(rank);
-    registry.Swap(program.blocks);
-    rank.bindings = std::vector<Binding>();
-    rank.buffers = std::vector<Buffer>();
-    rank.parameters = std::vector<ParameterPlace>();
-    rank.step.shrink_to_fit();
-    rank.edges.shrink_to_fit();
-    return goes_on;
-  }));
+  FT_TRY(EmitRanks(model, plan, options, StepUse::kTraining, registry, program,
+                   [&](RankProgram& rank) {
+                     registry.Swap(program.blocks);
+                     LinkAlone(program, rank);
+                     const bool goes_on = see(rank);
+                     registry.Swap(program.blocks);
+                     rank.bindings = std::vector<Binding>();
+                     rank.buffers = std::vector<Buffer>();
+                     rank.parameters = std::vector<ParameterPlace>();
+                     rank.step.shrink_to_fit();
+                     rank.edges.shrink_to_fit();
+                     return goes_on;
+                   }));
   program.blocks = registry.Take();
   return program;
 }
@@ -146,7 +161,7 @@ Result<Program> CompileEvaluation(Program& training) {
   const CompileOptions options{training.stands_for.empty() ? RankChoice::kAll
                                                            : RankChoice::kClasses};
   FT_ASSIGN(Program program,
-            CompileAll(training.model, plan, options, /*evaluates=*/true, /*threads=*/1));
+            CompileAll(training.model, plan, options, StepUse::kEvaluation, /*threads=*/1));
   FT_TRY(Verify(program));
   FT_CHECK(program.ranks.size() == training.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -165,6 +180,17 @@ Result<Program> CompileEvaluation(Program& training) {
       bytes = std::max(bytes, evaluated.arena_bytes[space]);
     }
   }
+  return program;
+}
+
+// One rank and one sample. Without gradients and moments, because no bucket is trained.
+Result<Program> CompileGeneration(const ModelSpec& model, std::int64_t window) {
+  Plan plan;
+  plan.sequence = window;
+  plan.global_batch = plan.micro_batch = 1;
+  FT_ASSIGN(Program program,
+            CompileAll(model, plan, CompileOptions(), StepUse::kGeneration, /*threads=*/1));
+  FT_TRY(Verify(program));
   return program;
 }
 

@@ -5,8 +5,10 @@ save CONFIG OUT DATA         makes a random model of a config.json, saves it to 
 adapt FOLDER OUT DATA NAMES  adds random LoRA adapters to the modules NAMES (a,b,c) of FOLDER, saves them to OUT
 adapted FOLDER ADAPTERS DATA loads FOLDER with ADAPTERS
 compare A DATA B C           loads the folders
+generate FOLDER IDS N        adds N tokens to the tokens IDS (1,2,3), each the most probable one
 
-All but `compare` print `loss` over the first 4 sequences of 32 bytes of DATA. `compare` prints for each folder after A,
+The first three print `loss` over the first 4 sequences of 32 bytes of DATA. `generate` prints the new `tokens`, and
+`margin`, the smallest difference between the two largest logits of a token. `compare` prints for each folder after A,
 by its name, `missing` and `unexpected` (keys), `largest` (the largest difference of each tensor that differs from A's),
 `logits` (the largest difference) and `loss`. Needs torch, transformers and peft (written with 2.15, 5.24 and 0.21).
 """
@@ -92,9 +94,19 @@ def compare(a, data, *others):
     return compared
 
 
+def generate(folder, ids, count):
+    model, _ = load(folder)
+    prompt = torch.tensor([[int(i) for i in ids.split(",")]])
+    out = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=int(count), do_sample=False,
+                         eos_token_id=None, pad_token_id=0, output_logits=True, return_dict_in_generate=True)
+    top = torch.stack([logits[0] for logits in out.logits]).topk(2).values
+    return {"tokens": out.sequences[0, prompt.shape[1]:].tolist(), "margin": (top[:, 0] - top[:, 1]).min().item()}
+
+
 def main():
     torch.set_num_threads(1)
-    command = {"save": save, "adapt": adapt, "adapted": adapted, "compare": compare}[sys.argv[1]]
+    commands = {"save": save, "adapt": adapt, "adapted": adapted, "compare": compare, "generate": generate}
+    command = commands[sys.argv[1]]
     print(json.dumps(command(*sys.argv[2:])))
 
 
