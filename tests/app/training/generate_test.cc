@@ -26,8 +26,8 @@ class Generate : public testing::Test {
     while (text.size() < 3000) text += "ab";
     folder_.Write("text", text);
     const ProgramEnd end =
-        Run("train --capture off --ranks 1 --model config.json --data text --sequence 16 "
-            "--global-batch 4 --steps 30 --lr 0.01 --save saved");
+        Run("train --capture off --ranks 1 --model config.json --data text --sequence 64 "
+            "--global-batch 4 --steps 100 --lr 0.01 --save saved");
     ASSERT_EQ(end.code, 0) << end.errors;
   }
   ProgramEnd Run(const std::string& arguments) const {

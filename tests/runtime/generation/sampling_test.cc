@@ -20,8 +20,9 @@ std::array<double, 4> Shares(const std::array<float, 4>& logits, const Sampling&
   for (int i = 0; i < kDraws; ++i) {
     const auto token = ChooseToken(logits, sampling, i);
     EXPECT_TRUE(token.has_value());
-    shares.at(static_cast<std::size_t>(*token)) += 1.0 / kDraws;
+    shares.at(static_cast<std::size_t>(*token)) += 1;
   }
+  for (double& share : shares) share /= kDraws;
   return shares;
 }
 
