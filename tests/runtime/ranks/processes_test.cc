@@ -12,7 +12,6 @@
 #include "tests/runtime/equality/equality_cases.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 #include "traces/metrics/data_wait.h"
 
 namespace foretrain {
@@ -47,9 +46,7 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   EXPECT_TRUE(ends.back().sink.timeline.spans.empty()) << name;
 }
 
-struct Processes : NeedsUcx {};
-
-TEST_F(Processes, TrainAsThreadsToTheBit) {
+TEST(Processes, TrainAsThreadsToTheBit) {
   for (const Case& one : Cases()) {
     const std::string name = one.name;
     if (name == "Dp2" || name == "Dp4Zero3" || name == "Dp2Pp2Zero2ZbH1") {
@@ -73,7 +70,7 @@ TEST_F(Processes, TrainAsThreadsToTheBit) {
 
 // The clocks start at different moments; still, a collective ends on neither before it started on
 // the other.
-TEST_F(Processes, RecordOnOneClock) {
+TEST(Processes, RecordOnOneClock) {
   ProcessJob job;
   job.plan.dp = 2;
   const std::vector<EndedProcess> ends = RunProcesses(job);
@@ -98,7 +95,7 @@ class FailsOnce : public FaultInjector {
   }
 };
 
-TEST_F(Processes, AnErrorOfOneIsThatOfAll) {
+TEST(Processes, AnErrorOfOneIsThatOfAll) {
   FailsOnce faults;
   ProcessJob job;
   job.plan.dp = 2;
@@ -110,7 +107,7 @@ TEST_F(Processes, AnErrorOfOneIsThatOfAll) {
   }
 }
 
-TEST_F(Processes, AStopOfOneEndsAllAtOneStep) {
+TEST(Processes, AStopOfOneEndsAllAtOneStep) {
   for (const int asks : {0, 1}) {
     ProcessJob job;
     job.plan.dp = 2;
@@ -126,7 +123,7 @@ TEST_F(Processes, AStopOfOneEndsAllAtOneStep) {
   }
 }
 
-TEST_F(Processes, OneThatDoesNotComeIsNamed) {
+TEST(Processes, OneThatDoesNotComeIsNamed) {
   const int port = FreePort();
   const auto alone = ProcessGroup::Join({0, 3, 0, "127.0.0.1", port}, 200'000'000);
   ASSERT_FALSE(alone.has_value());
@@ -153,7 +150,7 @@ Pair MakePair() {
   return pair;
 }
 
-TEST_F(Processes, RefuseAnotherProgram) {
+TEST(Processes, RefuseAnotherProgram) {
   Pair pair = MakePair();
   ASSERT_TRUE(pair.first->Agree("program", "17").has_value());
   EXPECT_TRUE(pair.second->Agree("program", "17").has_value());
@@ -164,7 +161,7 @@ TEST_F(Processes, RefuseAnotherProgram) {
               AllOf(HasSubstr("rank 1 has another command"), HasSubstr("seed 2, not seed 1")));
 }
 
-TEST_F(Processes, AFailureBeforeTheRunIsToldToo) {
+TEST(Processes, AFailureBeforeTheRunIsToldToo) {
   Pair pair = MakePair();
   pair.second->TellFailure({ErrorCode::kInvalidArgument, "rank 1: no such file"});
   RealClock clock;
@@ -181,7 +178,7 @@ TEST_F(Processes, AFailureBeforeTheRunIsToldToo) {
   pair.first->Leave();
 }
 
-TEST_F(Processes, RecordsComeAsTheyWere) {
+TEST(Processes, RecordsComeAsTheyWere) {
   RecordingSink sink;
   Span span;
   span.start_ns = 10;
@@ -206,7 +203,7 @@ TEST_F(Processes, RecordsComeAsTheyWere) {
   EXPECT_EQ(sink.routing.size(), 1U);
 }
 
-TEST_F(Processes, SummariesComeAsTheyWereAndAddUp) {
+TEST(Processes, SummariesComeAsTheyWereAndAddUp) {
   RunSummary summary;
   summary.steps = 7;
   summary.seconds = 1.5;
