@@ -135,12 +135,19 @@ void Parse(CLI::App& app, std::vector<std::string> arguments, bool repeats) {
   app.parse(std::move(arguments));
 }
 
-// `help COMMAND` as `COMMAND --help`, and `help` as `--help`.
+// `help COMMAND` as `COMMAND --help`, and `help` as `--help`. An unknown command stays alone, so
+// that it is refused.
 std::vector<std::string> WithoutHelp(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "help") return arguments;
   arguments.erase(arguments.begin());
   arguments.resize(std::min<std::size_t>(arguments.size(), 1));
-  arguments.emplace_back("--help");
+  const auto is_asked = [&arguments](const CommandEntry& entry) {
+    return arguments.front() == entry.name;
+  };
+  const std::span<const CommandEntry> table = CommandTable();
+  if (arguments.empty() || std::any_of(table.begin(), table.end(), is_asked)) {
+    arguments.emplace_back("--help");
+  }
   return arguments;
 }
 
