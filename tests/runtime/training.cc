@@ -84,7 +84,7 @@ Plan TinyPlan() {
 const std::string& TrainingText() {
   static const std::string text = [] {
     std::string made;
-    for (int i = 1; i < 400; ++i) {
+    for (int i = 0; i < 400; ++i) {
       made += "step " + std::to_string(i * i) + " of " + std::to_string(i) + "; ";
     }
     return made;

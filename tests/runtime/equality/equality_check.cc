@@ -9,9 +9,11 @@
 namespace foretrain {
 
 void ExpectTrainsAlike(const ModelSpec& model, const Plan& expected_plan, const Plan& plan,
-                       double learns) {
-  const Trained expected = TrainTiny(model, expected_plan);
-  const Trained actual = TrainTiny(model, plan);
+                       double learns, std::uint64_t seed) {
+  TrainingOptions options;
+  options.seed = seed;
+  const Trained expected = TrainTiny(model, expected_plan, options);
+  const Trained actual = TrainTiny(model, plan, options);
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
   ASSERT_FALSE(expected.losses.empty());
   // MTP predictions start as random guesses too; the last tokens of a sequence have no target.
@@ -36,7 +38,7 @@ void ExpectTrainsAlike(const ModelSpec& model, const Plan& expected_plan, const 
                 10 * kLossTolerance * expected.squared_norms[step])
         << "step " << step;
   }
-  TrainingOptions first;
+  TrainingOptions first = options;
   first.steps = 1;
   EXPECT_LT(LargestDifference(TrainTiny(model, expected_plan, first).gradients,
                               TrainTiny(model, plan, first).gradients),

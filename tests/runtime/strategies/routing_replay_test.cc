@@ -29,7 +29,7 @@ std::vector<float> Losses(const Plan& plan, Choices& choices) {
   TrainingOptions options;
   options.steps = kSteps;
   // Roundings grow over 20 steps: to less than 1e-5 from these weights, to 4e-5 from some others.
-  options.seed = 1;
+  options.seed = 4;
   options.routing = &choices;
   return TrainTiny(Model(), plan, options).losses;
 }
