@@ -129,7 +129,8 @@ std::string ZshCompletion(const std::vector<CommandDescription>& commands) {
         }
       }
       for (const std::string& name : option.names) {
-        text += " \\\n        " + Quoted(name + "[" + ForZsh(option.help) + "]" + action);
+        text += " \\\n        ";
+        text += Quoted(fmt::format("{}[{}]{}", name, ForZsh(option.help), action));
       }
     }
     text += " \\\n        '*:file:_files'\n      ;;\n";
