@@ -102,7 +102,8 @@ void RestrictTo(const Framework& framework, SearchSpace& space) {
     for (const std::int64_t value : choice->values) {
       if (Contains(allowed, value)) left.push_back(value);
     }
-    choice->values = left.empty() ? allowed : std::move(left);
+    if (left.empty()) left = allowed;
+    choice->values = std::move(left);
   }
 }
 

@@ -61,9 +61,10 @@ int Restarts(const std::string& errors) {
 // The forecast gets what a quiet run measures, and how often the training really failed.
 TEST(Goodput, OfKilledTrainingsIsForecast) {
   const TemporaryFolder folder;
-  const std::string train = SmallTraining(folder) +
-                            "--model gpt-10m --layers 2 --sequence 128 --global-batch 16 "
-                            "--capture off --json --save ";
+  folder.Write("text.txt", std::string(50'000, 'x'));
+  const std::string train =
+      "train --model gpt-10m --layers 2 --hidden 128 --heads 4 --sequence 64 --global-batch 8 "
+      "--ranks 2 --dp 2 --data text.txt --capture off --json --save ";
   const ProgramEnd first = RunForetrain(folder.path(), train + "--steps 20 --save-every 10");
   ASSERT_EQ(first.code, 0) << first.errors;
   const auto start = std::chrono::steady_clock::now();

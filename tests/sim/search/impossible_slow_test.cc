@@ -92,7 +92,8 @@ TEST_F(ImpossibleSearch, OfAModelFarTooLargeTellsHowManyDevicesWouldDo) {
   });
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().code, ErrorCode::kInfeasible);
-  EXPECT_THAT(found.error().message, HasSubstr("a device has 80.0 GiB, of which a plan may use 8.00 GiB"));
+  EXPECT_THAT(found.error().message,
+              HasSubstr("a device has 80.0 GiB, of which a plan may use 8.00 GiB"));
   EXPECT_THAT(found.error().message, HasSubstr(" devices: "));
 }
 
