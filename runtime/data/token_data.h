@@ -42,7 +42,7 @@ class TokenData : public BatchSource {
   Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) override;
 
-  // Of all sources.
+  // Sums over all sources.
   std::int64_t tokens() const;
   std::int64_t samples() const;
 

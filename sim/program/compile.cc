@@ -16,7 +16,7 @@
 namespace foretrain {
 namespace {
 
-// What a program's steps are for. The steps of the last two have forward passes alone.
+// Purpose of a program's steps. The steps of the last two have forward passes alone.
 enum class StepUse {
   kTraining,
   kEvaluation,

@@ -6,13 +6,18 @@
 namespace foretrain {
 namespace {
 
-// At least 1 ms, so that no rate is infinite.
+// At least 1 ms, so that no rate is infinite. `remedy`: the values that the option takes.
+Result<double> ParseInterval(const std::string& name, const std::string& text, const char* remedy) {
+  FT_ASSIGN(const double seconds, ParseSeconds(name, text));
+  if (seconds >= 1e-3) return seconds;
+  return Fail(ErrorCode::kInvalidArgument,
+              name + ": \"" + text + "\" is below 1 ms; give " + remedy + ", e.g. 10min");
+}
+
 Arguments::ReadText IntoTime(double& seconds) {
   return [&seconds](const std::string& name, const std::string& text) -> Result<void> {
-    FT_ASSIGN(seconds, ParseSeconds(name, text));
-    if (seconds >= 1e-3) return {};
-    return Fail(ErrorCode::kInvalidArgument,
-                name + ": \"" + text + "\" is below 1 ms; give a time, e.g. 10min");
+    FT_ASSIGN(seconds, ParseInterval(name, text, "a time"));
+    return {};
   };
 }
 
@@ -25,11 +30,7 @@ Arguments::ReadText IntoSaveEvery(SaveEvery& every) {
       FT_ASSIGN(every.steps, ParseInt(name, text, 1, INT64_MAX / 2));
       return {};
     }
-    FT_ASSIGN(const double seconds, ParseSeconds(name, text));
-    if (seconds < 1e-3) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  name + ": \"" + text + "\" is below 1 ms; give steps or a time, e.g. 10min");
-    }
+    FT_ASSIGN(const double seconds, ParseInterval(name, text, "steps or a time"));
     every.ns = NsFromSeconds(seconds);
     return {};
   };

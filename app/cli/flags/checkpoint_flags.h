@@ -16,7 +16,7 @@ struct SaveEvery {
 // Reads "500" as steps and "10min" as a time, for --save-every.
 Arguments::ReadText IntoSaveEvery(SaveEvery& every);
 
-// What a forecast of goodput needs (sim/cost/goodput.h).
+// The inputs of a forecast of goodput (sim/cost/goodput.h).
 struct GoodputFlags {
   double mtbf_s = 0;  // 0: no goodput is forecast
   double restart_s = 300;

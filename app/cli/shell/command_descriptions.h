@@ -1,5 +1,5 @@
-// What the command line takes, as data: for completion in shells and for the man page. Read from
-// the declarations that the parser uses, so they cannot differ.
+// Commands and their options as data, for completion in shells and for the man page. They are read
+// from the declarations that the parser uses, so they cannot differ.
 #pragma once
 
 #include <string>

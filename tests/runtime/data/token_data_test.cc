@@ -280,7 +280,7 @@ TEST_F(TokenFiles, TellsDataApartByItsDigest) {
   EXPECT_NE(digest({.sources = path + ":1," + same + ":2"}, plan_), mixed);
 }
 
-// Of a file of 3 MiB a byte at the start, in the middle of a hashed piece and at the end counts.
+// A byte of a file of 3 MiB counts at the start, in the middle of a hashed piece and at the end.
 TEST_F(TokenFiles, HashesPiecesOfALargeFile) {
   std::string text(3 << 20, 'x');
   const auto digest = [&] {

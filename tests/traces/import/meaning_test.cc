@@ -1,4 +1,4 @@
-// What names, metadata and annotations of a trace say about its ops.
+// The meaning that names, metadata and annotations of a trace give to its ops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ void PrintTo(const Place& place, std::ostream* out) {
   *out << Name(place.op_class) << " on " << Name(place.queue);
 }
 
-// Of the only span with that name in a trace of the one event.
+// The place of the only span with that name in a trace of the one event.
 Place PlaceOf(const std::string& category, const std::string& name, const std::string& place,
               const std::string& arguments = "") {
   const TraceRun run = ReadGood({KinetoTrace(Complete(category, name, place, 0, 10, arguments))});

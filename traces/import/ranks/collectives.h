@@ -1,5 +1,5 @@
-// What several ranks' traces say together: matches their calls of one communication, aligns the
-// ranks' clocks by them, and splits each call into waiting for peers and moving bytes.
+// Joins several ranks' traces by their communication: matches the calls of one communication,
+// aligns the ranks' clocks by them, and splits each call into waiting for peers and moving bytes.
 #pragma once
 
 #include <cstddef>
