@@ -58,16 +58,27 @@ TEST(ResumedRun, SavesWhenItIsStopped) {
 TEST(ResumedRun, CountsTheTimeOfTheRunsBefore) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--capture off --json ";
-  const ProgramEnd first = RunForetrain(folder.path(), train + "--steps 200 --save");
+  const ProgramEnd first = RunForetrain(folder.path(), train + "--steps 20 --save");
   ASSERT_EQ(first.code, 0) << first.errors;
-  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --steps 201 --json");
+  const ProgramEnd rest = RunForetrain(folder.path(), "train --resume --steps 21 --json");
   ASSERT_EQ(rest.code, 0) << rest.errors;
-  const double before = LastLine(first.output)["goodput"], after = LastLine(rest.output)["goodput"];
-  EXPECT_GT(before, 0);
-  EXPECT_LE(before, 1);
-  // Alone, the second run would have one step of 201.
-  EXPECT_GT(after, before / 20);
-  EXPECT_LT(after, before);
+  const auto time_of = [&](const std::string& checkpoint) {
+    return nlohmann::json::parse(
+        folder.Read("checkpoints/" + checkpoint + "/manifest.json"))["time"];
+  };
+  const nlohmann::json before = time_of("step-00000020"), after = time_of("step-00000021");
+  EXPECT_EQ(after["began_unix_ns"], before["began_unix_ns"]);
+  EXPECT_GT(after["steps_ns"], before["steps_ns"]);
+  // The first run ended by itself: the pause until the second is no part of the training.
+  EXPECT_EQ(before["paused_ns"], 0);
+  const double paused_ns = after["paused_ns"];
+  EXPECT_GT(paused_ns, 0);
+  EXPECT_LT(paused_ns,
+            after["saved_unix_ns"].get<double>() - before["saved_unix_ns"].get<double>());
+  const double all_ns =
+      after["saved_unix_ns"].get<double>() - after["began_unix_ns"].get<double>() - paused_ns;
+  EXPECT_GT(LastLine(rest.output)["goodput"], 0);
+  EXPECT_LE(LastLine(rest.output)["goodput"], after["steps_ns"].get<double>() / all_ns);
   const ProgramEnd unsaved = RunForetrain(folder.path(), train + "--steps 2");
   EXPECT_FALSE(LastLine(unsaved.output).contains("goodput"));
 }
