@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 19 };
+enum { FT_DEVICE_API_VERSION = 20 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -128,7 +128,9 @@ enum { FT_SCALE_SIDE = 128 };
   use(Z_LOSS_BACKWARD, z_loss_backward, FtZLossBackward)                                     \
   use(CROSS_ENTROPY, cross_entropy, FtCrossEntropy)                                          \
   use(MOMENTUM, momentum, FtMomentum)                                                        \
-  use(LION, lion, FtMomentum)
+  use(LION, lion, FtMomentum)                                                                \
+  use(AVERAGE, average, FtAverage)                                                           \
+  use(COMBINE, combine, FtCombine)
 // clang-format on
 
 // One per kernel entry, in the same order: the argument of `supports`.
@@ -1063,6 +1065,30 @@ typedef struct FtMomentum {
   const float* loss_scale_state;
   uint32_t noise;
 } FtMomentum;
+
+// An exponential moving average of parameters: average += rate (param - average). The rate is 1
+// minus the decay: a decay near 1 would lose it in fp32.
+typedef struct FtAverage {
+  const void* param;
+  float* average;
+  int64_t elements;
+  float rate;
+  FtDtype dtype; /* of param */
+} FtAverage;
+
+// out = alpha f x + beta out. With beta 0, out is not read. With n = sqrt(squared_norm[0]), f is
+//
+//   1                             without squared_norm (NULL)
+//   min(1, max_norm / (n + 1e-6)) with max_norm > 0: clips, as in FtAdamW
+//   1 / (n + 1e-7)                with max_norm 0: normalizes
+typedef struct FtCombine {
+  const void* x;
+  float* out;
+  const float* squared_norm;
+  int64_t elements;
+  float alpha, beta, max_norm;
+  FtDtype x_dtype;
+} FtCombine;
 
 // Corrects an optimizer update that ran early, before the global norm was known. The update ran as
 // `update` says, but with squared_norm_then and not_finite_then in place of its squared_norm and

@@ -54,6 +54,7 @@ class Convert final : public Command {
                      "Format of the numbers; auto: that of FROM");
     arguments.Option("--merge-adapters", adapters_, "DIR",
                      "Add these PEFT adapters to the weights");
+    arguments.Flag("--ema", averages_, "Take the moving averages of train --ema as weights");
     arguments.Bytes("--max-file", options_.max_file_bytes, "Largest file of weights");
     DeclareJson(arguments);
     arguments.Footer(
@@ -70,7 +71,7 @@ class Convert final : public Command {
     PosixFileSystem files;
     FT_ASSIGN(const ModelSpec model, ReadModel(files));
     FT_ASSIGN(const Weights weights,
-              OpenMergedWeights(files, from_, model, adapters_, "--merge-adapters"));
+              OpenMergedWeights(files, {from_, averages_, adapters_, "--merge-adapters"}, model));
     options_.format = FormatFor(weights);
     FT_TRY(ReadCopied(files));
     FT_ASSIGN(const WrittenWeights written,
@@ -137,6 +138,7 @@ class Convert final : public Command {
   }
 
   std::string from_, out_, model_, adapters_;
+  bool averages_ = false;
   Precision precision_ = Precision::kOfFrom;
   WeightWriterOptions options_;
 };

@@ -75,6 +75,7 @@ class Generate final : public Command {
     arguments.Option("--model", model_, "NAME|FILE",
                      "Model of the weights; default: FROM's config.json");
     arguments.Option("--adapters", adapters_, "DIR", "Add these PEFT adapters to the weights");
+    arguments.Flag("--ema", averages_, "Take the moving averages of train --ema as weights");
     DeclareJson(arguments);
     arguments.Footer(
         "Computes on the CPU in fp32. Each token costs a forward pass over all tokens before it.\n"
@@ -92,7 +93,7 @@ class Generate final : public Command {
     FT_ASSIGN(const std::int32_t end, EndToken());
     FT_ASSIGN(std::vector<std::int32_t> all, Prompt(files));
     FT_ASSIGN(const Weights weights,
-              OpenMergedWeights(files, from_, found.model, adapters_, "--adapters"));
+              OpenMergedWeights(files, {from_, averages_, adapters_, "--adapters"}, found.model));
     const auto given = static_cast<std::int64_t>(all.size());
     RealClock clock;
     FT_ASSIGN(const auto generator, Generator::Make(found.model, Window(found.model, given),
@@ -207,6 +208,7 @@ class Generate final : public Command {
   }
 
   std::string from_, prompt_, prompt_file_, prompt_ids_, tokenizer_, end_, model_, adapters_;
+  bool averages_ = false;
   std::int64_t tokens_ = 100;
   Sampling sampling_;
   TokenText text_;

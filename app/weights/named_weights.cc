@@ -11,6 +11,20 @@
 #include "sim/config/catalogue/catalogue.h"
 
 namespace foretrain {
+namespace {
+
+Result<Weights> OpenAverages(FileSystem& files, const std::string& from) {
+  FT_ASSIGN(const std::optional<Checkpoint> checkpoint, FindCheckpoint(files, from));
+  if (!checkpoint) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ema: " + Printable(from, 512) + " is no checkpoint; only these have averages");
+  }
+  Weights weights;
+  FT_ASSIGN(weights.source, AveragesOf(files, *checkpoint));
+  return weights;
+}
+
+}  // namespace
 
 Result<ModelOfWeights> FindModelOfWeights(FileSystem& files, const std::string& from,
                                           const std::string& model) {
@@ -38,17 +52,17 @@ Result<ModelOfWeights> FindModelOfWeights(FileSystem& files, const std::string& 
   return found;
 }
 
-Result<Weights> OpenMergedWeights(FileSystem& files, const std::string& from,
-                                  const ModelSpec& model, const std::string& adapters,
-                                  const std::string& option) {
-  FT_ASSIGN(Weights weights, OpenWeights(files, from, model));
-  if (adapters.empty()) return weights;
+Result<Weights> OpenMergedWeights(FileSystem& files, const MergedWeightsRequest& request,
+                                  const ModelSpec& model) {
+  if (request.averages) return OpenAverages(files, request.from);
+  FT_ASSIGN(Weights weights, OpenWeights(files, request.from, model));
+  if (request.adapters.empty()) return weights;
   if (!weights.names) {
-    return Fail(ErrorCode::kInvalidArgument,
-                option + ": " + from + " has no names of the Hugging Face library");
+    return Fail(ErrorCode::kInvalidArgument, request.adapters_option + ": " + request.from +
+                                                 " has no names of the Hugging Face library");
   }
-  FT_ASSIGN(const AdapterOf merged, OpenAdapters(files, adapters, model, *weights.names));
-  weights.source = MergedWeights(weights.source, merged);
+  FT_ASSIGN(const AdapterOf adapters, OpenAdapters(files, request.adapters, model, *weights.names));
+  weights.source = MergedWeights(weights.source, adapters);
   return weights;
 }
 

@@ -26,11 +26,17 @@ struct ModelOfWeights {
 Result<ModelOfWeights> FindModelOfWeights(FileSystem& files, const std::string& from,
                                           const std::string& model);
 
-// The weights at `from` with the PEFT adapters in `adapters` merged into them, if it is not empty.
-// `option` names that argument in errors. Errors: those of OpenWeights and OpenAdapters;
-// kInvalidArgument, weights without names of the Hugging Face library.
-Result<Weights> OpenMergedWeights(FileSystem& files, const std::string& from,
-                                  const ModelSpec& model, const std::string& adapters,
-                                  const std::string& option);
+// Opens weights and merges adapters into them.
+struct MergedWeightsRequest {
+  std::string from;
+  bool averages = false;  // the moving averages of a checkpoint in place of its weights (--ema)
+  std::string adapters;   // folder of PEFT adapters; empty: none
+  std::string adapters_option;  // names `adapters` in errors
+};
+
+// Errors: those of OpenWeights, AveragesOf and OpenAdapters; kInvalidArgument, averages of what is
+// no checkpoint, or adapters for weights without names of the Hugging Face library.
+Result<Weights> OpenMergedWeights(FileSystem& files, const MergedWeightsRequest& request,
+                                  const ModelSpec& model);
 
 }  // namespace foretrain

@@ -55,6 +55,18 @@ void Describe(ArgumentReader& reader, FtMomentum& g) {
   }
 }
 
+void Describe(ArgumentReader& reader, FtAverage& g) {
+  reader.Float("dtype", g.dtype).Size("elements", g.elements);
+  reader.Tensors({Read("param", g.param, g.dtype, Row(g.elements)),
+                  Plain("average", g.average, Row(g.elements))});
+}
+
+void Describe(ArgumentReader& reader, FtCombine& g) {
+  reader.Float("x_dtype", g.x_dtype).Size("elements", g.elements);
+  reader.Tensors(
+      {Read("x", g.x, g.x_dtype, Row(g.elements)), Plain("out", g.out, Row(g.elements))});
+}
+
 void Describe(ArgumentReader& reader, FtAdamW& g) {
   Parameters(reader, g);
   reader.AtLeast("step", g.step, 1);

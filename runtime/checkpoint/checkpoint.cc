@@ -120,10 +120,13 @@ Result<void> Checkpoint::CheckFits(const Program& program) const {
       if (piece.kind == StateKind::kScalar || piece.kind == StateKind::kRank) continue;
       const auto found = saved.find({piece.kind, piece.name});
       if (found == saved.end()) {
-        const bool moment = piece.kind != StateKind::kWeight;
-        return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: has no {} of {}; resume with the {} that saved it", path_,
-                                Name(piece.kind), piece.name, moment ? "optimizer" : "model"));
+        const char* const remedy = piece.kind == StateKind::kWeight
+                                       ? "resume with the model that saved it"
+                                   : piece.kind == StateKind::kAverage
+                                       ? "resume without --ema, or start from its weights: --init"
+                                       : "resume with the optimizer that saved it";
+        return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: has no {} of {}; {}", path_,
+                                                             Name(piece.kind), piece.name, remedy));
       }
       const StatePiece& other = *found->second;
       if (other.rows == piece.rows && other.cols == piece.cols) continue;

@@ -17,9 +17,11 @@ namespace {
 
 class WholeTensors {
  public:
-  static Result<std::shared_ptr<WholeTensors>> Open(FileSystem& files,
-                                                    const Checkpoint& checkpoint) {
+  // Tensors that have pieces of `kind` are made of them, others of the weights.
+  static Result<std::shared_ptr<WholeTensors>> Open(FileSystem& files, const Checkpoint& checkpoint,
+                                                    StateKind kind) {
     auto tensors = std::make_shared<WholeTensors>();
+    std::map<std::string, std::vector<Stored>> preferred;
     tensors->path_ = checkpoint.path();
     for (const RankFile& rank : checkpoint.ranks()) {
       const std::string path = checkpoint.path() + "/" + TensorsName(rank.rank);
@@ -27,10 +29,20 @@ class WholeTensors {
       const std::size_t number = tensors->files_.size();
       tensors->files_.push_back({path, std::move(file)});
       for (const SavedPiece& saved : rank.pieces) {
-        if (saved.piece.kind != StateKind::kWeight || !IsFloat(saved.piece.format)) continue;
-        tensors->pieces_[saved.piece.name].push_back({number, saved});
+        if (!IsFloat(saved.piece.format)) continue;
+        if (saved.piece.kind == kind) {
+          preferred[saved.piece.name].push_back({number, saved});
+        } else if (saved.piece.kind == StateKind::kWeight) {
+          tensors->pieces_[saved.piece.name].push_back({number, saved});
+        }
       }
     }
+    if (preferred.empty() && kind == StateKind::kAverage) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  checkpoint.path() + ": has no moving averages; it was trained without --ema");
+    }
+    preferred.merge(tensors->pieces_);
+    tensors->pieces_ = std::move(preferred);
     return tensors;
   }
 
@@ -101,6 +113,14 @@ class WholeTensors {
   std::vector<std::byte> bytes_;  // of one piece
 };
 
+Result<TensorSource> SourceOf(FileSystem& files, const Checkpoint& checkpoint, StateKind kind) {
+  // Shared by the copies of the source.
+  FT_ASSIGN(const std::shared_ptr<WholeTensors> tensors,
+            WholeTensors::Open(files, checkpoint, kind));
+  return [tensors](const ParameterPlace& place, std::int64_t row, std::int64_t col,
+                   std::span<float> out) { return tensors->Read(place, row, col, out); };
+}
+
 }  // namespace
 
 Result<std::optional<Checkpoint>> FindCheckpoint(FileSystem& files, const std::string& path) {
@@ -116,10 +136,11 @@ Result<std::optional<Checkpoint>> FindCheckpoint(FileSystem& files, const std::s
 }
 
 Result<TensorSource> WeightsOf(FileSystem& files, const Checkpoint& checkpoint) {
-  // Shared by the copies of the source.
-  FT_ASSIGN(const std::shared_ptr<WholeTensors> tensors, WholeTensors::Open(files, checkpoint));
-  return [tensors](const ParameterPlace& place, std::int64_t row, std::int64_t col,
-                   std::span<float> out) { return tensors->Read(place, row, col, out); };
+  return SourceOf(files, checkpoint, StateKind::kWeight);
+}
+
+Result<TensorSource> AveragesOf(FileSystem& files, const Checkpoint& checkpoint) {
+  return SourceOf(files, checkpoint, StateKind::kAverage);
 }
 
 }  // namespace foretrain

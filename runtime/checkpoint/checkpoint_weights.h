@@ -20,4 +20,8 @@ Result<std::optional<Checkpoint>> FindCheckpoint(FileSystem& files, const std::s
 // that is not whole: frozen parameters are not saved.
 Result<TensorSource> WeightsOf(FileSystem& files, const Checkpoint& checkpoint);
 
+// The moving averages of a training with --ema, and the weights of what is not trained. Errors: as
+// above; kInvalidArgument, the checkpoint has no averages.
+Result<TensorSource> AveragesOf(FileSystem& files, const Checkpoint& checkpoint);
+
 }  // namespace foretrain

@@ -160,6 +160,34 @@ Result<void> FillPacked(StateView& view, std::span<const ParameterPlace> parts, 
 
 bool IsPacked(const ParameterPlace& place) { return place.packed_elements > 0; }
 
+// A rank fills its own shard, or the whole bucket if its buffer holds that: replicas need no
+// message. Master weights get unrounded values, and so do moving averages, which start from them.
+Result<void> FillRank(Executor& executor, int place_of_rank, bool with_frozen,
+                      const TensorSource& source) {
+  const RankProgram& rank = executor.Rank(place_of_rank);
+  StateView view(executor.Arena(place_of_rank), rank);
+  const std::span<const ParameterPlace> places = rank.parameters;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const ParameterPlace& place = places[i];
+    const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
+    if (bucket.frozen && !with_frozen) continue;
+    const bool whole = HoldsAll(rank, bucket);
+    const StateBuffer state{bucket.parameters, whole ? 0 : ShardStart(bucket)};
+    const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
+    if (IsPacked(place)) {
+      if (place.packed_first > 0) continue;  // done with the first part
+      FT_TRY(FillPacked(view, PackedWith(places.subspan(i)), range, state, source));
+      continue;
+    }
+    FT_TRY(FillPlace(view, place, range, state, source));
+    for (const std::int32_t also : {bucket.master, bucket.average}) {
+      if (also < 0) continue;
+      FT_TRY(FillPlace(view, place, ShardOf(bucket), {also, ShardStart(bucket)}, source));
+    }
+  }
+  return view.Flush();
+}
+
 }  // namespace
 
 TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
@@ -208,29 +236,16 @@ TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed) {
   };
 }
 
-// A rank fills its own shard, or the whole bucket if its buffer holds that: replicas need no
-// message. Master weights get unrounded values.
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
-    const RankProgram& rank = executor.Rank(r);
-    StateView view(executor.Arena(r), rank);
-    const std::span<const ParameterPlace> places = rank.parameters;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const ParameterPlace& place = places[i];
-      const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
-      const bool whole = HoldsAll(rank, bucket);
-      const StateBuffer state{bucket.parameters, whole ? 0 : ShardStart(bucket)};
-      const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
-      if (IsPacked(place)) {
-        if (place.packed_first > 0) continue;  // done with the first part
-        FT_TRY(FillPacked(view, PackedWith(places.subspan(i)), range, state, source));
-        continue;
-      }
-      FT_TRY(FillPlace(view, place, range, state, source));
-      if (bucket.master < 0) continue;
-      FT_TRY(FillPlace(view, place, ShardOf(bucket), {bucket.master, ShardStart(bucket)}, source));
-    }
-    FT_TRY(view.Flush());
+    FT_TRY(FillRank(executor, r, /*with_frozen=*/true, source));
+  }
+  return {};
+}
+
+Result<void> FillTrainedParameters(Executor& executor, const TensorSource& source) {
+  for (int r = 0; r < executor.ranks(); ++r) {
+    FT_TRY(FillRank(executor, r, /*with_frozen=*/false, source));
   }
   return {};
 }

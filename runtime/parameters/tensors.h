@@ -26,7 +26,11 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed);
 // are those of InitialWeights. Independent of the plan.
 TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed);
 
-// Writes every rank's parameters. Only between runs of the executor.
+// Writes every rank's parameters, with masters and moving averages. Only between runs of the
+// executor.
 Result<void> FillParameters(Executor& executor, const TensorSource& source);
+
+// The same for parameters that are trained.
+Result<void> FillTrainedParameters(Executor& executor, const TensorSource& source);
 
 }  // namespace foretrain

@@ -1,6 +1,9 @@
 #include "runtime/run/evaluation.h"
 
+#include <optional>
 #include <span>
+
+#include "runtime/parameters/averages_in_use.h"
 
 namespace foretrain {
 namespace {
@@ -57,14 +60,20 @@ Result<std::unique_ptr<HeldOutLoss>> HeldOutLoss::Make(const EvaluationJob& job,
   own.faults = nullptr;
   own.routing = nullptr;
   FT_ASSIGN(auto executor, Executor::MakeIn(training, job.program, api, clock, std::move(own)));
-  return std::unique_ptr<HeldOutLoss>(new HeldOutLoss(job, std::move(executor)));
+  return std::unique_ptr<HeldOutLoss>(new HeldOutLoss(job, training, std::move(executor)));
 }
 
 Result<EvaluationReport> HeldOutLoss::Run(std::int64_t step) {
   FirstBatches batches(*job_.data, job_.batches);
   LossSink sink(executor_->Rank(0).rank);
-  FT_ASSIGN(const RunSummary summary, executor_->Run(job_.batches, batches, sink));
-  return EvaluationReport{step, sink.Mean(), summary.seconds};
+  std::optional<AveragesInUse> averages;
+  if (training_.program().plan.average_decay > 0) {
+    FT_ASSIGN(averages, AveragesInUse::Make(training_));
+  }
+  const auto summary = executor_->Run(job_.batches, batches, sink);
+  if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
+  if (averages) FT_TRY(averages->Restore());
+  return EvaluationReport{step, sink.Mean(), summary->seconds};
 }
 
 }  // namespace foretrain

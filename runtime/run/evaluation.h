@@ -31,7 +31,8 @@ class HeldOutLoss {
                                                    const FtDeviceApi& api, RunClock& clock,
                                                    const ExecutorOptions& options);
 
-  // Between two runs of the training, after its step `step`. All processes of a training call it
+  // Between two runs of the training, after its step `step`: with its moving averages if it keeps
+  // any, else with its parameters. All processes of a training call it
   // together, and each gets the same loss. Errors: those of Executor::Run.
   Result<EvaluationReport> Run(std::int64_t step);
 
@@ -41,10 +42,11 @@ class HeldOutLoss {
   std::int64_t NextAfter(std::int64_t next) const { return (next / job_.every + 1) * job_.every; }
 
  private:
-  HeldOutLoss(const EvaluationJob& job, std::unique_ptr<Executor> executor)
-      : job_(job), executor_(std::move(executor)) {}
+  HeldOutLoss(const EvaluationJob& job, Executor& training, std::unique_ptr<Executor> executor)
+      : job_(job), training_(training), executor_(std::move(executor)) {}
 
   const EvaluationJob job_;
+  Executor& training_;
   const std::unique_ptr<Executor> executor_;
 };
 

@@ -58,6 +58,7 @@ class Names {
     Set(bucket.parameters, parameters, number);
     Set(bucket.gradients, "gradients", number);
     Set(bucket.master, "master weights", number);
+    Set(bucket.average, "moving average", number);
     Set(bucket.moment1, "first moment", number);
     Set(bucket.moment2, "second moment", number);
     Set(bucket.absmax1, "scales of the first moment", number);

@@ -79,6 +79,7 @@ std::vector<float> ShardOfState(const Held& held, const Plan& plan, const Bucket
     return Decoded(held.Of(buffer).format, ShardBytes(held, bucket, buffer));
   };
   if (kind == GatheredState::kGradients) return plain(bucket.gradients);
+  if (kind == GatheredState::kAverage) return plain(bucket.average);
   if (kind == GatheredState::kParameters) {
     const bool master = HasMasters(plan) && !bucket.frozen;
     return plain(master ? bucket.master : bucket.parameters);
@@ -153,10 +154,12 @@ void CopyPacked(const ParameterPlace& place, const std::vector<std::uint8_t>& bu
 TensorMap GatherTensors(Executor& executor, GatheredState kind) {
   TensorMap tensors;
   const bool parameters = kind == GatheredState::kParameters;
-  const bool moments = !parameters && kind != GatheredState::kGradients;
+  const bool average = kind == GatheredState::kAverage;
+  const bool moments = !parameters && !average && kind != GatheredState::kGradients;
   const Plan& plan = executor.program().plan;
   const int count = MomentsOf(plan.optimizer);
   if (moments && (kind == GatheredState::kMoment1 ? count < 1 : count < 2)) return tensors;
+  if (average && plan.average_decay == 0) return tensors;
   const PackedBuckets packed = parameters ? GatherPacked(executor) : PackedBuckets{};
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.Rank(r);
@@ -164,6 +167,7 @@ TensorMap GatherTensors(Executor& executor, GatheredState kind) {
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[Index(place.bucket)];
       if (bucket.frozen && !parameters) continue;
+      if (bucket.orthogonal && kind == GatheredState::kMoment2) continue;
       Tensor& tensor = TensorOf(place, tensors);
       if (place.packed_elements > 0) {
         CopyPacked(place, packed.at({rank.pp, rank.tp, place.bucket}), tensor);

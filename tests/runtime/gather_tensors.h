@@ -18,10 +18,11 @@ struct Tensor {
 };
 using TensorMap = std::map<std::string, Tensor>;
 
-enum class GatheredState { kParameters, kGradients, kMoment1, kMoment2 };
+enum class GatheredState { kParameters, kGradients, kMoment1, kMoment2, kAverage };
 
 // Assembles the ranks' pieces into whole tensors. Moments are in fp32, and empty if the optimizer
-// keeps none. Frozen parameters have no gradients or moments. Gradients are those of the last step,
+// keeps none; Muon's matrices have no second ones. Averages are empty if the plan keeps none.
+// Frozen parameters have no gradients, moments or averages. Gradients are those of the last step,
 // reduced over replicas. Only between runs of an executor whose ranks all run here.
 TensorMap GatherTensors(Executor& executor, GatheredState kind);
 

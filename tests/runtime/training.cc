@@ -158,6 +158,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   }
   trained.gradients = GatherTensors(**executor, GatheredState::kGradients);
   trained.parameters = GatherTensors(**executor, GatheredState::kParameters);
+  trained.averages = GatherTensors(**executor, GatheredState::kAverage);
   trained.timeline = std::move(sink.timeline);
   trained.routing = std::move(sink.routing);
   return trained;

@@ -36,6 +36,7 @@ struct Trained {
   std::vector<float> squared_norms;  // likewise; empty without clipping
   TensorMap gradients;               // of the last step
   TensorMap parameters;
+  TensorMap averages;  // if the plan keeps them
   RunSummary summary;
   Timeline timeline;
   std::vector<RoutedCounts> routing;

@@ -2,7 +2,7 @@
 """Trains a small model of the transformers library. Options and output are those of train.py.
 
 --config is a config.json of any causal language model. --save-init writes the initial weights under the library's
-names. Needs torch and transformers (written with 5.23).
+names, --save-weights those after the last step, or their moving averages with --ema. Needs torch and transformers (written with 5.23).
 """
 import json
 import os
@@ -38,6 +38,33 @@ def decays(name, parameter):
     return parameter.dim() > 1 and not name.endswith("bias")
 
 
+def orthogonal(matrix, coefficients, steps, eps):
+    """torch.optim.Muon's iterations, which it computes in bf16, in the format of the matrix."""
+    a, b, c = coefficients
+    x = matrix.T if matrix.size(0) > matrix.size(1) else matrix
+    x = x / (x.norm() + eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if matrix.size(0) > matrix.size(1) else x
+
+
+def optimizers(named, args):
+    """AdamW, and Muon for the layers' matrices if it is asked for."""
+    muon = [p for name, p in named if args.muon and ".layers." in name and p.dim() == 2]
+    rest = [(name, p) for name, p in named if all(p is not m for m in muon)]
+    made = [torch.optim.AdamW(
+        [{"params": [p for name, p in rest if decays(name, p)], "weight_decay": 0.1},
+         {"params": [p for name, p in rest if not decays(name, p)], "weight_decay": 0.0}],
+        lr=args.lr, betas=(0.9, 0.95), eps=1e-8)]
+    if muon:
+        import torch.optim._muon as implementation
+
+        implementation._zeropower_via_newtonschulz = orthogonal
+        made.append(torch.optim.Muon(muon, lr=args.lr, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw"))
+    return made
+
+
 def save(model, path):
     """Saves under the names of published files. The library keeps all experts of a layer in one tensor."""
     if all(parameter.dim() < 3 for parameter in model.parameters()):
@@ -60,19 +87,27 @@ def main():
         tokens = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
     named = list(model.named_parameters())
     parameters = [p for _, p in named]
-    optimizer = torch.optim.AdamW(
-        [{"params": [p for name, p in named if decays(name, p)], "weight_decay": 0.1},
-         {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0}],
-        lr=args.lr, betas=(0.9, 0.95), eps=1e-8)
+    updates = optimizers(named, args)
+    average = None
+    if args.ema:
+        from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(args.ema))
+        average.update_parameters(model)  # starts from the first weights
     losses, norms = [], []
     for step in range(args.steps):
         ids, targets = train.batch(tokens, step, args)
-        optimizer.zero_grad(set_to_none=True)
+        model.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), targets)
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(parameters, args.clip or 1e9).item())
-        optimizer.step()
+        for update in updates:
+            update.step()
+        if average is not None:
+            average.update_parameters(model)
         losses.append(loss.item())
+    if args.save_weights:
+        save(model if average is None else average.module, args.save_weights)
     print(json.dumps({"torch": torch.__version__, "losses": losses, "gradient_norms": norms, "seconds": []}))
 
 

@@ -1,4 +1,5 @@
 // CPU entries of optimizer updates, of the loss scale, and of casts.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -46,6 +47,31 @@ void Momentum(Check& check, const FtMomentum& g) {
 void Lion(Check& check, const FtMomentum& g) {
   check.queue()->kernels->lion(Scaled(g));
   StoreWeights(g);
+}
+
+void Average(const FtAverage& g) {
+  const auto* const param = static_cast<const float*>(g.param);
+  for (std::int64_t i = 0; i < g.elements; ++i) {
+    g.average[i] += (param[i] - g.average[i]) * g.rate;
+  }
+}
+
+// The factor of x in FtCombine.
+float FactorOf(const FtCombine& g) {
+  if (g.squared_norm == nullptr) return 1.0F;
+  const float norm = std::sqrt(g.squared_norm[0]);
+  if (g.max_norm == 0.0F) return 1.0F / (norm + 1e-7F);
+  return std::min(1.0F, g.max_norm / (norm + 1e-6F));
+}
+
+void Combine(const FtCombine& g) {
+  const auto* const x = static_cast<const float*>(g.x);
+  const float alpha = g.alpha * FactorOf(g);
+  if (g.beta == 0.0F) {
+    for (std::int64_t i = 0; i < g.elements; ++i) g.out[i] = alpha * x[i];
+    return;
+  }
+  for (std::int64_t i = 0; i < g.elements; ++i) g.out[i] = alpha * x[i] + g.beta * g.out[i];
 }
 
 // Dynamic loss scaling as in FtScaleLoss. The scale never drops below 1.
@@ -96,6 +122,8 @@ void SetUpdateEntries(FtDeviceApi& api) {
   Set<&FtDeviceApi::sgd, &Sgd>(api);
   Set<&FtDeviceApi::momentum, &Momentum>(api);
   Set<&FtDeviceApi::lion, &Lion>(api);
+  Set<&FtDeviceApi::average, &Average>(api);
+  Set<&FtDeviceApi::combine, &Combine>(api);
   Set<&FtDeviceApi::scale_loss, &ScaleLoss>(api);
   Set<&FtDeviceApi::quantize, &Quantize>(api);
   Set<&FtDeviceApi::dequantize, &Dequantize>(api);

@@ -12,7 +12,8 @@ void SetCudaEmbeddingEntries(FtDeviceApi& api);    // embedding_forward, _backwa
 void SetCudaHeadEntries(FtDeviceApi& api);         // rope, head_norm_*, latent_heads, sink_*
 void SetCudaLossEntries(FtDeviceApi& api);         // cross_entropy_*, vocab_*, shift_targets
 void SetCudaSumEntries(FtDeviceApi& api);          // squared_norm, count_not_finite
-// Entries adamw, sgd, their amendments, momentum, lion, count_skipped, scale_loss.
+// Entries adamw, sgd, their amendments, momentum, lion, average, combine, count_skipped,
+// scale_loss.
 void SetCudaUpdateEntries(FtDeviceApi& api);
 void SetCudaExchangeEntries(FtDeviceApi& api);  // quantize, dequantize, sum_ranks
 void SetCudaRouterEntries(FtDeviceApi& api);    // route, route_backward

@@ -248,6 +248,38 @@ __global__ void MomentumKernel(FtMomentum g) {
   StoreParameters(g, at, p);
 }
 
+// One octet per thread.
+__global__ void AverageKernel(FtAverage g) {
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  if (at >= g.elements) return;
+  const std::int64_t left = g.elements - at;
+  float p[kOctet], average[kOctet];
+  LoadAnyOctet(g.param, g.dtype, at, left, p);
+  LoadAnyOctet(g.average, FT_F32, at, left, average);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) average[i] += (p[i] - average[i]) * g.rate;
+  StoreAnyOctet(g.average, FT_F32, at, left, average);
+}
+
+// One octet per thread.
+__global__ void CombineKernel(FtCombine g) {
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
+  if (at >= g.elements) return;
+  const std::int64_t left = g.elements - at;
+  float factor = 1.0F;
+  if (g.squared_norm != nullptr) {
+    const float norm = sqrtf(g.squared_norm[0]);
+    factor = g.max_norm == 0.0F ? 1.0F / (norm + 1e-7F) : fminf(1.0F, g.max_norm / (norm + 1e-6F));
+  }
+  const float alpha = g.alpha * factor;
+  float x[kOctet], out[kOctet] = {};
+  LoadAnyOctet(g.x, g.x_dtype, at, left, x);
+  if (g.beta != 0.0F) LoadAnyOctet(g.out, FT_F32, at, left, out);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) out[i] = alpha * x[i] + g.beta * out[i];
+  StoreAnyOctet(g.out, FT_F32, at, left, out);
+}
+
 // ---- amendments: gradient factors of an early update, then (as used) and now (as they should be)
 
 struct AmendFactors {
@@ -364,6 +396,18 @@ void MomentumUpdate(CudaCheck& check, const FtMomentum& g) {
             check.stream(), g);
 }
 
+void Average(CudaCheck& check, const FtAverage& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(AverageKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
+}
+
+void Combine(CudaCheck& check, const FtCombine& g) {
+  if (g.elements == 0) return;
+  FT_LAUNCH(CombineKernel, dim3(Blocks(g.elements, kBlock * kOctet)), dim3(kBlock), 0,
+            check.stream(), g);
+}
+
 void AdamWAmend(CudaCheck& check, const FtAdamWAmend& g) {
   if (g.update.elements == 0) return;
   FT_LAUNCH(AdamWAmendKernel, dim3(Blocks(g.update.elements, kBlock * kOctet)), dim3(kBlock), 0,
@@ -385,6 +429,8 @@ void SetCudaUpdateEntries(FtDeviceApi& api) {
   SetCuda<&FtDeviceApi::sgd, &Sgd>(api);
   SetCuda<&FtDeviceApi::momentum, &MomentumUpdate<false>>(api);
   SetCuda<&FtDeviceApi::lion, &MomentumUpdate<true>>(api);
+  SetCuda<&FtDeviceApi::average, &Average>(api);
+  SetCuda<&FtDeviceApi::combine, &Combine>(api);
   SetCuda<&FtDeviceApi::adamw_amend, &AdamWAmend>(api);
   SetCuda<&FtDeviceApi::sgd_amend, &SgdAmend>(api);
 }

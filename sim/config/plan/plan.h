@@ -70,16 +70,20 @@ enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 // kEpilogues: products with the activation or bias gradient after them. kLoss: the loss with its
 // gradient, which the forward then computes.
 enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kLoss, kAll };
-// kMomentum: SGD with momentum. kLion: Chen et al. 2023.
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kMomentum, kLion };
+// kMomentum: SGD with momentum. kLion: Chen et al. 2023. kMuon: Jordan et al. 2024, for matrices of
+// layers; AdamW for all else.
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kMomentum, kLion, kMuon };
+// Parameters that weight decay applies to. kMatrices: all but norms and biases. kNoEmbeddings: nor
+// the tables of tokens and positions, and a head that shares the table of tokens.
+enum class DecayKind : std::uint8_t { kMatrices, kNoEmbeddings, kAll };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 // kQlora: adapters on linears that are stored in 4 bits (Dettmers et al. 2023).
 enum class TrainingMethod : std::uint8_t { kFull, kLora, kQlora };
 
-// Moments that an optimizer keeps of each parameter.
+// Moments that an optimizer keeps of each parameter. Muon keeps one of its matrices.
 constexpr int MomentsOf(OptimizerKind optimizer) {
   if (optimizer == OptimizerKind::kSgd) return 0;
-  return optimizer == OptimizerKind::kAdamW ? 2 : 1;
+  return optimizer == OptimizerKind::kAdamW || optimizer == OptimizerKind::kMuon ? 2 : 1;
 }
 
 std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "interleaved", ...
@@ -163,8 +167,10 @@ struct Plan {
 
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   MomentFormat moments = MomentFormat::kFp32;
-  double clip_norm = 0.0;   // global gradient norm that gradients are clipped to; 0: no clipping
-  double loss_scale = 0.0;  // factor of the loss; steps with infinities are skipped; 0: neither
+  DecayKind decay = DecayKind::kMatrices;
+  double average_decay = 0.0;  // of a moving average of the parameters, kept beside them; 0: none
+  double clip_norm = 0.0;      // global gradient norm that gradients are clipped to; 0: no clipping
+  double loss_scale = 0.0;     // factor of the loss; steps with infinities are skipped; 0: neither
   // Steps without infinities after which loss_scale doubles; it halves after a step with them. 0:
   // it is constant.
   int loss_scale_window = 0;
@@ -177,7 +183,7 @@ struct Plan {
   bool HasAdapters() const { return method != TrainingMethod::kFull; }
   bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
   // True if updates correct the bias of their moments, so they count the steps that were taken.
-  bool CorrectsBias() const { return optimizer == OptimizerKind::kAdamW; }
+  bool CorrectsBias() const { return MomentsOf(optimizer) == 2; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
   // Pipeline ranks that hold the same stage: under DualPipe, those at the same distance from either

@@ -32,15 +32,18 @@ constexpr std::array<std::string_view, 7> kPrecisions = {"fp32", "tf32",      "f
                                                          "fp8",  "fp8-block", "fp4"};
 constexpr std::array<std::string_view, 3> kWeightStorages = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"};
-constexpr std::array<std::string_view, 4> kOptimizers = {"adamw", "sgd", "momentum", "lion"};
+constexpr std::array<std::string_view, 5> kOptimizers = {"adamw", "sgd", "momentum", "lion",
+                                                         "muon"};
+constexpr std::array<std::string_view, 3> kDecays = {"matrices", "no-embeddings", "all"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
 constexpr std::array<std::string_view, 5> kFusions = {"none", "norms", "epilogues", "loss", "all"};
 constexpr std::array<std::string_view, 3> kMethods = {"full", "lora", "qlora"};
 
 constexpr double kMaxDropped = 0.9;
-constexpr double kLargestNumber = 1e30;    // for fields without a natural limit
-constexpr std::int64_t kMaxPieces = 4096;  // ids hold 12 bits for a part
+constexpr double kMaxAverageDecay = 0.9999999;  // at 1 an average would never move
+constexpr double kLargestNumber = 1e30;         // for fields without a natural limit
+constexpr std::int64_t kMaxPieces = 4096;       // ids hold 12 bits for a part
 
 // Accessors by member pointer let one table serve fields of every type.
 template <auto member>
@@ -264,10 +267,18 @@ std::vector<PlanField> MakeFields() {
       Flag<&Plan::delayed_update>(
           "delayed_update", "--delayed-update",
           "Overlap a step's update with the next step; weights are one step old"),
-      Choice<&Plan::optimizer>("optimizer", "--optimizer", "NAME", kOptimizers,
-                               "Optimizer: adamw, sgd, momentum (SGD with momentum), lion"),
+      Choice<&Plan::optimizer>(
+          "optimizer", "--optimizer", "NAME", kOptimizers,
+          "Optimizer: adamw, sgd, momentum (SGD with momentum), lion, muon (layers' "
+          "matrices; adamw for the rest)"),
       Choice<&Plan::moments>("moments", "--moments", "FORMAT", kMomentFormats,
                              "Number format of the optimizer's moments: fp32, bf16, int8"),
+      Choice<&Plan::decay>("decay", "--decay", "NAME", kDecays,
+                           "Parameters with weight decay: matrices, matrices without embeddings "
+                           "(no-embeddings), all"),
+      Number<&Plan::average_decay>("average_decay", "--ema", "DECAY", kMaxAverageDecay,
+                                   "Keep a moving average of the parameters that decays by this "
+                                   "factor a step; 0: none"),
       Core(Number<&Plan::clip_norm>("clip_norm", "--clip", "NORM", kLargestNumber,
                                     "Clip the global gradient norm; 0: no clipping")),
       Number<&Plan::loss_scale>(

@@ -291,6 +291,8 @@ std::span<const PlanRule> PlanRules() {
       {"post-validation-needs-what-to-validate", PostValidationNeedsWhatToValidate},
       {"post-validation-keeps-fp32-on-the-device", PostValidationKeepsFp32OnTheDevice},
       {"post-validation-amends-adamw-and-sgd", PostValidationAmendsAdamWAndSgd},
+      {"muon-needs-plain-updates", MuonNeedsPlainUpdates},
+      {"average-needs-plain-updates", AverageNeedsPlainUpdates},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},

@@ -82,7 +82,7 @@ struct ParameterPlace {
   std::int64_t col_end = 0;
   std::int32_t bucket = 0;  // index into RankProgram::buckets
   std::int64_t offset = 0;  // elements from the start of the bucket
-  bool decays = false;
+  bool decays = false;      // a matrix; Plan::decay may say otherwise
   bool replicated = false;  // held in full by every tp rank
   std::int32_t copies = 1;  // tensor-parallel ranks that hold this part (heads of keys and values)
   // For a part of a tensor in 4 bits (blocks/packed_tensors.h): the tensor's elements on this rank,
@@ -102,6 +102,7 @@ struct Bucket {
   NumberFormat weights = NumberFormat::kFp32;  // format of `parameters`
   NumberFormat sums = NumberFormat::kFp32;     // format of `gradients`
   bool frozen = false;                         // not trained: it has parameters only
+  bool orthogonal = false;                     // matrices that Muon updates
   bool unsharded = false;        // parameters are whole, unlike those of sharded buckets
   bool experts = false;          // distributed by expert parallelism: shared by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
@@ -113,6 +114,7 @@ struct Bucket {
   std::int32_t absmax1 = -1;  // buffer: scales of 8-bit moments; -1 if there are none
   std::int32_t absmax2 = -1;
   std::vector<std::int32_t> older;  // buffers: older parameters, for micro-batches in flight
+  std::int32_t average = -1;  // buffer: the shard's moving average in fp32; -1 if there is none
   std::int32_t master = -1;  // buffer: the fp32 shard that the update works on; -1 if there is none
 };
 

@@ -14,8 +14,8 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<std::string_view, kStateKindCount> kNames = {"weight", "moment1", "moment2",
-                                                                  "scalar", "rank"};
+constexpr std::array<std::string_view, kStateKindCount> kNames = {"weight",  "moment1", "moment2",
+                                                                  "average", "scalar",  "rank"};
 
 // A buffer that holds a bucket's numbers from element `first` on.
 struct BucketBuffer {
@@ -56,6 +56,7 @@ std::vector<BucketBuffer> BuffersOf(const RankProgram& rank, const Bucket& bucke
     buffers.push_back({kind, buffer, scales, shard_first, ShardOf(bucket), format});
   };
   add(StateKind::kWeight, bucket.master, -1, NumberFormat::kFp32);
+  add(StateKind::kAverage, bucket.average, -1, NumberFormat::kFp32);
   for (const auto& [kind, buffer, scales] :
        {std::tuple(StateKind::kMoment1, bucket.moment1, bucket.absmax1),
         std::tuple(StateKind::kMoment2, bucket.moment2, bucket.absmax2)}) {
@@ -163,7 +164,8 @@ void AddBuffersOfRank(const Program& program, const RankProgram& rank,
     if (!delayed) known.insert(bucket.gradients);
     if (own.contains(static_cast<std::int32_t>(i))) continue;
     if (!delayed || bucket.master < 0) known.insert(bucket.parameters);
-    known.insert({bucket.master, bucket.moment1, bucket.moment2, bucket.absmax1, bucket.absmax2});
+    known.insert({bucket.master, bucket.average, bucket.moment1, bucket.moment2, bucket.absmax1,
+                  bucket.absmax2});
   }
   for (std::size_t i = 0; i < rank.buffers.size(); ++i) {
     const Buffer& buffer = rank.buffers[i];

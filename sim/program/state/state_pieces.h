@@ -14,10 +14,11 @@ namespace foretrain {
 //   kWeight   a parameter, from its fp32 master if there is one
 //   kMoment1  first moment of AdamW
 //   kMoment2  second moment
+//   kAverage  moving average of a parameter
 //   kScalar   a number that all ranks hold alike, such as the loss scale
 //   kRank     a buffer that means something to this rank of this program only
-enum class StateKind : std::uint8_t { kWeight, kMoment1, kMoment2, kScalar, kRank };
-inline constexpr int kStateKindCount = 5;
+enum class StateKind : std::uint8_t { kWeight, kMoment1, kMoment2, kAverage, kScalar, kRank };
+inline constexpr int kStateKindCount = 6;
 std::string_view Name(StateKind kind);  // "weight", ...
 
 // A piece of a tensor in a buffer. It belongs to the part [row_begin, row_end) x [col_begin,

@@ -94,6 +94,24 @@ TEST_F(Generate, UsesATokenizerAndEndsAtItsToken) {
   EXPECT_EQ(ended.at("ended"), true);
 }
 
+// An average of this decay has hardly moved from the first weights, which know nothing of the text.
+TEST_F(Generate, TakesMovingAverages) {
+  const ProgramEnd end =
+      Run("train --capture off --ranks 1 --model config.json --data text --sequence 64 "
+          "--global-batch 4 --steps 100 --lr 0.01 --ema 0.9999999 --save averaged");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const json learned = Generated("saved --prompt abab --tokens 7").at("tokens");
+  EXPECT_EQ(Generated("averaged --prompt abab --tokens 7").at("tokens"), learned);
+  const json average = Generated("averaged --ema --prompt abab --tokens 7").at("tokens");
+  EXPECT_NE(average, learned);
+  ASSERT_EQ(Run("convert averaged --ema --family llama --out hub").code, 0);
+  EXPECT_EQ(Generated("hub --prompt abab --tokens 7").at("tokens"), average);
+  const ProgramEnd without = Run("convert saved --ema --family llama --out other");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.errors, HasSubstr("trained without --ema"));
+  EXPECT_THAT(Run("generate hub --ema --prompt a").errors, HasSubstr("is no checkpoint"));
+}
+
 TEST_F(Generate, RefusesWithASentence) {
   const auto refused = [&](const std::string& arguments, const char* says) {
     const ProgramEnd end = Run("generate " + arguments);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/parameters/tensors.h"
+#include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/gather_tensors.h"
 #include "tests/runtime/training.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t kBatches = 3;
 // A training on TrainingText with an evaluator of the text's first batches.
 class Session {
  public:
-  Session(const ModelSpec& model, const Plan& plan) {
+  Session(const ModelSpec& model, const Plan& plan, const TensorSource& weights = nullptr) {
     auto program = Compile(model, plan);
     EXPECT_TRUE(program.has_value()) << program.error().message;
     auto evaluation = CompileEvaluation(*program);
@@ -32,7 +33,8 @@ class Session {
     options.learning_rate = [](std::int64_t) { return 1e-2F; };
     executor_ = *Executor::Make(std::make_shared<const Program>(*std::move(program)),
                                 CpuDeviceApi(), clock_, options);
-    EXPECT_TRUE(FillParameters(*executor_, InitialWeights(model, options.seed)).has_value());
+    const TensorSource initial = weights ? weights : InitialWeights(model, options.seed);
+    EXPECT_TRUE(FillParameters(*executor_, initial).has_value());
     const EvaluationJob job{std::make_shared<const Program>(*std::move(evaluation)), /*every=*/1,
                             kBatches, data_.get()};
     evaluator_ = *HeldOutLoss::Make(job, *executor_, CpuDeviceApi(), clock_, options);
@@ -55,6 +57,7 @@ class Session {
     return losses;
   }
   TensorMap Parameters() { return GatherTensors(*executor_, GatheredState::kParameters); }
+  TensorMap Averages() { return GatherTensors(*executor_, GatheredState::kAverage); }
   TensorMap Moments() { return GatherTensors(*executor_, GatheredState::kMoment2); }
 
  private:
@@ -96,6 +99,7 @@ const Case kCases[] = {
        p.offload_optimizer = p.offload_parameters = OffloadTarget::kHost;
        p.offload_activations = OffloadTarget::kHost;
      }},
+    {"moving average", [](Plan& p) { p.dp = 2, p.zero_stage = 1, p.average_decay = 0.5; }},
     {"on a disk",
      [](Plan& p) { p.offload_optimizer = p.offload_parameters = OffloadTarget::kNvme; }},
     {"all", [](Plan& p) { p.dp = p.tp = p.pp = 2, p.zero_stage = 1, p.clip_norm = 1; }},
@@ -151,6 +155,27 @@ TEST(Evaluation, ChangesNoBitOfTheTraining) {
     for (const auto& [name, tensor] : evaluated.Moments()) {
       EXPECT_EQ(tensor.values, moments.at(name).values) << name;
     }
+  }
+}
+
+// A fresh session has averages equal to its weights.
+TEST(Evaluation, UsesMovingAverages) {
+  void (*const changes[])(Plan&) = {
+      [](Plan&) {}, [](Plan& p) { p.dp = 2, p.zero_stage = 1; },
+      [](Plan& p) { p.dp = 2, p.zero_stage = 3; }, [](Plan& p) { p.tp = p.pp = 2; },
+      [](Plan& p) { p.dp = 2, p.zero_stage = 1, p.precision = Precision::kBf16; }};
+  for (const auto change : changes) {
+    Plan plan = TinyPlan();
+    plan.average_decay = 0.5;
+    change(plan);
+    Session session(TinyGpt(), plan);
+    session.Train(3);
+    const TensorMap averages = session.Averages(), parameters = session.Parameters();
+    Session averaged(TinyGpt(), plan, SourceOf(averages));
+    Session newest(TinyGpt(), plan, SourceOf(parameters));
+    const double loss = session.Evaluate();
+    EXPECT_EQ(loss, averaged.Evaluate()) << Describe(plan);
+    EXPECT_NE(loss, newest.Evaluate()) << Describe(plan);
   }
 }
 

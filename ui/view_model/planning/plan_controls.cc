@@ -29,8 +29,8 @@ const std::vector<std::pair<std::string_view, Names>>& NamedGroups() {
        {"prefetch_depth", "gather_bytes", "reduction_time", "bucket_bytes", "tp_tiles",
         "moe_pieces", "delayed_update"}},
       {"training",
-       {"method", "lora_rank", "lora_alpha", "optimizer", "clip_norm", "dropout",
-        "attention_dropout", "capacity_factor", "expert_headroom"}},
+       {"method", "lora_rank", "lora_alpha", "optimizer", "decay", "average_decay", "clip_norm",
+        "dropout", "attention_dropout", "capacity_factor", "expert_headroom"}},
   };
   return groups;
 }

@@ -36,6 +36,37 @@ ParameterLists ListsOf(const ModelSpec& model, const Plan& plan, int ep_rank) {
   return lists;
 }
 
+// Whether weight decay applies. A head that shares the table of tokens goes by the table's name.
+bool Decays(const BlockParameter& parameter, BlockKind kind, DecayKind decay) {
+  const bool is_table =
+      kind == BlockKind::kEmbedding || parameter.parts.front().name == kTokenTableName;
+  switch (decay) {
+    case DecayKind::kAll:
+      return true;
+    case DecayKind::kNoEmbeddings:
+      return parameter.decays && !is_table;
+    case DecayKind::kMatrices:
+      break;
+  }
+  return parameter.decays;
+}
+
+// Muon updates matrices of layers; experts, which have buckets of their own, are left to AdamW.
+std::vector<MatrixPlace> MatricesOf(const BlockParameter& parameter, BlockKind kind,
+                                    const Plan& plan) {
+  std::vector<MatrixPlace> matrices;
+  if (plan.optimizer != OptimizerKind::kMuon || !IsLayer(kind) || !parameter.decays ||
+      parameter.experts || parameter.frozen) {
+    return matrices;
+  }
+  std::int64_t offset = 0;
+  for (const ModelTensor& part : parameter.parts) {
+    matrices.push_back({offset, part.rows, part.cols});
+    offset += part.rows * part.cols;
+  }
+  return matrices;
+}
+
 ParameterSizes SizesOf(const ParameterLists& lists, const Plan& plan) {
   ParameterSizes sizes;
   for (std::size_t kind = 0; kind < lists.size(); ++kind) {
@@ -46,7 +77,8 @@ ParameterSizes SizesOf(const ParameterLists& lists, const Plan& plan) {
               .elements = ElementsOf(parameter, plan.tp),
               .packed_bytes = parameter.quantized ? PackedBytes(parameter, plan.tp) : 0,
               .token_table = parameter.parts.front().name == kTokenTableName,
-              .decays = parameter.decays,
+              .matrices = MatricesOf(parameter, static_cast<BlockKind>(kind), plan),
+              .decays = Decays(parameter, static_cast<BlockKind>(kind), plan.decay),
               .own_rows = parameter.own_rows,
               .experts = parameter.experts,
               .frozen = parameter.frozen,
@@ -93,9 +125,9 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
                                               const Stage& stage) {
   std::vector<std::vector<Member>> groups;
   std::vector<Member> tables;
-  OpenGroup shared, experts, frozen, quantized;
+  OpenGroup shared, experts, frozen, quantized, matrices;
   const auto close = [&](std::int64_t min_bytes) {
-    for (OpenGroup* open : {&shared, &experts, &frozen, &quantized}) {
+    for (OpenGroup* open : {&shared, &matrices, &experts, &frozen, &quantized}) {
       if (open->members.empty() || open->bytes < min_bytes) continue;
       groups.push_back(std::move(open->members));
       *open = {};
@@ -113,10 +145,11 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
         tables.push_back(member);
         continue;
       }
-      OpenGroup& open = member.size->quantized ? quantized
-                        : member.size->frozen  ? frozen
-                        : member.size->experts ? experts
-                                               : shared;
+      OpenGroup& open = member.size->quantized           ? quantized
+                        : member.size->frozen            ? frozen
+                        : member.size->experts           ? experts
+                        : !member.size->matrices.empty() ? matrices
+                                                         : shared;
       open.bytes += member.size->quantized ? member.size->packed_bytes
                                            : BytesIn(counted, member.size->elements);
       open.members.push_back(member);
@@ -166,6 +199,7 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().size->experts;
     bucket.frozen = group.front().size->frozen;
+    bucket.orthogonal = !group.front().size->matrices.empty();
     // Frozen tensors without adapters are router biases. They move by small steps and stay in fp32.
     bucket.unsharded = bucket.frozen && !plan_.HasAdapters();
     bucket.weights = group.front().size->quantized ? NumberFormat::kByte
@@ -184,6 +218,7 @@ class Builder {
     }
     out_.buckets.push_back(bucket);
     out_.counted.resize(out_.buckets.size());
+    out_.matrices.resize(out_.buckets.size());
   }
 
   BucketLayout Take(const ParameterSizes& sizes) {
@@ -238,6 +273,11 @@ class Builder {
       PlaceTensors(member, number, begin);
     } else if (Counts(member)) {
       AddCounted(number, begin, size.elements);
+    }
+    out_.matrices.resize(static_cast<std::size_t>(number) + 1);
+    for (MatrixPlace matrix : size.matrices) {
+      matrix.offset += begin;
+      out_.matrices.back().push_back(matrix);
     }
     ++bucket.tensors;
     if (!size.quantized) bucket.used += size.elements;
@@ -338,6 +378,20 @@ BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage
 
 ParameterSizes SizesOf(const ModelSpec& model, const Plan& plan) {
   return SizesOf(ListsOf(model, plan, 0), plan);
+}
+
+std::int64_t OrthogonalParameters(const ModelSpec& model, const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kMuon) return 0;
+  const ParameterSizes sizes = SizesOf(model, plan);
+  const auto of = [&](BlockKind kind, std::int64_t layers) {
+    std::int64_t elements = 0;
+    for (const ParameterSize& size : sizes.of_kind[At(kind)]) {
+      if (!size.matrices.empty()) elements += size.elements;
+    }
+    return layers * elements;
+  };
+  return of(BlockKind::kLayer, model.DenseLayers()) +
+         of(BlockKind::kExpertLayer, model.layers - model.DenseLayers());
 }
 
 BucketLayout LayOutSizes(const ParameterSizes& sizes, const Plan& plan, const Stage& stage,

@@ -23,6 +23,12 @@ struct ShardRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+// A matrix in a bucket, row by row.
+struct MatrixPlace {
+  std::int64_t offset = 0;  // elements from the start of the bucket
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
 struct BucketLayout {
   std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
   std::vector<ParameterPlace> places;
@@ -33,13 +39,16 @@ struct BucketLayout {
   // By bucket: elements whose squares this rank adds to the norm, ascending, with gaps between
   // them. Those in another rank's shard are left to that rank.
   std::vector<std::vector<ShardRange>> counted;
+  // By bucket: the matrices that Muon updates, without gaps from the start; empty for others.
+  std::vector<std::vector<MatrixPlace>> matrices;
   int tied_bucket = -1;  // bucket of the token table if HoldsTiedCopy(), else -1
 };
 
 // Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes. With ZeRO-3 or
 // offloaded parameters, which are copied for each use, the limit is plan.gather_bytes and the
-// embedding has buckets of its own. A tied token table always has its own bucket. Tensors with
-// weight decay come first. A bucket is padded to 16 elements per shard.
+// embedding has buckets of its own. A tied token table always has its own bucket, and so have the
+// matrices of layers under Muon. Tensors with weight decay come first. A bucket is padded to 16
+// elements per shard.
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
 

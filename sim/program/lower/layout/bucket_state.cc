@@ -32,7 +32,7 @@ ShardRange PaddedShard(const Bucket& bucket) {
 // Moments in 8 bits are codes of one byte each, with scales in buffers of their own.
 void MakeMoments(RankBuilder& rank, std::int64_t elements, Space space, Bucket& bucket) {
   const Plan& plan = rank.Context().plan;
-  const int count = MomentsOf(plan.optimizer);
+  const int count = bucket.orthogonal ? 1 : MomentsOf(plan.optimizer);
   if (count == 0) return;
   const NumberFormat format = MomentFormatOf(plan);
   const bool codes = format == NumberFormat::kInt8;
@@ -68,6 +68,10 @@ void MakeBucketState(RankBuilder& rank) {
     bucket.gradients =
         state(sharding.gradients, bucket.sums, Category::kGradients, GradientSpace(context.plan));
     MakeMoments(rank, shard, offload.moments, bucket);
+    if (context.plan.average_decay > 0) {
+      bucket.average =
+          state(/*sharded=*/true, NumberFormat::kFp32, Category::kOptimizerState, Space::kDevice);
+    }
     if (!HasMasters(context.plan)) continue;
     bucket.master =
         state(/*sharded=*/true, NumberFormat::kFp32, Category::kMasterWeights, offload.master);

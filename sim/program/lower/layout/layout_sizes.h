@@ -19,6 +19,7 @@ struct ParameterSize {
   std::int64_t elements = 0;      // on one rank
   std::int64_t packed_bytes = 0;  // if quantized, else 0
   bool token_table = false;
+  std::vector<MatrixPlace> matrices;  // of which it consists, if Muon updates it
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };
 
@@ -31,6 +32,9 @@ struct ParameterSizes {
 
 // Sizes for a valid plan of a valid model. O(parameters of a block of each kind).
 ParameterSizes SizesOf(const ModelSpec& model, const Plan& plan);
+
+// Parameters of layers that Muon updates, in the whole model. 0 under other optimizers.
+std::int64_t OrthogonalParameters(const ModelSpec& model, const Plan& plan);
 
 // As LayOutBuckets, but with empty `places`. `sizes` belong to the plan. O(parameters).
 BucketLayout LayOutSizes(const ParameterSizes& sizes, const Plan& plan, const Stage& stage,

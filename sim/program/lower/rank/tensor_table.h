@@ -51,6 +51,8 @@ enum class TensorKind : std::uint8_t {
   kNormThen,
   kNotFiniteIn,
   kNotFiniteThen,
+  kMomentumShard,  // what Muon orthogonalizes, of this rank's shard: bucket
+  kMomentumWhole,  // and of the whole bucket
 };
 
 struct TensorName {

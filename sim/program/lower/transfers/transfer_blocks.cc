@@ -344,10 +344,13 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t absmax2 = slot("absmax2", scales, Category::kOptimizerState);
   const std::int16_t weights = Other(b, "weights", masters ? elements : 0, Category::kParameters,
                                      index++, WeightFormat(plan));
+  const std::int16_t average = slot("average", plan.average_decay > 0 ? elements * kFloatBytes : 0,
+                                    Category::kOptimizerState);
   const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
   const auto add = [&]() -> Op& {
     switch (plan.optimizer) {
       case OptimizerKind::kAdamW:
+      case OptimizerKind::kMuon:
         break;
       case OptimizerKind::kSgd:
         return b.Add(OpKind::kSgd, op_class, "sgd",
@@ -371,6 +374,12 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   if (plan.loss_scale > 0) op.Set(Attribute::kLossScale, plan.loss_scale);
   op.Set(Attribute::kClipNorm, plan.clip_norm);
   op.shape = {.elements = elements, .decayed = decayed};
+  if (plan.average_decay > 0) {
+    Op& follows = b.Add(OpKind::kAverage, op_class, "average", {In(param), InOut(average)});
+    follows.queue = queue;
+    follows.Set(Attribute::kAverageRate, 1 - plan.average_decay);
+    follows.shape = {.elements = elements};
+  }
   return b.Take();
 }
 

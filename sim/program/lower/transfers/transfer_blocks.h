@@ -101,7 +101,7 @@ Block CastGatherBlock(GroupKind group, std::int64_t elements, int shards, Number
 
 // The update of one shard of a bucket. Slots in order:
 //   param, grad, moment1, moment2, squared norm, count not finite, skipped steps, loss scale,
-//   scales of moment1, scales of moment2, weights of which param is the master.
+//   scales of moment1, scales of moment2, weights of which param is the master, moving average.
 // Slots that the plan does not need are empty. `delayed`: see Op.
 Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
                      Queue queue = Queue::kCompute, bool delayed = false);

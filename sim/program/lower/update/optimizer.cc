@@ -10,6 +10,7 @@
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/rank/scalars.h"
 #include "sim/program/lower/transfers/transfer_steps.h"
+#include "sim/program/lower/update/muon.h"
 #include "sim/program/lower/update/overlap.h"
 #include "sim/program/lower/update/post_validation.h"
 
@@ -75,6 +76,10 @@ StepDescription OptimizerStep(const LowerContext& context, const InstructionKey&
   if (HasMasters(plan)) {
     uses.push_back(ParametersIn(context, key.part, ShardOf(context.BucketAt(key.part))));
   }
+  if (plan.average_decay > 0) {
+    uses.push_back(
+        StateOf(&Bucket::average, key.part, BytesIn(NumberFormat::kFp32, updated.elements)));
+  }
   return {std::move(updated.name),
           [&plan, elements = updated.elements, decayed = updated.decayed] {
             return OptimizerBlock(plan, elements, decayed);
@@ -122,10 +127,15 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     const auto add = [&](Skeleton& to, InstructionKind kind, const StepRule& rule) {
       to.push_back({{kind, Pass::kUpdate, 0, micro_batch, bucket}, &rule});
     };
+    if (context.BucketAt(bucket).orthogonal) {
+      for (const SkeletonStep& step : MuonSteps(context, bucket)) updates.push_back(step);
+    }
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
     const bool updates_here = shard.end > shard.begin && !OffloadOf(context, bucket).offloaded;
     const bool later = context.plan.post_validation;
-    if (updates_here) add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
+    if (updates_here && !context.BucketAt(bucket).orthogonal) {
+      add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
+    }
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);
     if (SharesUpdate(context.plan, context.BucketAt(bucket))) {
       add(later ? amendments : updates, InstructionKind::kAllGather, kUpdatedGather);
