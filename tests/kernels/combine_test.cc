@@ -65,8 +65,7 @@ TEST_P(CombineTest, ReadsNothingOfTheResultWithBetaZero) {
   EXPECT_EQ(out[0], 1.0F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, CombineTest, testing::ValuesIn(AllVariants()),
-                         [](const auto& info) { return Name(info.param); });
+FT_TEST_ALL_VARIANTS(CombineTest);
 
 }  // namespace
 }  // namespace foretrain::test
