@@ -320,7 +320,8 @@ typedef struct FtNormBackwardWeight {
 // RMSNorm of each query and key head, in place: x = x * rstd * weight. A row holds `heads` query
 // heads of head_dim elements, then kv_heads key heads. Queries share one weight [head_dim], keys
 // another. kept [rows, (heads + kv_heads) * head_dim] receives the inputs, rstd is [rows, heads +
-// kv_heads].
+// kv_heads]. If whole != 0, there is one norm over all query heads of a row and one over all key
+// heads: the weights are [heads * head_dim] and [kv_heads * head_dim], rstd is [rows, 2].
 typedef struct FtHeadNormForward {
   void* qkv;
   const void* q_weight;
@@ -328,7 +329,7 @@ typedef struct FtHeadNormForward {
   void* kept;
   float* rstd;
   int64_t rows, row_stride;
-  int32_t heads, kv_heads, head_dim;
+  int32_t heads, kv_heads, head_dim, whole;
   float epsilon;
   FtDtype dtype;
 } FtHeadNormForward;
@@ -344,12 +345,12 @@ typedef struct FtHeadNormBackwardInput {
   const void* k_weight;
   void* kept_grad;
   int64_t rows, row_stride;
-  int32_t heads, kv_heads, head_dim;
+  int32_t heads, kv_heads, head_dim, whole;
   FtDtype dtype;
 } FtHeadNormBackwardInput;
 
 // q_weight_grad[head_dim] (+)= sum over rows and heads of kept_grad * kept * rstd; k_weight_grad
-// likewise. kept_grad is that of the input gradient.
+// likewise; both of the forward's shapes if whole != 0. kept_grad is that of the input gradient.
 typedef struct FtHeadNormBackwardWeight {
   const void* kept_grad;
   const void* kept;
@@ -357,7 +358,7 @@ typedef struct FtHeadNormBackwardWeight {
   void* q_weight_grad;
   void* k_weight_grad;
   int64_t rows;
-  int32_t heads, kv_heads, head_dim, accumulate;
+  int32_t heads, kv_heads, head_dim, whole, accumulate;
   FtDtype dtype;
 } FtHeadNormBackwardWeight;
 

@@ -53,12 +53,20 @@ void Describe(ArgumentReader& reader, FtNormBackwardWeight& g) {
 
 namespace {
 
-// Checks the sizes of norms over heads. Returns the extent of `x`: the heads of all rows.
+// Extents of norms over heads.
+struct HeadExtents {
+  Extent heads, rstd, q_weight, k_weight;
+};
+
+// Checks the sizes of norms over heads.
 template <class Arguments>
-Extent HeadsOf(ArgumentReader& reader, Arguments& g) {
+HeadExtents HeadsOf(ArgumentReader& reader, Arguments& g) {
   reader.Float("dtype", g.dtype).Size("rows", g.rows);
   reader.Size("heads", g.heads).Size("kv_heads", g.kv_heads).HeadDim("head_dim", g.head_dim);
-  return Rows(g.rows * (std::int64_t{g.heads} + g.kv_heads), g.head_dim);
+  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads, dim = g.head_dim;
+  const bool whole = g.whole != 0;
+  return {Rows(g.rows * all, dim), Row(g.rows * (whole ? 2 : all)),
+          Row(whole ? g.heads * dim : dim), Row(whole ? g.kv_heads * dim : dim)};
 }
 // Extent of the rows that hold the query heads, then the key heads.
 template <class Arguments>
@@ -71,28 +79,30 @@ Extent PackedRows(ArgumentReader& reader, const Arguments& g) {
 }  // namespace
 
 void Describe(ArgumentReader& reader, FtHeadNormForward& g) {
-  const Extent heads = HeadsOf(reader, g), data = PackedRows(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Write("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
+  const HeadExtents of = HeadsOf(reader, g);
+  const Extent data = PackedRows(reader, g);
+  reader.Tensors({Write("kept", g.kept, g.dtype, of.heads), Plain("rstd", g.rstd, of.rstd),
                   ReadWrite("qkv", g.qkv, g.dtype, data),
-                  Read("q_weight", g.q_weight, g.dtype, weight),
-                  Read("k_weight", g.k_weight, g.dtype, weight)});
+                  Read("q_weight", g.q_weight, g.dtype, of.q_weight),
+                  Read("k_weight", g.k_weight, g.dtype, of.k_weight)});
 }
 
 void Describe(ArgumentReader& reader, FtHeadNormBackwardInput& g) {
-  const Extent heads = HeadsOf(reader, g), data = PackedRows(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Read("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
+  const HeadExtents of = HeadsOf(reader, g);
+  const Extent data = PackedRows(reader, g);
+  reader.Tensors({Read("kept", g.kept, g.dtype, of.heads), Plain("rstd", g.rstd, of.rstd),
                   ReadWrite("dqkv", g.dqkv, g.dtype, data),
-                  Read("q_weight", g.q_weight, g.dtype, weight),
-                  Read("k_weight", g.k_weight, g.dtype, weight),
-                  Write("kept_grad", g.kept_grad, g.dtype, heads, kOptional)});
+                  Read("q_weight", g.q_weight, g.dtype, of.q_weight),
+                  Read("k_weight", g.k_weight, g.dtype, of.k_weight),
+                  Write("kept_grad", g.kept_grad, g.dtype, of.heads, kOptional)});
 }
 
 void Describe(ArgumentReader& reader, FtHeadNormBackwardWeight& g) {
-  const Extent heads = HeadsOf(reader, g), weight = Row(g.head_dim);
-  reader.Tensors({Read("kept", g.kept, g.dtype, heads), Plain("rstd", g.rstd, Row(heads.rows)),
-                  Read("kept_grad", g.kept_grad, g.dtype, heads),
-                  Sum("q_weight_grad", g.q_weight_grad, g.dtype, weight, g.accumulate),
-                  Sum("k_weight_grad", g.k_weight_grad, g.dtype, weight, g.accumulate)});
+  const HeadExtents of = HeadsOf(reader, g);
+  reader.Tensors({Read("kept", g.kept, g.dtype, of.heads), Plain("rstd", g.rstd, of.rstd),
+                  Read("kept_grad", g.kept_grad, g.dtype, of.heads),
+                  Sum("q_weight_grad", g.q_weight_grad, g.dtype, of.q_weight, g.accumulate),
+                  Sum("k_weight_grad", g.k_weight_grad, g.dtype, of.k_weight, g.accumulate)});
 }
 
 }  // namespace foretrain

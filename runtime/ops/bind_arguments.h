@@ -66,6 +66,7 @@ void BindSettings(const BoundOp& op, Arguments& g) {
   if constexpr (requires { g.member; }) g.member = value
   FT_SET(accumulate, of.accumulate);
   FT_SET(rms, of.rms);
+  FT_SET(whole, of.whole);
   FT_SET(inverse, of.inverse);
   FT_SET(trans_a, of.trans_a);
   FT_SET(trans_b, of.trans_b);

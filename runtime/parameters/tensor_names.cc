@@ -18,11 +18,13 @@ namespace foretrain {
 enum class Joined { kApart, kJoined, kByHead };
 
 // Families are tried in order, and the first whose mark is in the file counts. A mark must
-// therefore be missing from all later families' files. A name that a family lacks is Llama's.
+// therefore be missing from all later families' files, or `lacks` tell them apart. A name that a
+// family lacks is Llama's.
 struct TensorLayout {
   std::string name;
   std::vector<std::string> types;  // of config.json
   std::string mark;                // tensor that this family has and later ones do not
+  std::string lacks;               // tensor that later ones have and this family does not
   std::string prefix;              // of all names; some files leave it out
   Joined qkv = Joined::kApart;
   Joined gate_up = Joined::kApart;
@@ -52,6 +54,7 @@ Result<std::vector<TensorLayout>> ParseLayouts(const EmbeddedFile& file) {
     layout.name = fields.String("name");
     layout.types = fields.Strings("types");
     layout.mark = fields.String("mark");
+    layout.lacks = fields.StringOr("lacks", "");
     layout.prefix = fields.StringOr("prefix", "");
     layout.qkv = static_cast<Joined>(fields.ChoiceOr("qkv", 0, kJoinedNames));
     layout.gate_up = static_cast<Joined>(fields.ChoiceOr("gate_up", 0, kJoinedNames));
@@ -247,6 +250,7 @@ TensorNames TensorNames::OfFile(const HasTensor& has, const ModelSpec& model) {
   for (const TensorLayout& layout : Layouts()) {
     for (const std::string& prefix : {layout.prefix, std::string()}) {
       if (!layout.mark.empty() && !has(prefix + layout.mark)) continue;
+      if (!layout.lacks.empty() && has(prefix + layout.lacks)) continue;
       TensorNames names(layout, model);
       names.prefix_ = prefix;
       const auto head = layout.names.find("head");

@@ -63,7 +63,9 @@ void Vary(std::uint64_t index, ModelSpec& model) {
     model.order = flip() ? LayerOrder::kParallel : LayerOrder::kParallelOneNorm;
   } else if (!model.output_bias && flip()) {
     model.post_norms = true;
+    model.pre_norms = flip();
   }
+  if (!model.head_bias && flip()) model.logit_scale = 0.5;
 }
 
 // Adds context parallelism to a third of the plans. It replaces data-parallel ranks, so that the
@@ -98,6 +100,8 @@ void NarrowAttention(std::uint64_t index, ModelSpec& model) {
   if (pick(0, 2) != 0) return;
   model.attention_window = pick(1, 9);
   if (pick(0, 1) == 1) model.global_attention_every = pick(2, 3);
+  const bool rotates = model.positions == PositionKind::kRope && model.global_attention_every > 0;
+  if (rotates) model.rotate_global = pick(0, 1) == 1;
 }
 
 // Makes the steps overlap (PipeDream schedules) in a sixth of the plans.
@@ -219,6 +223,7 @@ void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
     model.value_head_dim = pick(1, 9);
     model.attention_bias = model.output_bias = model.qk_norm = false;
     model.rotary_dim = model.attention_window = model.global_attention_every = 0;
+    model.rotate_global = model.pre_norms = true;
     model.order = LayerOrder::kSequential;
     if (model.experts > 0 && pick(0, 1) == 1) {
       model.router = RouterKind::kSigmoid;
@@ -251,6 +256,7 @@ void QuantizeBase(std::uint64_t index, PlannedModel& out) {
   });
   choose([](PlannedModel& p) { p.plan.loss_scale_window = p.plan.loss_scale > 0 ? 100 : 0; });
   choose([](PlannedModel& p) { p.model.kv_heads = 1; });
+  choose([](PlannedModel& p) { p.model.qk_norm_whole = p.model.qk_norm && p.plan.tp == 1; });
   choose([](PlannedModel& p) { p.model.shared_gate = p.model.shared_ffn_hidden > 0; });
 }
 

@@ -1,4 +1,4 @@
-// RMSNorm of each query and key head, in rows that hold both.
+// RMSNorm of query and key heads, in rows that hold both.
 #pragma once
 
 #include <stdint.h>
@@ -9,24 +9,47 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Normalizes in place. The backward needs the input, so a copy of it is kept. Key heads follow the
-// query heads of a row.
+// The norms of a row: those of queries, then those of keys. Each head has its own, or all heads of
+// a kind share one.
+struct HeadNorms {
+  int64_t queries, keys;            // norms in a row
+  int64_t query_width, key_width;  // numbers of one
+
+  template <class Arguments>
+  FT_INLINE explicit HeadNorms(const Arguments& g)
+      : queries(g.whole != 0 ? 1 : g.heads),
+        keys(g.whole != 0 ? 1 : g.kv_heads),
+        query_width(g.whole != 0 ? int64_t{g.heads} * g.head_dim : g.head_dim),
+        key_width(g.whole != 0 ? int64_t{g.kv_heads} * g.head_dim : g.head_dim) {}
+
+  FT_INLINE int64_t InRow() const { return queries + keys; }
+  FT_INLINE int64_t RowWidth() const { return queries * query_width + keys * key_width; }
+  FT_INLINE int64_t Width(int64_t norm) const { return norm < queries ? query_width : key_width; }
+  // Offset in the row.
+  FT_INLINE int64_t First(int64_t norm) const {
+    return norm < queries ? norm * query_width
+                          : queries * query_width + (norm - queries) * key_width;
+  }
+};
+
+// Normalizes in place. The backward needs the input, so a copy of it is kept.
 inline void HeadNormForward(const FtHeadNormForward& g) {
-  const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
-  for (int64_t item = 0; item < g.rows * all; ++item) {
-    const int64_t row = item / all, head = item % all;
-    float* x = Floats(g.qkv) + row * g.row_stride + head * dim;
-    float* kept = Floats(g.kept) + item * dim;
-    const float* weight = Floats(head < g.heads ? g.q_weight : g.k_weight);
+  const HeadNorms norms(g);
+  for (int64_t item = 0; item < g.rows * norms.InRow(); ++item) {
+    const int64_t row = item / norms.InRow(), norm = item % norms.InRow();
+    const int64_t first = norms.First(norm), width = norms.Width(norm);
+    float* x = Floats(g.qkv) + row * g.row_stride + first;
+    float* kept = Floats(g.kept) + row * norms.RowWidth() + first;
+    const float* weight = Floats(norm < norms.queries ? g.q_weight : g.k_weight);
     const float square = SumOver(
-        dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        width, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector v = access.load(x + c);
           return v * v;
         });
-    const float rstd = 1.0F / __builtin_sqrtf(square / static_cast<float>(dim) + g.epsilon);
+    const float rstd = 1.0F / __builtin_sqrtf(square / static_cast<float>(width) + g.epsilon);
     g.rstd[item] = rstd;
     ForEachVector(
-        dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        width, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector v = access.load(x + c);
           access.store(kept + c, v);
           access.store(x + c, v * rstd * access.load(weight + c));
@@ -36,46 +59,51 @@ inline void HeadNormForward(const FtHeadNormForward& g) {
 
 // dx = rstd (a - xhat mean(a xhat)) with a = dy * weight and xhat = x rstd.
 inline void HeadNormBackwardInput(const FtHeadNormBackwardInput& g) {
-  const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
-  for (int64_t item = 0; item < g.rows * all; ++item) {
-    const int64_t row = item / all, head = item % all;
-    float* d = Floats(g.dqkv) + row * g.row_stride + head * dim;
-    const float* x = Floats(g.kept) + item * dim;
-    const float* weight = Floats(head < g.heads ? g.q_weight : g.k_weight);
+  const HeadNorms norms(g);
+  for (int64_t item = 0; item < g.rows * norms.InRow(); ++item) {
+    const int64_t row = item / norms.InRow(), norm = item % norms.InRow();
+    const int64_t first = norms.First(norm), width = norms.Width(norm);
+    const int64_t dense = row * norms.RowWidth() + first;
+    float* d = Floats(g.dqkv) + row * g.row_stride + first;
+    const float* x = Floats(g.kept) + dense;
+    const float* weight = Floats(norm < norms.queries ? g.q_weight : g.k_weight);
     if (g.kept_grad != nullptr) {
-      memcpy(Floats(g.kept_grad) + item * dim, d, static_cast<size_t>(dim) * sizeof(float));
+      memcpy(Floats(g.kept_grad) + dense, d, static_cast<size_t>(width) * sizeof(float));
     }
     const float rstd = g.rstd[item];
     const float sum = SumOver(
-        dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        width, [&](int64_t c, auto access) __attribute__((always_inline)) {
           return access.load(d + c) * access.load(weight + c) * access.load(x + c);
         });
-    const float slope = sum / static_cast<float>(dim) * rstd * rstd;
+    const float slope = sum / static_cast<float>(width) * rstd * rstd;
     ForEachVector(
-        dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        width, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector a = access.load(d + c) * access.load(weight + c);
           access.store(d + c, (a - access.load(x + c) * slope) * rstd);
         });
   }
 }
 
-// Weight gradient of heads [first, first + count) of each row, added to or stored in `grad`.
+// Weight gradient of norms [first, first + count) of each row, added to or stored in `grad`.
 FT_INLINE void HeadNormWeightOf(const FtHeadNormBackwardWeight& g, int64_t first, int64_t count,
                                 void* grad) {
-  const int64_t dim = g.head_dim, all = int64_t{g.heads} + g.kv_heads;
+  const HeadNorms norms(g);
+  const int64_t width = norms.Width(first);
   SumRows<4>(
-      g.rows * count, dim, g.accumulate != 0, Floats(grad), nullptr,
+      g.rows * count, width, g.accumulate != 0, Floats(grad), nullptr,
       [&](int64_t i, int64_t c, auto access, Vector& sum, Vector&) __attribute__((always_inline)) {
-        const int64_t item = i / count * all + first + i % count;
-        const Vector d = access.load(Floats(g.kept_grad) + item * dim + c);
-        sum += d * (access.load(Floats(g.kept) + item * dim + c) * g.rstd[item]);
+        const int64_t row = i / count, norm = first + i % count;
+        const int64_t dense = row * norms.RowWidth() + norms.First(norm) + c;
+        const Vector d = access.load(Floats(g.kept_grad) + dense);
+        sum += d * (access.load(Floats(g.kept) + dense) * g.rstd[row * norms.InRow() + norm]);
       });
 }
 
-// Query heads and key heads have separate weights, hence two sums.
+// Queries and keys have separate weights, hence two sums.
 inline void HeadNormBackwardWeight(const FtHeadNormBackwardWeight& g) {
-  HeadNormWeightOf(g, 0, g.heads, g.q_weight_grad);
-  HeadNormWeightOf(g, g.heads, g.kv_heads, g.k_weight_grad);
+  const HeadNorms norms(g);
+  HeadNormWeightOf(g, 0, norms.queries, g.q_weight_grad);
+  HeadNormWeightOf(g, norms.queries, norms.keys, g.k_weight_grad);
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

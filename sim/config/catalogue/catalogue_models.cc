@@ -61,6 +61,11 @@ struct Feature {
 };
 constexpr std::array kFeatures = {
     Feature{"QK-norm", [](ModelSpec& m) { m.qk_norm = true; }},
+    Feature{"QK-norm over all heads",
+            [](ModelSpec& m) { m.qk_norm = m.qk_norm_whole = true; }},
+    Feature{"norms of what is added alone",
+            [](ModelSpec& m) { m.post_norms = true, m.pre_norms = false; }},
+    Feature{"no positions in global layers", [](ModelSpec& m) { m.rotate_global = false; }},
     Feature{"norm after the embedding", [](ModelSpec& m) { m.embedding_norm = true; }},
     Feature{"norms of what is added", [](ModelSpec& m) { m.post_norms = true; }},
     Feature{"attention and MLP in parallel", [](ModelSpec& m) { m.order = LayerOrder::kParallel; }},
@@ -68,6 +73,7 @@ constexpr std::array kFeatures = {
             [](ModelSpec& m) { m.order = LayerOrder::kParallelOneNorm; }},
     Feature{"attention sinks", [](ModelSpec& m) { m.attention_sinks = true; }},
     Feature{"bias of logits", [](ModelSpec& m) { m.head_bias = true; }},
+    Feature{"bias of the attention output", [](ModelSpec& m) { m.output_bias = true; }},
     Feature{"no bias of the attention output", [](ModelSpec& m) { m.output_bias = false; }},
     Feature{"gate of shared experts", [](ModelSpec& m) { m.shared_gate = true; }},
     Feature{"biases of router and experts",

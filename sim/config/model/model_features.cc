@@ -31,6 +31,11 @@ constexpr std::array kNotExecuted = {
               return !plain && !(bounded && m.rope_original > 0);
             },
             "rope_scaling"},
+    Feature{[](const ModelSpec& m) { return m.qkv_clip > 0; }, "qkv_clip"},
+    Feature{[](const ModelSpec& m) {
+              return m.experts > 0 && m.router == RouterKind::kSparseMixer;
+            },
+            "router sparse-mixer"},
 };
 
 template <class Features>

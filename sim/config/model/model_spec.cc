@@ -44,7 +44,16 @@ Result<void> CheckCounts(const ModelSpec& model) {
   FT_TRY(CheckCount("experts", model.experts, 0));
   FT_TRY(CheckCount("attention_window", model.attention_window, 0));
   FT_TRY(CheckCount("global_attention_every", model.global_attention_every, 0));
-  if (model.global_attention_every == 0 || model.attention_window > 0) return {};
+  if (!model.rotate_global &&
+      (model.global_attention_every == 0 || model.positions != PositionKind::kRope)) {
+    return Refuse(
+        "rotate_global false with global_attention_every {} and positions {}: must be above 0, "
+        "with positions rope",
+        model.global_attention_every, Name(model.positions));
+  }
+  if (model.global_attention_every == 0 || model.attention_window > 0 || !model.rotate_global) {
+    return {};
+  }
   return Refuse(
       "global_attention_every {}: without a window all layers attend to all tokens; give "
       "attention_window or leave it out",
@@ -183,12 +192,13 @@ Result<void> CheckLatent(const ModelSpec& model) {
         model.kv_heads, model.heads, Name(model.positions), model.heads);
   }
   if (!model.attention_bias && !model.output_bias && !model.qk_norm && model.rotary_dim == 0 &&
-      model.attention_window == 0 && model.order == LayerOrder::kSequential) {
+      model.attention_window == 0 && model.rotate_global &&
+      model.order == LayerOrder::kSequential) {
     return {};
   }
   return Refuse(
-      "attention latent: attention_bias, output_bias and qk_norm must be false, rotary_dim and "
-      "attention_window 0, order sequential");
+      "attention latent: attention_bias, output_bias and qk_norm must be false, rotate_global true, "
+      "rotary_dim and attention_window 0, order sequential");
 }
 
 // Checks the parameters of rope scalings that have any.
@@ -232,6 +242,12 @@ Result<void> CheckOrder(const ModelSpec& model) {
   if (model.post_norms && (model.output_bias || model.mlp_bias || model.experts > 0)) {
     return Refuse("post_norms true: output_bias and mlp_bias must be false and experts 0");
   }
+  if (!model.pre_norms && (!model.post_norms || model.predict_ahead > 0)) {
+    return Refuse("pre_norms false: post_norms must be true and predict_ahead 0");
+  }
+  if (model.qk_norm_whole && !model.qk_norm) {
+    return Refuse("qk_norm_whole true: qk_norm must be true");
+  }
   if (model.order == LayerOrder::kSequential) return {};
   if (!model.post_norms && model.experts == 0) return {};
   return Refuse("order {}: post_norms must be false and experts 0", Name(model.order));
@@ -248,7 +264,9 @@ Result<void> CheckFactors(const ModelSpec& model) {
        {Factor{"local_rope_theta", model.local_rope_theta, true},
         Factor{"attention_scale", model.attention_scale, true},
         Factor{"attention_softcap", model.attention_softcap, true},
+        Factor{"qkv_clip", model.qkv_clip, true},
         Factor{"logit_softcap", model.logit_softcap, true}, Factor{"z_loss", model.z_loss, true},
+        Factor{"logit_scale", model.logit_scale, false},
         Factor{"embedding_scale", model.embedding_scale, false},
         Factor{"expert_scale", model.expert_scale, false},
         Factor{"predict_weight", model.predict_weight, true}}) {
@@ -258,6 +276,10 @@ Result<void> CheckFactors(const ModelSpec& model) {
   if (model.z_loss > 0 && model.logit_softcap > 0) {
     return Refuse("z_loss {} with logit_softcap {}: one of them must be 0", model.z_loss,
                   model.logit_softcap);
+  }
+  if (model.logit_scale != 1 && model.head_bias) {
+    return Refuse("logit_scale {} with head_bias true: must be 1, or head_bias false",
+                  model.logit_scale);
   }
   return CheckCount("predict_ahead", model.predict_ahead, 0);
 }

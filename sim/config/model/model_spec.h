@@ -36,8 +36,9 @@ enum class LayerOrder : std::uint8_t { kSequential, kParallel, kParallelOneNorm 
 // How a token's scores become its experts' weights. kTopKSoftmax: softmax over the chosen
 // (Mixtral). kSoftmaxTopK: softmax over all, of which the chosen keep theirs (Qwen2-MoE). kSigmoid:
 // a sigmoid each, divided by their sum over the chosen. With kSigmoid a bias that no gradient
-// trains affects only the choice (DeepSeek-AI 2024b, s. 2.1.2).
-enum class RouterKind : std::uint8_t { kTopKSoftmax, kSoftmaxTopK, kSigmoid };
+// trains affects only the choice (DeepSeek-AI 2024b, s. 2.1.2). kSparseMixer: one expert after the
+// other, each by a softmax over the scores near the best one (Liu et al. 2023); forecast only.
+enum class RouterKind : std::uint8_t { kTopKSoftmax, kSoftmaxTopK, kSigmoid, kSparseMixer };
 // How rotary frequencies are rescaled beyond the length of the first training.
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kDynamic, kYarn, kLongRope, kLlama3 };
 
@@ -66,9 +67,11 @@ struct ModelSpec {
   bool head_bias = false;      // logits
   bool tied_embeddings = true;
   bool embedding_norm = false;  // a norm after the token embedding (BLOOM)
+  bool pre_norms = true;  // norms of the inputs of attention and MLP; false: post_norms alone (OLMo 2)
   // Norms of the outputs of attention and MLP, before the residual (Gemma 2, GLM-4).
   bool post_norms = false;
   bool qk_norm = false;  // norms of each head of q and k, before rotation; one weight for all heads
+  bool qk_norm_whole = false;  // qk_norm is one norm over all heads of q and one over those of k
   double rope_theta = 10000.0;
   double norm_epsilon = 1e-5;
   std::int64_t rotary_dim = 0;        // leading elements of a head that are rotated; 0: all
@@ -91,9 +94,13 @@ struct ModelSpec {
   std::int64_t attention_window = 0;
   // Every n-th layer attends to all earlier tokens despite the window; 0: none.
   std::int64_t global_attention_every = 0;
+  // False: the layers of global_attention_every have no rotary positions (SmolLM3, Command A).
+  bool rotate_global = true;
   double attention_scale = 0;    // factor of scores; 0: 1 / sqrt(head_dim)
   double attention_softcap = 0;  // a score becomes c tanh(score / c); 0: off
-  double logit_softcap = 0;      // the same for logits
+  double qkv_clip = 0;           // q, k and v are limited to [-c, c]; 0: off; forecast only
+  double logit_softcap = 0;      // the softcap of logits
+  double logit_scale = 1;        // factor of logits, before the softcap
   double z_loss = 0;             // weight of log^2 of the logits' normalizer in the loss; 0: none
   double embedding_scale = 1;    // factor of the token embeddings
   bool attention_sinks = false;  // a learned score per head that joins the softmax
@@ -187,8 +194,8 @@ inline constexpr std::array<std::string_view, 4> kPositionNames = {"learned", "r
 inline constexpr std::array<std::string_view, 2> kAttentionNames = {"heads", "latent"};
 inline constexpr std::array<std::string_view, 3> kOrderNames = {"sequential", "parallel",
                                                                 "parallel-one-norm"};
-inline constexpr std::array<std::string_view, 3> kRouterNames = {"topk-softmax", "softmax-topk",
-                                                                 "sigmoid"};
+inline constexpr std::array<std::string_view, 4> kRouterNames = {"topk-softmax", "softmax-topk",
+                                                                 "sigmoid", "sparse-mixer"};
 inline constexpr std::array<std::string_view, 6> kRopeScalingNames = {"none", "linear",   "dynamic",
                                                                       "yarn", "longrope", "llama3"};
 
@@ -207,7 +214,7 @@ std::optional<PositionKind> ParsePositions(std::string_view name);
 //
 // Errors: kInvalidArgument, naming field, value and remedy:
 //   - counts outside [1, 2^31), heads that kv_heads does not divide, an odd head_dim with RoPE;
-//   - a global_attention_every without attention_window;
+//   - a global_attention_every without attention_window, unless rotate_global is false;
 //   - a rope_theta or norm_epsilon that is not a positive number;
 //   - experts without a width, or more experts per token than there are;
 //   - fields of experts or latent attention in a model without them;

@@ -41,7 +41,7 @@ class Counter {
   N HeadAttention() const {
     const N head = N(m_.head_dim), heads = N(m_.heads);
     N count = Linear((heads + 2 * N(m_.kv_heads)) * head, hidden_, m_.attention_bias);
-    if (m_.qk_norm) count += 2 * Norm(head);
+    if (m_.qk_norm) count += m_.qk_norm_whole ? (heads + N(m_.kv_heads)) * head : 2 * head;
     return count + Linear(hidden_, heads * head, m_.output_bias);
   }
 
@@ -60,7 +60,8 @@ class Counter {
   N Common() const {
     N count = m_.attention == AttentionKind::kLatent ? LatentAttention() : HeadAttention();
     if (m_.attention_sinks) count += N(m_.heads);
-    const int norms = (m_.order == LayerOrder::kParallelOneNorm ? 1 : 2) + (m_.post_norms ? 2 : 0);
+    const int before = m_.order == LayerOrder::kParallelOneNorm ? 1 : 2;
+    const int norms = (m_.pre_norms ? before : 0) + (m_.post_norms ? 2 : 0);
     return count + N(norms) * Norm(hidden_);
   }
 

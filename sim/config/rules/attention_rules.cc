@@ -24,6 +24,14 @@ std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
       plan.cp);
 }
 
+// A norm over all heads needs all of them, of which a rank has a part.
+std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model) {
+  if (!model.qk_norm_whole || plan.tp == 1) return {};
+  return fmt::format(
+      "tp {} with qk_norm_whole: each rank has some of the heads whose squares a norm sums; use tp 1",
+      plan.tp);
+}
+
 // Standard attention supports heads of one width and no terms added to the scores.
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model) {
   if (plan.attention == AttentionAlgorithm::kFlash) return {};

@@ -351,6 +351,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
       {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
       {"sinks-need-all-scores", SinksNeedAllScores},
+      {"whole-head-norms-need-all-heads", WholeHeadNormsNeedAllHeads},
       {"written-scores-are-plain", WrittenScoresArePlain},
       {"mtp-needs-whole-sequences", MtpNeedsWholeSequences},
       {"mtp-needs-all-logits", MtpNeedsAllLogits},

@@ -56,6 +56,7 @@ std::string RecomputeModulesExist(const Plan& plan, const ModelSpec& model);
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
+std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
 
 // Distributing experts: expert_rules.cc.

@@ -131,23 +131,26 @@ Op& BlockBuilder::Gemm(const std::string& name, const ProductOperand& a, const P
 // gradients. Every operand passes through a cast first, which is free if the formats agree.
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
-                          std::int64_t in, bool adds) {
+                          std::int64_t in, bool adds, double factor) {
   const ProductOperand of_x = ForProduct({name + ".input", in}, x, OperandRole::kInput);
   const ProductOperand of_weight = WeightForProduct(name + ".weight", weight, out, in);
   Op& op = Gemm(name, of_x, of_weight, bias, adds ? InOut(y) : Out(y));
   op.trans_b = true;
   op.accumulate = adds;
+  op.Set(Attribute::kFactor, factor);
   op.shape = {.rows = rows, .cols = out, .inner = in};
 }
 
 void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
                                        std::int16_t weight, std::int16_t dx, std::int64_t rows,
-                                       std::int64_t out, std::int64_t in, bool adds) {
+                                       std::int64_t out, std::int64_t in, bool adds,
+                                       double factor) {
   const ProductOperand of_dy =
       ForProduct({name + ".output_grad", out}, dy, OperandRole::kOutputGradient);
   const ProductOperand of_weight = WeightForProduct(name + ".weight", weight, out, in);
   Op& op = Gemm(name, of_dy, of_weight, kNoSlot, adds ? InOut(dx) : Out(dx));
   op.accumulate = adds;
+  op.Set(Attribute::kFactor, factor);
   op.shape = {.rows = rows, .cols = in, .inner = out};
 }
 
@@ -156,7 +159,7 @@ void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
 void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                                         std::int16_t weight_grad, std::int16_t bias_grad,
                                         std::int64_t rows, std::int64_t out, std::int64_t in,
-                                        bool accumulate) {
+                                        bool accumulate, double factor) {
   if (weight_grad != kNoSlot) {
     const ProductOperand of_dy = ForProduct({name + ".weight_grad.output_grad", out}, dy,
                                             OperandRole::kOutputGradientColumns);
@@ -166,6 +169,7 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
                   accumulate ? InOut(weight_grad) : Out(weight_grad));
     op.trans_a = true;
     op.accumulate = accumulate;
+    op.Set(Attribute::kFactor, factor);
     op.shape = {.rows = out, .cols = in, .inner = rows};
   }
   BiasGradient(name, dy, bias_grad, rows, out, accumulate);

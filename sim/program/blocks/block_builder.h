@@ -139,19 +139,19 @@ class BlockBuilder {
   Op& Gemm(const std::string& name, const ProductOperand& a, const ProductOperand& b,
            std::int16_t bias, Operand c);
 
-  // y[rows, out] (+)= x[rows, in] w[out, in]^T + bias
+  // y[rows, out] (+)= factor x[rows, in] w[out, in]^T + bias
   void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
               std::int16_t y, std::int64_t rows, std::int64_t out, std::int64_t in,
-              bool adds = false);
-  // dx[rows, in] (+)= dy[rows, out] w[out, in]
+              bool adds = false, double factor = 1);
+  // dx[rows, in] (+)= factor dy[rows, out] w[out, in]
   void LinearInputGradient(const std::string& name, std::int16_t dy, std::int16_t weight,
                            std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in,
-                           bool adds = false);
-  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy. Either is
-  // skipped if its slot is kNoSlot.
+                           bool adds = false, double factor = 1);
+  // dw[out, in] (+)= factor dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy. Either
+  // is skipped if its slot is kNoSlot.
   void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                             std::int16_t weight_grad, std::int16_t bias_grad, std::int64_t rows,
-                            std::int64_t out, std::int64_t in, bool accumulate);
+                            std::int64_t out, std::int64_t in, bool accumulate, double factor = 1);
   // dbias[out] (+)= column sums of dy[rows, out]; nothing if there is no bias gradient.
   void BiasGradient(const std::string& name, std::int16_t dy, std::int16_t bias_grad,
                     std::int64_t rows, std::int64_t out, bool accumulate);

@@ -21,6 +21,7 @@ struct BlockContext {
   bool shared_table = false;  // tied table: embedding and head on one rank share a gradient
   std::int64_t window = 0;    // of the layer's attention, set by BuildBlock; 0: none
   bool local = false;         // the layer uses the model's sliding window
+  bool rotates = false;       // the layer has rotary positions, set by BuildBlock
 
   // Rows: tokens that linears and attention work on. OwnRows: tokens that norms and residuals work
   // on; with sequence parallelism each tp rank has 1 / tp of the rows, in rank order.
@@ -50,15 +51,17 @@ struct BlockRequest {
   // Like `accumulate`, for expert weights. It differs from `accumulate` if one rank alone holds an
   // expert, so that no gradient reduction covers it.
   bool accumulate_experts = false;
-  // The layer attends to all earlier tokens although the model has a window.
+  // The layer attends to all earlier tokens although the model has a window, or has no rotary
+  // positions although the model has them.
   bool global = false;
 };
 
 // True if block `block` is a layer with global attention and its template differs from a local one.
-// They are the same if the window covers the sequence and both use the same rotary base.
+// They are the same if the window covers the sequence and both have the same rotary positions.
 inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
-  const bool unlike = model.local_rope_theta > 0 || plan.sequence > model.attention_window;
-  return model.attention_window > 0 && unlike && model.IsGlobal(block - 1);
+  const bool narrow = model.attention_window > 0 && plan.sequence > model.attention_window;
+  const bool unlike = narrow || model.local_rope_theta > 0 || !model.rotate_global;
+  return unlike && model.IsGlobal(block - 1);
 }
 
 // True if blocks of this kind have this pass. The embedding has no input half and, if frozen, no

@@ -25,10 +25,12 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
   return {};
 }
 
-// Adds to the context what depends on the layer: its attention window.
+// Adds to the context what depends on the layer: its attention window and rotary positions.
 BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;
   of_layer.local = context.model.attention_window > 0 && !request.global;
+  of_layer.rotates = context.model.positions == PositionKind::kRope &&
+                     (context.model.rotate_global || !request.global);
   if (of_layer.local) of_layer.window = context.model.WindowOfMaxLayers(context.plan.sequence);
   return of_layer;
 }

@@ -40,12 +40,23 @@ std::vector<ModelTensor> UpParts(const ModelSpec& m, bool bias) {
   return {{"mlp.up" + suffix, rows, cols}};
 }
 
+// Norms of the inputs of attention and MLP, which most models have.
+void AddPreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
+  if (!m.pre_norms) return;
+  list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
+  if (m.HasNormBias()) list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
+  if (m.order == LayerOrder::kParallelOneNorm) return;
+  list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
+  if (m.HasNormBias()) list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
+}
+
 // Norms that only some models have: of q and k heads (Qwen3), and of each branch before the
 // residual (Gemma).
 void AddMoreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
   if (m.qk_norm) {
-    list[kQNormWeight] = Vector("attention.q_norm.weight", m.head_dim);
-    list[kKNormWeight] = Vector("attention.k_norm.weight", m.head_dim);
+    const std::int64_t q = m.qk_norm_whole ? m.heads : 1, k = m.qk_norm_whole ? m.kv_heads : 1;
+    list[kQNormWeight] = Vector("attention.q_norm.weight", q * m.head_dim);
+    list[kKNormWeight] = Vector("attention.k_norm.weight", k * m.head_dim);
   }
   if (!m.post_norms) return;
   list[kPostNorm1Weight] = Vector("attention.post_norm.weight", m.hidden);
@@ -78,7 +89,7 @@ void AddLatent(const ModelSpec& m, bool own_rows, std::vector<BlockParameter>& l
 // et al. 2019, s. 3).
 std::vector<BlockParameter> LayerParameters(const ModelSpec& m, const Plan& plan) {
   std::vector<BlockParameter> list(kLayerParameterCount);
-  list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
+  AddPreNorms(m, list);
   if (m.IsLatent()) {
     AddLatent(m, plan.sequence_parallel, list);
   } else {
@@ -86,13 +97,8 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m, const Plan& plan
   }
   if (m.attention_sinks) list[kSinks] = Vector("attention.sinks", m.heads, SplitAxis::kCols);
   list[kOutWeight] = Weight("attention.out.weight", m.hidden, m.AttentionWidth(), SplitAxis::kCols);
-  if (m.order != LayerOrder::kParallelOneNorm) {
-    list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
-    if (m.HasNormBias()) list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
-  }
   list[kUpWeight] = {UpParts(m, false), SplitAxis::kRows, true};
   list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, SplitAxis::kCols);
-  if (m.HasNormBias()) list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
   AddMoreNorms(m, list);
   if (m.attention_bias && !m.IsLatent())
     list[kQkvBias] = {QkvParts(m, true), SplitAxis::kCols, false};

@@ -80,6 +80,7 @@ struct Op {
   bool trans_a = false;        // products
   bool trans_b = false;        // products
   bool rms = false;            // norms: RMSNorm, not LayerNorm
+  bool whole = false;          // head norms: one norm over all heads of q, one over those of k
   bool inverse = false;        // rope, row and column copies: the inverse direction
   bool maximum = false;        // all-reduce: the maximum, not the sum
   bool softmax_first = false;  // route: softmax before the top-k choice of experts

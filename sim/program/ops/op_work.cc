@@ -136,12 +136,14 @@ OpWork AddNormWork(const Op& op) {
               s.vectors * (s.cols * Each(op, "weight") + s.rows * Each(op, "rstd"))};
 }
 
-// Each head of q and k is a row of a norm whose weight is one of two. The forward keeps the heads
-// before the norm, and the backward their gradient.
+// Each head of q and k is a row of a norm whose weight is one of two; `whole`: all heads of a kind
+// are. The forward keeps the heads before the norm, and the backward their gradient.
 OpWork HeadNormWork(const Op& op) {
   const Sizes s(op);
-  const double rows = s.rows * (static_cast<double>(op.shape.heads) + op.shape.kv_heads);
-  const double matrix = rows * op.shape.head_dim, weight = op.shape.head_dim;
+  const double heads = static_cast<double>(op.shape.heads) + op.shape.kv_heads;
+  const double rows = s.rows * (op.whole ? 2 : heads), matrix = s.rows * heads * op.shape.head_dim;
+  // Mean of the weights of queries and keys.
+  const double weight = (op.whole ? heads / 2 : 1) * op.shape.head_dim;
   if (op.kind == OpKind::kHeadNormForward) {
     return {4 * matrix, matrix * (2 * Each(op, "qkv") + Each(op, "kept")) +
                             rows * Each(op, "rstd") +

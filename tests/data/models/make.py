@@ -1,7 +1,7 @@
 """Writes parameters.jsonl: for each model below the config.json that transformers writes and the number of
 trainable parameters, counted on modules on the meta device (nothing is loaded).
 
-    python3 make.py > parameters.jsonl        # needs torch and transformers; written with 5.23.0
+    python3 make.py > parameters.jsonl        # needs torch and transformers; written with 5.23.0 and 5.24.0
 
 Sizes are those of published checkpoints. Names that begin with "small-" test the count of an option that no large
 row has. `skipped` sums the parameters of submodules that a decoder's config.json does not ask for, such as other
@@ -145,6 +145,31 @@ MODELS = [
     ("nemotron-4-15b", "nemotron", dict(vocab_size=256000, hidden_size=6144, num_hidden_layers=32,
                                         num_attention_heads=48, num_key_value_heads=8,
                                         intermediate_size=24576, head_dim=128)),
+    ("olmo2-7b", "olmo2", dict(vocab_size=100352, max_position_embeddings=4096, rms_norm_eps=1e-6,
+                               rope_parameters=dict(rope_type="default", rope_theta=500000.0))),
+    ("olmo2-32b", "olmo2", dict(vocab_size=100352, hidden_size=5120, num_hidden_layers=64,
+                                num_attention_heads=40, num_key_value_heads=8, intermediate_size=27648,
+                                max_position_embeddings=4096, rms_norm_eps=1e-6)),
+    ("olmo3-32b", "olmo3", dict(vocab_size=100278, hidden_size=5120, num_hidden_layers=64,
+                                num_attention_heads=40, num_key_value_heads=8, intermediate_size=27648,
+                                max_position_embeddings=65536, rms_norm_eps=1e-6,
+                                rope_scaling=dict(rope_type="yarn", factor=8.0, beta_fast=32, beta_slow=1,
+                                                  attention_factor=1.2079441541679836,
+                                                  original_max_position_embeddings=8192))),
+    ("olmoe-1b-7b", "olmoe", dict(intermediate_size=1024)),
+    ("smollm3-3b", "smollm3", dict(max_position_embeddings=65536)),
+    ("command-r-35b", "cohere", dict(max_position_embeddings=131072,
+                                     rope_parameters=dict(rope_type="default", rope_theta=8000000.0))),
+    ("command-r7b", "cohere2", dict(hidden_size=4096, num_hidden_layers=32, num_attention_heads=32,
+                                    num_key_value_heads=8, intermediate_size=14336, logit_scale=0.25,
+                                    max_position_embeddings=132096, sliding_window=4096,
+                                    rope_parameters=dict(rope_type="default", rope_theta=50000.0))),
+    ("phi-3.5-moe", "phimoe", dict(attention_bias=True, lm_head_bias=True, sliding_window=131072)),
+    ("minimax-m2", "minimax_m2", dict(partial_rotary_factor=0.5)),
+    ("dbrx", "dbrx", dict(d_model=6144, n_heads=48, n_layers=40, max_seq_len=32768, vocab_size=100352,
+                          attn_config=dict(kv_n_heads=8, clip_qkv=8, rope_theta=500000.0),
+                          ffn_config=dict(ffn_hidden_size=10752, moe_num_experts=16, moe_top_k=4,
+                                          moe_loss_weight=0.05))),
     ("stablelm-3b", "stablelm", dict(hidden_size=2560, num_hidden_layers=32, num_attention_heads=32,
                                      num_key_value_heads=32, intermediate_size=6912, vocab_size=50304,
                                      use_qkv_bias=False)),

@@ -84,25 +84,25 @@ TEST_F(Mirror, RefusesMemoryWhoseSizeIsNotKnown) {
 #if __has_builtin(__builtin_clear_padding)
 // Puts the padding after the last member into `padding`.
 std::uint32_t padding = 0;
-FtStatus ReadPadding(FtQueue* /*queue*/, const FtHeadNormBackwardWeight* arguments) {
-  constexpr std::size_t kEnd = offsetof(FtHeadNormBackwardWeight, dtype) + sizeof(FtDtype);
+FtStatus ReadPadding(FtQueue* /*queue*/, const FtHeadNormBackwardInput* arguments) {
+  constexpr std::size_t kEnd = offsetof(FtHeadNormBackwardInput, dtype) + sizeof(FtDtype);
   static_assert(kEnd + sizeof padding == sizeof *arguments);
   std::memcpy(&padding, reinterpret_cast<const std::byte*>(arguments) + kEnd, sizeof padding);
   return FT_OK;
 }
 
 TEST_F(Mirror, ClearsPaddingWhichCanLookLikeAnAddress) {
-  FtHeadNormBackwardWeight arguments;
+  FtHeadNormBackwardInput arguments;
   std::memset(&arguments, 0xFF, sizeof arguments);
-  arguments.kept_grad = arguments.kept = nullptr;
+  arguments.dqkv = arguments.kept_grad = nullptr;
+  arguments.kept = arguments.q_weight = arguments.k_weight = nullptr;
   arguments.rstd = nullptr;
-  arguments.q_weight_grad = arguments.k_weight_grad = nullptr;
   wrong_ = ShimDeviceApi();
-  wrong_.head_norm_backward_weight = &ReadPadding;
+  wrong_.head_norm_backward_input = &ReadPadding;
   UseGpu(MirrorOf(wrong_, {}));
   queue_ = MakeQueue({nullptr, GemmBackend::kBuiltIn, CudaThreads::kGpu});
   padding = 1;
-  EXPECT_EQ(MirrorOf(wrong_, {}).head_norm_backward_weight(queue_.get(), &arguments), FT_OK);
+  EXPECT_EQ(MirrorOf(wrong_, {}).head_norm_backward_input(queue_.get(), &arguments), FT_OK);
   EXPECT_EQ(padding, 0U);
 }
 #endif

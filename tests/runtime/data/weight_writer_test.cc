@@ -55,6 +55,22 @@ ModelSpec Experts() {
   });
 }
 
+// Norms behind attention and MLP alone, and over all heads of q and k.
+void AfterAlone(ModelSpec& model) {
+  model.pre_norms = false;
+  model.post_norms = model.qk_norm = model.qk_norm_whole = true;
+}
+
+ModelSpec Cohere() {
+  return With(TinyLlama(), [](ModelSpec& m) {
+    m.norm = NormKind::kLayerNorm;
+    m.norm_bias = false;
+    m.order = LayerOrder::kParallelOneNorm;
+    m.tied_embeddings = true;
+    m.logit_scale = 0.25;
+  });
+}
+
 std::vector<Family> Families() {
   return {
       {"gpt2", TinyGpt()},
@@ -88,6 +104,38 @@ std::vector<Family> Families() {
                              m.global_attention_every = 3;
                              m.rope_theta = 1e6, m.local_rope_theta = 1e4;
                            })},
+      {"olmo2", With(TinyLlama(), AfterAlone)},
+      {"olmo3", With(TinyLlama(),
+                     [](ModelSpec& m) {
+                       AfterAlone(m);
+                       m.attention_window = 7, m.global_attention_every = 3;
+                       m.rope_scaling = RopeScaling::kYarn;
+                       m.rope_factor = 4, m.rope_original = 16, m.rope_low = 1, m.rope_high = 8;
+                       m.rope_magnitude = 1.125;
+                       m.local_rope_theta = m.rope_theta;
+                     })},
+      {"smollm3", With(TinyLlama(),
+                       [](ModelSpec& m) {
+                         m.global_attention_every = 2;
+                         m.rotate_global = false;
+                       })},
+      {"cohere", Cohere()},
+      {"cohere2", With(Cohere(),
+                       [](ModelSpec& m) {
+                         m.attention_window = 7, m.global_attention_every = 2;
+                         m.rotate_global = false;
+                       })},
+      {"olmoe", With(Experts(),
+                     [](ModelSpec& m) {
+                       m.qk_norm = m.qk_norm_whole = true;
+                       m.router = RouterKind::kSoftmaxTopK;
+                     })},
+      {"minimax_m2", With(Experts(),
+                          [](ModelSpec& m) {
+                            m.qk_norm = m.qk_norm_whole = true;
+                            m.router = RouterKind::kSigmoid;
+                            m.rotary_dim = 4;
+                          })},
       {"mixtral", Experts()},
       {"qwen2_moe", With(Experts(),
                          [](ModelSpec& m) {

@@ -54,6 +54,29 @@ ModelSpec Glm4() {
   return model;
 }
 
+// Norms after attention and MLP alone, and norms over all heads of q and of k.
+ModelSpec Olmo2() {
+  ModelSpec model = TinyLlama();
+  model.pre_norms = false;
+  model.post_norms = model.qk_norm = model.qk_norm_whole = true;
+  return model;
+}
+
+// Attention and MLP beside each other behind one LayerNorm without a bias, scaled logits, a window
+// with rotary positions in every other layer, neither in the rest.
+ModelSpec Cohere2() {
+  ModelSpec model = TinyLlama();
+  model.norm = NormKind::kLayerNorm;
+  model.norm_bias = false;
+  model.order = LayerOrder::kParallelOneNorm;
+  model.tied_embeddings = true;
+  model.logit_scale = 0.25;
+  model.attention_window = 6;
+  model.global_attention_every = 2;
+  model.rotate_global = false;
+  return model;
+}
+
 // Two rows before the first position.
 ModelSpec Opt() {
   ModelSpec model = TinyGpt(true);
@@ -153,7 +176,8 @@ std::vector<FeatureModel> FeatureModels() {
           {"Gemma", Gemma()},       {"Glm4", Glm4()},         {"Opt", Opt()},
           {"Bloom", Bloom()},       {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
           {"GptOss", GptOss()},     {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
-          {"Qwen2Moe", Qwen2Moe()}, {"Palm", Palm()}};
+          {"Qwen2Moe", Qwen2Moe()}, {"Palm", Palm()},         {"Olmo2", Olmo2()},
+          {"Cohere2", Cohere2()}};
 }
 
 }  // namespace foretrain

@@ -100,9 +100,35 @@ void Rope(CudaCheck& check, const FtRope& g) {
             g.runs != nullptr ? 1 : 0);
 }
 
-// ---- RMSNorm of each head: one warp per head
+// ---- RMSNorm of each head, or of all heads of a kind: one warp per norm
 
-// Number of the head that this warp works on, over all rows.
+// The norms of a row: those of queries, then those of keys.
+struct HeadNorms {
+  std::int64_t queries, keys;            // norms in a row
+  std::int64_t query_width, key_width;  // numbers of one
+
+  template <class Arguments>
+  __host__ FT_DEVICE explicit HeadNorms(const Arguments& g)
+      : queries(g.whole != 0 ? 1 : g.heads),
+        keys(g.whole != 0 ? 1 : g.kv_heads),
+        query_width(g.whole != 0 ? std::int64_t{g.heads} * g.head_dim : g.head_dim),
+        key_width(g.whole != 0 ? std::int64_t{g.kv_heads} * g.head_dim : g.head_dim) {}
+
+  __host__ FT_DEVICE std::int64_t InRow() const { return queries + keys; }
+  __host__ FT_DEVICE std::int64_t RowWidth() const {
+    return queries * query_width + keys * key_width;
+  }
+  __host__ FT_DEVICE std::int64_t Width(std::int64_t norm) const {
+    return norm < queries ? query_width : key_width;
+  }
+  // Offset in the row.
+  __host__ FT_DEVICE std::int64_t First(std::int64_t norm) const {
+    return norm < queries ? norm * query_width
+                          : queries * query_width + (norm - queries) * key_width;
+  }
+};
+
+// Number of the norm that this warp works on, over all rows.
 FT_DEVICE std::int64_t ItemOfWarp() {
   return (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
 }
@@ -110,20 +136,23 @@ FT_DEVICE std::int64_t LaneOfWarp() { return threadIdx.x % kWarp; }
 
 // The sum of squares is a warp reduction in a fixed order; the input is kept for the backward.
 __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
-  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads, item = ItemOfWarp();
-  if (item >= g.rows * all) return;
-  const std::int64_t head = item % all, at = item / all * g.row_stride + head * g.head_dim;
-  const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
+  const HeadNorms norms(g);
+  const std::int64_t item = ItemOfWarp();
+  if (item >= g.rows * norms.InRow()) return;
+  const std::int64_t row = item / norms.InRow(), norm = item % norms.InRow();
+  const std::int64_t width = norms.Width(norm), first = norms.First(norm);
+  const std::int64_t at = row * g.row_stride + first, dense = row * norms.RowWidth() + first;
+  const void* const weight = norm < norms.queries ? g.q_weight : g.k_weight;
   float square = 0.0F;
-  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+  for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float x = LoadAny(g.qkv, g.dtype, at + c);
-    StoreAny(g.kept, g.dtype, item * g.head_dim + c, x);
+    StoreAny(g.kept, g.dtype, dense + c, x);
     square += x * x;
   }
   square = JoinWarp(square, Sum{});
-  const float rstd = 1.0F / sqrtf(square / static_cast<float>(g.head_dim) + g.epsilon);
+  const float rstd = 1.0F / sqrtf(square / static_cast<float>(width) + g.epsilon);
   if (LaneOfWarp() == 0) g.rstd[item] = rstd;
-  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+  for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float x = LoadAny(g.qkv, g.dtype, at + c);
     StoreAny(g.qkv, g.dtype, at + c, x * rstd * LoadAny(weight, g.dtype, c));
   }
@@ -131,29 +160,31 @@ __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
 
 // dx = rstd (a - xhat mean(a xhat)) with a = dy * weight and xhat = x rstd.
 __global__ void HeadNormBackwardInputKernel(FtHeadNormBackwardInput g) {
-  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads, item = ItemOfWarp();
-  if (item >= g.rows * all) return;
-  const std::int64_t head = item % all, at = item / all * g.row_stride + head * g.head_dim;
-  const std::int64_t dense = item * g.head_dim;
-  const void* const weight = head < g.heads ? g.q_weight : g.k_weight;
+  const HeadNorms norms(g);
+  const std::int64_t item = ItemOfWarp();
+  if (item >= g.rows * norms.InRow()) return;
+  const std::int64_t row = item / norms.InRow(), norm = item % norms.InRow();
+  const std::int64_t width = norms.Width(norm), first = norms.First(norm);
+  const std::int64_t at = row * g.row_stride + first, dense = row * norms.RowWidth() + first;
+  const void* const weight = norm < norms.queries ? g.q_weight : g.k_weight;
   float sum = 0.0F;
-  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+  for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float d = LoadAny(g.dqkv, g.dtype, at + c);
     if (g.kept_grad != nullptr) StoreAny(g.kept_grad, g.dtype, dense + c, d);
     sum += d * LoadAny(weight, g.dtype, c) * LoadAny(g.kept, g.dtype, dense + c);
   }
   const float rstd = g.rstd[item];
-  const float slope = JoinWarp(sum, Sum{}) / static_cast<float>(g.head_dim) * rstd * rstd;
-  for (std::int64_t c = LaneOfWarp(); c < g.head_dim; c += kWarp) {
+  const float slope = JoinWarp(sum, Sum{}) / static_cast<float>(width) * rstd * rstd;
+  for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float a = LoadAny(g.dqkv, g.dtype, at + c) * LoadAny(weight, g.dtype, c);
     StoreAny(g.dqkv, g.dtype, at + c, (a - LoadAny(g.kept, g.dtype, dense + c) * slope) * rstd);
   }
 }
 
-// Number of heads over all rows.
+// Number of norms over all rows.
 template <class Arguments>
 std::int64_t ItemsOf(const Arguments& g) {
-  return g.rows * (std::int64_t{g.heads} + g.kv_heads);
+  return g.rows * HeadNorms(g).InRow();
 }
 
 void HeadNormForward(CudaCheck& check, const FtHeadNormForward& g) {
@@ -170,36 +201,38 @@ void HeadNormBackwardInput(CudaCheck& check, const FtHeadNormBackwardInput& g) {
             check.stream(), g);
 }
 
-// Terms of the query or key weight's gradient: "row" counts the heads of one kind over all rows.
+// Terms of the query or key weight's gradient: "row" counts the norms of one kind over all rows.
 struct HeadTerm {
   const void* dy;
   const void* x;
   const float* rstd;
   FtDtype dtype;
-  std::int64_t all, first, count, dim;
+  HeadNorms norms;
+  std::int64_t first, count;  // norms [first, first + count) of each row
 
   FT_DEVICE void Add(std::int64_t row, std::int64_t col, std::int64_t left, float (&a)[kOctet],
                      float (&)[kOctet]) const {
-    const std::int64_t item = row / count * all + first + row % count;
+    const std::int64_t norm = first + row % count, of_row = row / count;
+    const std::int64_t at = of_row * norms.RowWidth() + norms.First(norm) + col;
     float of_dy[kOctet], of_x[kOctet];
-    LoadAnyOctet(dy, dtype, item * dim + col, left, of_dy);
-    LoadAnyOctet(x, dtype, item * dim + col, left, of_x);
-    const float of_rstd = rstd[item];
+    LoadAnyOctet(dy, dtype, at, left, of_dy);
+    LoadAnyOctet(x, dtype, at, left, of_x);
+    const float of_rstd = rstd[of_row * norms.InRow() + norm];
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) a[i] += of_dy[i] * (of_x[i] * of_rstd);
   }
 };
 
 void HeadNormBackwardWeight(CudaCheck& check, const FtHeadNormBackwardWeight& g) {
-  // Query and key heads have separate weights, so there are two sums over columns.
-  const std::int64_t all = std::int64_t{g.heads} + g.kv_heads;
-  HeadTerm term{g.kept_grad, g.kept, g.rstd, g.dtype, all, 0, g.heads, g.head_dim};
-  SumColumns(check.queue(), check, term, g.rows * g.heads, g.head_dim, g.q_weight_grad, nullptr,
-             g.dtype, g.accumulate);
-  term.first = g.heads;
-  term.count = g.kv_heads;
-  SumColumns(check.queue(), check, term, g.rows * g.kv_heads, g.head_dim, g.k_weight_grad, nullptr,
-             g.dtype, g.accumulate);
+  // Queries and keys have separate weights, so there are two sums over columns.
+  const HeadNorms norms(g);
+  HeadTerm term{g.kept_grad, g.kept, g.rstd, g.dtype, norms, 0, norms.queries};
+  SumColumns(check.queue(), check, term, g.rows * norms.queries, norms.query_width,
+             g.q_weight_grad, nullptr, g.dtype, g.accumulate);
+  term.first = norms.queries;
+  term.count = norms.keys;
+  SumColumns(check.queue(), check, term, g.rows * norms.keys, norms.key_width, g.k_weight_grad,
+             nullptr, g.dtype, g.accumulate);
 }
 
 // ---- heads of latent attention: one block per row

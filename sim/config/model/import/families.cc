@@ -71,6 +71,11 @@ std::vector<Family> MakeFamilies() {
   ModelSpec nemotron = GptWith(PositionKind::kRope, false);
   nemotron.rotary_dim = 0;
   ModelSpec phi = GptWith(PositionKind::kRope, false);
+  ModelSpec cohere = stable;
+  cohere.tied_embeddings = true;
+  ModelSpec smol = Llama();
+  smol.tied_embeddings = true;
+  const ModelSpec& dbrx = stable;
   return {
       {.type = "gpt2",
        .base = Gpt(),
@@ -187,6 +192,29 @@ std::vector<Family> MakeFamilies() {
       {.type = "glm4", .base = LlamaWith(1.5625e-7), .needs_kv_heads = true, .more = MoreOfGlm4},
       {.type = "glm4_moe", .base = LlamaWith(1e-5), .needs_kv_heads = true, .more = MoreOfGlm4Moe},
       {.type = "granite", .base = Llama(), .needs_kv_heads = true, .more = MoreOfGranite},
+      {.type = "olmo2", .base = LlamaWith(1e-5), .more = MoreOfOlmo2},
+      {.type = "olmo3", .base = LlamaWith(1e-5), .more = MoreOfOlmo3},
+      {.type = "olmoe", .base = LlamaWith(1e-5), .more = MoreOfOlmoe},
+      {.type = "smollm3", .base = smol, .needs_kv_heads = true, .more = MoreOfSmolLm3},
+      {.type = "cohere", .base = cohere, .names = {.epsilon = kLayerNormEps}, .more = MoreOfCohere},
+      {.type = "cohere2",
+       .base = cohere,
+       .names = {.epsilon = kLayerNormEps},
+       .more = MoreOfCohere2},
+      {.type = "phimoe", .base = stable, .needs_kv_heads = true, .more = MoreOfPhiMoe},
+      {.type = "minimax_m2", .base = Llama(), .needs_kv_heads = true, .more = MoreOfMiniMaxM2},
+      {.type = "dbrx",
+       .base = dbrx,
+       .names = {.layers = "n_layers",
+                 .hidden = "d_model",
+                 .heads = "n_heads",
+                 .kv_heads = "",
+                 .ffn = "",
+                 .max_sequence = "max_seq_len",
+                 .epsilon = "",
+                 .activation = ""},
+       .four_hidden = true,
+       .more = MoreOfDbrx},
       {.type = "internlm2",
        .base = LlamaWith(1e-5),
        .needs_kv_heads = true,

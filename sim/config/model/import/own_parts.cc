@@ -1,6 +1,8 @@
 #include "sim/config/model/import/own_parts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/text.h"
 #include "sim/config/model/import/readers.h"
@@ -15,62 +17,18 @@ void RequirePlainScores(Config& config) {
   config.MustBe("scale_attn_by_inverse_layer_idx", false, "scores are scaled alike in all layers");
 }
 
-// Qwen's norm_topk_prob decides whether the softmax precedes or follows the choice.
-void ReadQwenExperts(Config& config, ModelSpec& model) {
-  ReadExperts(config, {}, model);
-  RequireExpertsEverywhere(config);
-  model.router =
-      config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
-}
-
-// Experts as in DeepSeek-V2: in groups, with shared experts.
-void ReadDeepSeekExperts(Config& config, ModelSpec& model) {
-  if (!config.Has("n_routed_experts")) return;
-  ReadExperts(config, {.experts = "n_routed_experts"}, model);
-  RequireExpertsEverywhere(config);
-  model.shared_ffn_hidden = config.IntegerOr("n_shared_experts", 0) * model.expert_ffn_hidden;
-  model.first_dense_layers = config.IntegerOr("first_k_dense_replace", 0);
-  model.expert_scale = config.NumberOr("routed_scaling_factor", 1);
-  config.IgnoreIn({"topk_group"});
-  const std::int64_t groups = config.IntegerOr("n_group", 1);
-  if (groups > 1) {
-    model.expert_groups = groups;
-    model.groups_per_token = config.Count("topk_group");
+// n if exactly every n-th item is 0; 0 if none is; -1 for another order.
+std::int64_t EveryZero(const std::vector<JsonValue>& items) {
+  const auto is_zero = [](const JsonValue& item) {
+    return item.kind() == JsonValue::Kind::kInteger && item.AsInteger() == 0;
+  };
+  const auto first = std::find_if(items.begin(), items.end(), is_zero);
+  if (first == items.end()) return 0;
+  const std::int64_t every = first - items.begin() + 1;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (is_zero(items[i]) != ((static_cast<std::int64_t>(i) + 1) % every == 0)) return -1;
   }
-}
-
-// YaRN also scales scores, by the square of its magnitude (yarn_apply_mscale in
-// modeling_rope_utils.py).
-void ReadScaleOfScores(Config& config, ModelSpec& model) {
-  if (model.rope_scaling == RopeScaling::kNone) return;
-  for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
-    auto rope = config.ObjectOr(field);
-    const double scale = rope ? rope->NumberOr("mscale_all_dim", 0, 0, 1e9) : 0;
-    if (scale == 0) continue;
-    const double more = YarnMagnitude(model.rope_factor, scale);
-    model.attention_scale = more * more / std::sqrt(static_cast<double>(model.head_dim));
-  }
-}
-
-// head_dim is the sum of the parts with and without rotary embedding.
-void ReadLatentAttention(Config& config, ModelSpec& model) {
-  config.MustBe("attention_bias", false, "latent attention has no biases");
-  config.MustBe("mlp_bias", false, "experts have no biases");
-  config.IgnoreIn({"qk_head_dim"});
-  model.attention = AttentionKind::kLatent;
-  model.rotary_dim = 0;
-  model.query_rank = config.IsNull("q_lora_rank") ? 0 : config.IntegerOr("q_lora_rank", 0);
-  model.key_value_rank = config.Count("kv_lora_rank");
-  model.rope_head_dim = config.Count("qk_rope_head_dim");
-  model.head_dim = config.Count("qk_nope_head_dim") + model.rope_head_dim;
-  model.value_head_dim = config.Count("v_head_dim");
-  model.kv_heads = model.heads;
-  ReadScaleOfScores(config, model);
-  constexpr double kLatentEpsilon = 1e-6;  // the library's value, whatever the file says
-  if (model.norm_epsilon != kLatentEpsilon) {
-    config.Note(fmt::format("norms of latent vectors have rms_norm_eps {} in place of {}",
-                            model.norm_epsilon, kLatentEpsilon));
-  }
+  return every;
 }
 
 }  // namespace
@@ -198,36 +156,15 @@ void MoreOfMistral(Config& config, ModelSpec& model) {
   ReadWindow(config, model, kLibraryDefault);
 }
 
-void MoreOfMixtral(Config& config, ModelSpec& model) {
-  ReadWindow(config, model, 0);
-  ReadExperts(config, {.experts = "num_local_experts", .width = "intermediate_size"}, model);
-  if (config.NumberOr("router_jitter_noise", 0) > 0) {
-    config.Unsupported("router_jitter_noise", "must be 0: scores are not disturbed here");
-  }
-}
-
 void MoreOfQwen2(Config& config, ModelSpec& model) {
   model.attention_bias = true;
   ReadQwenWindow(config, model);
-}
-
-void MoreOfQwen2Moe(Config& config, ModelSpec& model) {
-  model.attention_bias = config.BoolOr("qkv_bias", true);
-  ReadQwenWindow(config, model);
-  ReadQwenExperts(config, model);
-  model.shared_ffn_hidden = config.Count("shared_expert_intermediate_size");
-  model.shared_gate = model.shared_ffn_hidden > 0;
 }
 
 void MoreOfQwen3(Config& config, ModelSpec& model) {
   model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
   model.qk_norm = true;
   ReadQwenWindow(config, model);
-}
-
-void MoreOfQwen3Moe(Config& config, ModelSpec& model) {
-  MoreOfQwen3(config, model);
-  ReadQwenExperts(config, model);
 }
 
 // Token embeddings are scaled by sqrt(hidden). Gemma's first files say hidden_act gelu but mean the
@@ -288,7 +225,7 @@ void MoreOfGlm(Config& config, ModelSpec& model) {
   if (!config.Has("partial_rotary_factor") && !config.Has("rope_parameters")) {
     model.rotary_dim = model.head_dim / 2;
   }
-  config.Note("rotary pairs lie half a head apart: rows of q and k are in another order");
+  config.Note(kAdjacentPairs);
 }
 
 void MoreOfGlm4(Config& config, ModelSpec& model) {
@@ -296,61 +233,76 @@ void MoreOfGlm4(Config& config, ModelSpec& model) {
   model.post_norms = true;
 }
 
+// Norms stand behind attention and MLP alone; those of q and k span all heads (olmo2/modeling_olmo2.py).
+void MoreOfOlmo2(Config& config, ModelSpec& model) {
+  model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
+  model.pre_norms = false;
+  model.post_norms = model.qk_norm = model.qk_norm_whole = true;
+}
+
+// Every fourth layer sees all tokens; only these layers have rescaled frequencies.
+void MoreOfOlmo3(Config& config, ModelSpec& model) {
+  MoreOfOlmo2(config, model);
+  const std::int64_t window = config.CountOr("sliding_window", 4096);
+  if (!ReadLayerTypes(config, model, window)) {
+    model.attention_window = window;
+    model.global_attention_every = 4;
+  }
+  DropWideWindow(model);
+  const bool windows = model.attention_window > 0;
+  if (windows && model.rope_scaling != RopeScaling::kNone) model.local_rope_theta = model.rope_theta;
+}
+
+// Attention and MLP read one LayerNorm without a bias; logits are scaled.
+void MoreOfCohere(Config& config, ModelSpec& model) {
+  model.order = LayerOrder::kParallelOneNorm;
+  model.norm_bias = false;
+  model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
+  model.logit_scale = config.NumberOr("logit_scale", 0.0625);
+  config.MustBe("use_qk_norm", false, "q and k have no LayerNorm");
+  config.Note(kAdjacentPairs);
+}
+
+// Every fourth layer sees all tokens and has no positions.
+void MoreOfCohere2(Config& config, ModelSpec& model) {
+  MoreOfCohere(config, model);
+  const std::int64_t window = config.CountOr("sliding_window", 4096);
+  const std::int64_t every = config.CountOr("sliding_window_pattern|_sliding_window_pattern", 4);
+  if (!ReadLayerTypes(config, model, window)) {
+    model.attention_window = window;
+    model.global_attention_every = every;
+  }
+  model.rotate_global = model.global_attention_every == 0;
+  DropWideWindow(model);
+}
+
+// Every n-th layer has no positions. no_rope_layers has a 1 for each layer that has them.
+void MoreOfSmolLm3(Config& config, ModelSpec& model) {
+  MoreOfLlama(config, model);
+  config.MustBe("use_sliding_window", false, "all layers see all tokens");
+  config.IgnoreIn({"sliding_window", "layer_types"});
+  std::int64_t every = config.CountOr("no_rope_layer_interval", 4);
+  if (const JsonValue* rotates = config.Any("no_rope_layers");
+      rotates != nullptr && rotates->kind() == JsonValue::Kind::kArray) {
+    every = EveryZero(rotates->items());
+    if (every < 0) {
+      config.Unsupported("no_rope_layers",
+                         "must be 0 in every n-th layer and 1 in the others: other orders are not "
+                         "supported");
+    }
+  }
+  if (every <= 0 || every > model.layers) return;
+  model.global_attention_every = every;
+  model.rotate_global = false;
+}
+
 void MoreOfGranite(Config& config, ModelSpec& model) {
   MoreOfLlama(config, model);
   model.embedding_scale = config.NumberOr("embedding_multiplier", 1);
   model.attention_scale = config.NumberOr("attention_multiplier", 1);
-  for (const std::string_view field : {"residual_multiplier", "logits_scaling"}) {
-    if (config.NumberOr(field, 1) == 1) continue;
-    config.Note(fmt::format("{} is left out: shape, memory and time are the same", field));
-  }
-}
-
-void MoreOfDeepSeekV2(Config& config, ModelSpec& model) {
-  ReadLatentAttention(config, model);
-  ReadDeepSeekExperts(config, model);
-  const std::string method = config.StringOr("topk_method", "greedy");
-  if (method == "greedy") model.expert_groups = model.groups_per_token = 0;
-  model.router =
-      config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
-  config.Note("rotary pairs lie half a head apart: rows of q and k are in another order");
-}
-
-// Published checkpoints contain multi-token prediction (MTP) modules; the library's model does not.
-void MoreOfDeepSeekV3(Config& config, ModelSpec& model) {
-  ReadLatentAttention(config, model);
-  ReadDeepSeekExperts(config, model);
-  model.router = RouterKind::kSigmoid;
-  model.predict_ahead = config.IntegerOr("num_nextn_predict_layers", 0);
-  config.MustBe("norm_topk_prob", true, "weights of a token's experts are divided by their sum");
-  config.Note("rotary pairs lie half a head apart: rows of q and k are in another order");
-}
-
-void MoreOfGlm4Moe(Config& config, ModelSpec& model) {
-  MoreOfGlm(config, model);
-  ReadDeepSeekExperts(config, model);
-  model.router = RouterKind::kSigmoid;
-  model.qk_norm = config.BoolOr("use_qk_norm", false);
-  model.predict_ahead = config.IntegerOr("num_nextn_predict_layers", 0);
-  config.MustBe("norm_topk_prob", true, "weights of a token's experts are divided by their sum");
-}
-
-// Every linear has a bias; every second layer has a window.
-void MoreOfGptOss(Config& config, ModelSpec& model) {
-  model.mlp = MlpKind::kClampedSwiglu;
-  config.IgnoreIn({"hidden_act"});
-  model.attention_bias = model.output_bias = config.BoolOr("attention_bias", true);
-  model.attention_sinks = model.router_bias = model.expert_bias = true;
-  ReadExperts(config, {.experts = "num_local_experts", .width = "intermediate_size"}, model);
-  const std::int64_t window = config.Count("sliding_window");
-  if (!ReadLayerTypes(config, model, window)) {
-    model.attention_window = window;
-    model.global_attention_every = 2;
-  }
-  DropWideWindow(model);
-  const double alpha = config.NumberOr("swiglu_alpha", 1.702);
-  if (alpha != 1.702 || config.NumberOr("swiglu_limit", 7) != 7) {
-    config.Unsupported("swiglu_limit", "must be 7 with swiglu_alpha 1.702");
+  model.logit_scale = 1 / config.NumberOr("logits_scaling", 1);
+  if (config.NumberOr("residual_multiplier", 1) != 1) {
+    config.Note("residual_multiplier is left out: shape, memory and time are the same");
   }
 }
 

@@ -36,6 +36,15 @@ void MoreOfDeepSeekV2(Config& config, ModelSpec& model);
 void MoreOfDeepSeekV3(Config& config, ModelSpec& model);
 void MoreOfGlm4Moe(Config& config, ModelSpec& model);
 void MoreOfGptOss(Config& config, ModelSpec& model);
+void MoreOfOlmo2(Config& config, ModelSpec& model);
+void MoreOfOlmo3(Config& config, ModelSpec& model);
+void MoreOfOlmoe(Config& config, ModelSpec& model);
+void MoreOfSmolLm3(Config& config, ModelSpec& model);
+void MoreOfCohere(Config& config, ModelSpec& model);
+void MoreOfCohere2(Config& config, ModelSpec& model);
+void MoreOfPhiMoe(Config& config, ModelSpec& model);
+void MoreOfMiniMaxM2(Config& config, ModelSpec& model);
+void MoreOfDbrx(Config& config, ModelSpec& model);
 void MoreOfInternLm2(Config& config, ModelSpec& model);
 void MoreOfInternLm3(Config& config, ModelSpec& model);
 

@@ -99,10 +99,15 @@ void TurnPart(Config& config, std::string_view field, double share, ModelSpec& m
 // Layers with a window may have another rotary base (Gemma 3).
 void ReadRopeOfLayers(Config& config, JsonFields& rope, ModelSpec& model) {
   JsonFields whole = rope.Object("full_attention"), local = rope.Object("sliding_attention");
+  if (const std::string kind = local.StringOr("rope_type", "default"); kind != "default") {
+    config.Unsupported("rope_parameters.sliding_attention",
+                       fmt::format("rope_type \"{}\": must be \"default\"", Printable(kind)));
+  }
   ReadScaling(config, "rope_parameters", whole, model);
   model.rope_theta = whole.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
   const double theta = local.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
-  if (theta != model.rope_theta) model.local_rope_theta = theta;
+  const bool alone = model.rope_scaling != RopeScaling::kNone;
+  if (theta != model.rope_theta || alone) model.local_rope_theta = theta;
 }
 
 // Version 5 of the library keeps all rotary fields in this object, possibly one per layer type.
@@ -223,7 +228,8 @@ bool ReadLayerTypes(Config& config, ModelSpec& model, std::int64_t window) {
 // A window as long as any sequence has no effect; without it, plans and kernels are simpler.
 void DropWideWindow(ModelSpec& model) {
   if (model.attention_window < model.max_sequence) return;
-  model.attention_window = model.global_attention_every = 0;
+  model.attention_window = 0;
+  if (model.rotate_global) model.global_attention_every = 0;
 }
 
 void ReadWindow(Config& config, ModelSpec& model, std::int64_t otherwise) {

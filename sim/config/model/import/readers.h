@@ -8,6 +8,10 @@
 
 namespace foretrain {
 
+// Note on files whose rotary pairs are neighbours.
+inline constexpr const char* kAdjacentPairs =
+    "rotary pairs lie half a head apart: rows of q and k are in another order";
+
 // YaRN's factor of sines and cosines: 0.1 scale ln(factor) + 1 (Peng et al. 2023, s. 3.4).
 double YarnMagnitude(double factor, double scale);
 

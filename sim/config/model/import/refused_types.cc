@@ -31,10 +31,10 @@ constexpr std::array kReasons = {
            "own",
            " gemma3 gemma4 llama4 mllama llava llava_next qwen2_vl qwen2_5_vl qwen3_vl paligemma "
            "idefics2 idefics3 pixtral mistral3 internvl glm4v aya_vision "},
-    Reason{"its norms have no weights, or stand behind attention and MLP alone",
-           " olmo olmo2 olmo3 exaone4 "},
+    Reason{"its norms have no weights, or its layers' positions depend on their window",
+           " olmo exaone4 "},
     Reason{"layers of its kinds of attention take turns in an order that is not modelled",
-           " llama4_text gpt_neo gemma3n_text gemma4_text smollm3 cohere2 "},
+           " llama4_text gpt_neo gemma3n_text gemma4_text "},
 };
 
 }  // namespace

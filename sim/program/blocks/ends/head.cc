@@ -37,7 +37,7 @@ void Logits(Head& head, const std::string& suffix, std::int16_t some_norm, std::
             std::int16_t logits, std::int64_t some_rows) {
   const std::int16_t bias = head.Parameter("bias", kHeadBias, SlotRole::kParameter);
   head.b.Linear("head.logits" + suffix, some_norm, weight, bias, logits, some_rows, head.vocab,
-                head.hidden);
+                head.hidden, /*adds=*/false, head.context.model.logit_scale);
   if (head.context.model.logit_softcap == 0) return;
   Op& op = head.b.Add(OpKind::kSoftcap, "head.softcap" + suffix, {InOut(logits)});
   op.Set(Attribute::kSoftcap, head.context.model.logit_softcap);
@@ -233,12 +233,12 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
     const std::int16_t d_logits =
         b.ForProduct("head.loss.grad" + suffix, some_logits, Category::kLogits);
     b.LinearInputGradient("head.logits.input_grad" + suffix, d_logits, weight, d_here, count, vocab,
-                          hidden);
+                          hidden, /*adds=*/false, context.model.logit_scale);
     if (split_vocab && !scatters) {
       b.TpAllReduce("head.logits.input_grad.sum" + suffix, d_here, count * hidden);
     }
     b.LinearWeightGradient("head.logits" + suffix, d_logits, here, d_weight, d_bias, count, vocab,
-                           hidden, request.accumulate || c > 0);
+                           hidden, request.accumulate || c > 0, context.model.logit_scale);
   }
   if (scatters) b.TpReduceScatter("head.logits.input_grad.sum", d_norm, saved, rows * hidden);
 }
@@ -260,12 +260,15 @@ void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumu
   const std::int16_t all = trained ? WholeNorm(*this, branch, "head.norm.regather") : kNoSlot;
   b.Half(Pass::kBackwardInput);
   const std::string name = "head.logits.input_grad" + suffix;
+  const double factor = context.model.logit_scale;
   if (split_rows && !split_vocab) {
     const std::int16_t own =
         b.View("logits.own" + suffix, d_logits, 0, own_rows * vocab, own_rows * vocab);
-    b.LinearInputGradient(name, own, weight, d_norm, own_rows, vocab, hidden);
+    b.LinearInputGradient(name, own, weight, d_norm, own_rows, vocab, hidden, /*adds=*/false,
+                          factor);
   } else {
-    b.LinearInputGradient(name, d_logits, weight, d_norm, rows, vocab, hidden);
+    b.LinearInputGradient(name, d_logits, weight, d_norm, rows, vocab, hidden, /*adds=*/false,
+                          factor);
   }
   if (split_vocab && split_rows) {
     const std::int16_t own = b.Temporary("d_norm.own" + suffix, own_rows * hidden);
@@ -279,7 +282,7 @@ void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumu
     b.LinearWeightGradient("head.logits" + suffix, d_logits, all,
                            Parameter("d_weight", kHeadWeight, SlotRole::kGradient),
                            Parameter("d_bias", kHeadBias, SlotRole::kGradient), rows, vocab, hidden,
-                           accumulate || branch.after);
+                           accumulate || branch.after, factor);
   };
   if (split_vocab) weight_gradient();
   norm_backward(d_norm);

@@ -31,6 +31,13 @@ struct Backward {
     op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
   }
 
+  // The input gradient of what no norm precedes: both gradients of the residual stream add up.
+  void AddGradients(const char* name, std::int16_t dy, std::int16_t through, std::int16_t dx) {
+    Input();
+    Op& op = b.Add(OpKind::kAdd, name, {In(dy), In(through), In(kNoSlot), Out(dx)});
+    op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
+  }
+
   void NormWeightGradient(const char* name, std::int16_t dy, std::int16_t in, std::int16_t mean,
                           std::int16_t rstd, std::int16_t weight_grad, std::int16_t bias_grad) {
     if (weight_grad == kNoSlot) return;
@@ -231,8 +238,12 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
 
 // Gradient of the residual: norm2's input gradient plus dy, which passes unchanged.
 std::int16_t Backward::Norm2(std::int16_t dy, std::int16_t d_norm2) {
-  const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
   const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
+  if (!layer.context.model.pre_norms) {
+    AddGradients("mlp.residual.grad", d_norm2, dy, d_residual);
+    return d_residual;
+  }
+  const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
   NormInputGradient("norm2.input_grad", d_norm2, layer.Norm2Input(), norm2_weight, layer.mean2,
                     layer.rstd2, dy, d_residual);
   const std::int16_t d_weight = layer.Gradient("d_norm2.weight", kNorm2Weight);
@@ -270,15 +281,18 @@ void Backward::HeadNorms(std::int16_t d_qkv) {
   shape.window = 0;
   shape.cp = 0;
   Input();
-  b.Add(OpKind::kHeadNormBackwardInput, "attention.qk_norm.input_grad",
-        {InOut(d_qkv), In(layer.qk_kept), In(layer.qk_rstd), In(q_weight), In(k_weight), Out(kept)})
-      .shape = shape;
+  Op& of_input = b.Add(
+      OpKind::kHeadNormBackwardInput, "attention.qk_norm.input_grad",
+      {InOut(d_qkv), In(layer.qk_kept), In(layer.qk_rstd), In(q_weight), In(k_weight), Out(kept)});
+  of_input.whole = model.qk_norm_whole;
+  of_input.shape = shape;
   if (!trained) return;
   Weight();
   const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
   Op& op = b.Add(
       OpKind::kHeadNormBackwardWeight, "attention.qk_norm.weight_grad",
       {In(kept), In(layer.qk_kept), In(layer.qk_rstd), output(d_q_weight), output(d_k_weight)});
+  op.whole = model.qk_norm_whole;
   op.accumulate = accumulate;
   op.shape = shape;
   Input();
@@ -337,6 +351,10 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
 
 // From the gradient of norm1's output to dx, plus `through`.
 void Backward::Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx) {
+  if (!layer.context.model.pre_norms) {
+    AddGradients("attention.residual.grad", d_norm1, through, dx);
+    return;
+  }
   const std::int16_t weight = layer.Parameter("norm1.weight", kNorm1Weight);
   NormInputGradient("norm1.input_grad", d_norm1, layer.x, weight, layer.mean1, layer.rstd1, through,
                     dx);

@@ -145,11 +145,12 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
 void Layer::MakeAttentionTensors(const TensorMaker& make, Category otherwise) {
   const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
   x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
-  norm1_wide =
-      b.Slot("norm1.wide", quantizes ? own_rows * hidden : 0, otherwise, SlotRole::kTemporary);
-  norm1 = make(OfProducts(), "norm1", own_rows * hidden, kNorm1);
-  mean1 = make(exact, "mean1", rms ? 0 : own_rows, kMean1);
-  rstd1 = make(exact, "rstd1", own_rows, kRstd1);
+  const bool normed = context.model.pre_norms;
+  norm1_wide = b.Slot("norm1.wide", quantizes && normed ? own_rows * hidden : 0, otherwise,
+                      SlotRole::kTemporary);
+  norm1 = normed || quantizes ? make(OfProducts(), "norm1", own_rows * hidden, kNorm1) : x;
+  mean1 = make(exact, "mean1", rms || !normed ? 0 : own_rows, kMean1);
+  rstd1 = make(exact, "rstd1", normed ? own_rows : 0, kRstd1);
   qkv = make(activation, "qkv", rows * qkv_width, kQkv);
   attention = make(activation, "attention", rows * attention_width, kAttention);
   attention_input =
@@ -166,19 +167,22 @@ void Layer::MakeResidualTensors(const TensorMaker& make, Category otherwise) {
   const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
   const std::int64_t mean = rms ? 0 : own_rows;
   const std::int64_t heads = context.model.heads / tp + context.model.KvHeadsOn(tp);
+  const std::int64_t norms = context.model.qk_norm_whole ? 2 : heads;
   qk_kept = make(activation, "qk.kept",
                  context.model.qk_norm ? rows * heads * context.model.head_dim : 0, kQkKept);
-  qk_rstd = make(exact, "qk.rstd", context.model.qk_norm ? rows * heads : 0, kQkRstd);
+  qk_rstd = make(exact, "qk.rstd", context.model.qk_norm ? rows * norms : 0, kQkRstd);
   if (!IsParallel()) residual = make(activation, "residual", own_rows * hidden, kResidual);
   if (HasOneNorm()) {
     norm2 = norm1;
   } else {
-    const bool narrows = quantizes && kind == BlockKind::kLayer;
-    norm2_wide =
-        b.Slot("norm2.wide", narrows ? own_rows * hidden : 0, otherwise, SlotRole::kTemporary);
-    norm2 = make(narrows ? OfProducts() : activation, "norm2", own_rows * hidden, kNorm2);
-    mean2 = make(exact, "mean2", mean, kMean2);
-    rstd2 = make(exact, "rstd2", own_rows, kRstd2);
+    const bool narrows = quantizes && kind == BlockKind::kLayer, normed = context.model.pre_norms;
+    norm2_wide = b.Slot("norm2.wide", narrows && normed ? own_rows * hidden : 0, otherwise,
+                        SlotRole::kTemporary);
+    norm2 = !normed && !narrows
+                ? residual
+                : make(narrows ? OfProducts() : activation, "norm2", own_rows * hidden, kNorm2);
+    mean2 = make(exact, "mean2", normed ? mean : 0, kMean2);
+    rstd2 = make(exact, "rstd2", normed ? own_rows : 0, kRstd2);
   }
   if (!context.model.post_norms) return;
   const std::int64_t all = own_rows * hidden;
@@ -241,19 +245,29 @@ void Layer::Norm(const char* name, std::int16_t weight, std::int16_t bias, const
   op.rms = rms;
   op.Set(Attribute::kEpsilon, context.model.norm_epsilon);
   op.shape = {.rows = own_rows, .cols = hidden};
-  if (of.wide == kNoSlot) return;
-  const std::string cast = std::string(name) + ".cast";
+  if (of.wide != kNoSlot) CastRows(name, of.wide, of.out);
+}
+
+void Layer::CastRows(const std::string& name, std::int16_t in, std::int16_t out) {
   // Split rows are gathered as codes, so all ranks must share one scale.
-  split_rows ? b.CastTogether(cast, of.wide, of.out, hidden)
-             : b.Cast(cast, of.wide, of.out, hidden);
+  split_rows ? b.CastTogether(name + ".cast", in, out, hidden)
+             : b.Cast(name + ".cast", in, out, hidden);
 }
 
 void Layer::Norm1() {
+  if (!context.model.pre_norms) {
+    if (norm1 != x) CastRows("norm1", x, norm1);
+    return;
+  }
   const std::int16_t weight = Parameter("norm1.weight", kNorm1Weight);
   Norm("norm1", weight, Parameter("norm1.bias", kNorm1Bias), {x, norm1_wide, norm1, mean1, rstd1});
 }
 
 void Layer::Norm2() {
+  if (!context.model.pre_norms) {
+    if (norm2 != residual) CastRows("norm2", residual, norm2);
+    return;
+  }
   const std::int16_t weight = Parameter("norm2.weight", kNorm2Weight);
   Norm("norm2", weight, Parameter("norm2.bias", kNorm2Bias),
        {Norm2Input(), norm2_wide, norm2, mean2, rstd2});
@@ -314,6 +328,7 @@ void Layer::HeadNorms(std::int16_t qkv_of_rows) {
   Op& op = b.Add(OpKind::kHeadNormForward, "attention.qk_norm",
                  {InOut(qkv_of_rows), In(q_weight), In(k_weight), Out(qk_kept), Out(qk_rstd)});
   op.Set(Attribute::kEpsilon, context.model.norm_epsilon);
+  op.whole = context.model.qk_norm_whole;
   op.shape = AttentionShape();
   op.shape.window = 0;
   op.shape.cp = 0;

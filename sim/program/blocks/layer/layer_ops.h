@@ -213,6 +213,7 @@ struct Layer {
   std::int16_t RowsOf(std::int16_t tensor, RowRange range, std::int64_t width);
 
   // ---- Steps of a forward; a backward repeats those whose outputs were not kept.
+  // Without pre-norms, norm1 and norm2 are their inputs, or casts of them.
   void Norm1();
   void Norm2();
   // `branch` as it is added to the residual: its post-norm if the model has one, else itself.
@@ -342,6 +343,8 @@ struct Layer {
     std::int16_t in = kNoSlot, wide = kNoSlot, out = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
   };
   void Norm(const char* name, std::int16_t weight, std::int16_t bias, const NormTensors& of);
+  // Casts rows [own_rows, hidden] to the format of products.
+  void CastRows(const std::string& name, std::int16_t in, std::int16_t out);
   // Product runs gemm and, before it, gemm.parallel. `range`: rows within gemm.in and its adapter's
   // inner tensor; `all`: the same rows among all rows. `suffix` ends the ops' names.
   void Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,

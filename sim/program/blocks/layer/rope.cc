@@ -61,7 +61,7 @@ RopeStretch StretchOf(const ModelSpec& model) {
 // Local layers may have a base of their own, without scaling (Gemma 3). The backward rotates by the
 // negative angle.
 void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
-  if (context.model.positions != PositionKind::kRope) return;
+  if (!context.rotates) return;
   Op& op = b.Add(OpKind::kRope, name, {InOut(tensor)});
   op.inverse = inverse;
   const ModelSpec& model = context.model;

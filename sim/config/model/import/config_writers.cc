@@ -1,0 +1,267 @@
+// Fields of a config.json that the families write (config_writers.h).
+#include "sim/config/model/import/config_writers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace foretrain {
+namespace {
+
+void WriteWindow(JsonWriter& json, const ModelSpec& model) {
+  json.Name("sliding_window");
+  model.attention_window > 0 ? json.Integer(model.attention_window) : json.Null();
+}
+
+void WriteLayerTypes(JsonWriter& json, const ModelSpec& model) {
+  json.Name("layer_types").BeginArray();
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const bool full = model.attention_window == 0 || model.IsGlobal(layer);
+    json.String(full ? "full_attention" : "sliding_attention");
+  }
+  json.EndArray();
+}
+
+// Families whose field must be a number: a window as long as any sequence is none.
+void WriteNeededWindow(JsonWriter& json, const ModelSpec& model) {
+  json.Field("sliding_window",
+             model.attention_window > 0 ? model.attention_window : model.max_sequence);
+  WriteLayerTypes(json, model);
+}
+
+void WriteQwenWindow(JsonWriter& json, const ModelSpec& model) {
+  json.Field("use_sliding_window", model.attention_window > 0);
+  if (model.attention_window == 0) return;
+  json.Field("sliding_window", model.attention_window).Field("max_window_layers", 0);
+  WriteLayerTypes(json, model);
+}
+
+// The library's balance loss is experts_per_token times ours.
+void WriteExperts(JsonWriter& json, const ModelSpec& model, std::string_view experts) {
+  json.Field(experts, model.experts).Field("num_experts_per_tok", model.experts_per_token);
+  const auto chosen = static_cast<double>(std::max<std::int64_t>(1, model.experts_per_token));
+  json.Field("router_aux_loss_coef", model.balance_weight / chosen);
+}
+
+void WriteQwenExperts(JsonWriter& json, const ModelSpec& model) {
+  WriteExperts(json, model, "num_experts");
+  json.Field("moe_intermediate_size", model.expert_ffn_hidden);
+  json.Field("norm_topk_prob", model.router == RouterKind::kTopKSoftmax);
+  json.Field("decoder_sparse_step", 1).Name("mlp_only_layers").BeginArray().EndArray();
+}
+
+void WriteLlama(JsonWriter& json, const ModelSpec& model) {
+  json.Field("attention_bias", model.attention_bias).Field("mlp_bias", model.mlp_bias);
+}
+
+void WriteMixtral(JsonWriter& json, const ModelSpec& model) {
+  WriteWindow(json, model);
+  WriteExperts(json, model, "num_local_experts");
+}
+
+void WriteQwen2Moe(JsonWriter& json, const ModelSpec& model) {
+  WriteQwenWindow(json, model);
+  WriteQwenExperts(json, model);
+  json.Field("qkv_bias", model.attention_bias);
+  json.Field("shared_expert_intermediate_size", model.shared_ffn_hidden);
+}
+
+void WriteQwen3(JsonWriter& json, const ModelSpec& model) {
+  json.Field("attention_bias", model.attention_bias);
+  WriteQwenWindow(json, model);
+}
+
+void WriteQwen3Moe(JsonWriter& json, const ModelSpec& model) {
+  WriteQwen3(json, model);
+  WriteQwenExperts(json, model);
+}
+
+void WriteGemma(JsonWriter& json, const ModelSpec& model) {
+  json.Field("attention_bias", model.attention_bias);
+  json.Field("hidden_act", ActivationName(model.mlp));
+}
+
+void WriteGemma2(JsonWriter& json, const ModelSpec& model) {
+  WriteGemma(json, model);
+  const double scale = model.attention_scale;
+  const std::int64_t scalar =
+      scale > 0 ? static_cast<std::int64_t>(std::llround(1 / (scale * scale))) : model.head_dim;
+  json.Field("query_pre_attn_scalar", scalar);
+  for (const auto& [field, cap] : {std::pair{"attn_logit_softcapping", model.attention_softcap},
+                                   {"final_logit_softcapping", model.logit_softcap}}) {
+    json.Name(field);
+    cap > 0 ? json.Number(cap) : json.Null();
+  }
+  WriteNeededWindow(json, model);
+}
+
+void WriteGemma3(JsonWriter& json, const ModelSpec& model) {
+  WriteGemma2(json, model);
+  const double local = model.local_rope_theta;
+  json.Field("rope_local_base_freq", local > 0 ? local : model.rope_theta);
+}
+
+// Both versions of DeepSeek.
+void WriteDeepSeek(JsonWriter& json, const ModelSpec& model) {
+  json.Name("q_lora_rank");
+  model.query_rank > 0 ? json.Integer(model.query_rank) : json.Null();
+  json.Field("kv_lora_rank", model.key_value_rank).Field("qk_rope_head_dim", model.rope_head_dim);
+  json.Field("qk_nope_head_dim", model.head_dim - model.rope_head_dim);
+  json.Field("v_head_dim", model.value_head_dim);
+  WriteExperts(json, model, "n_routed_experts");
+  const std::int64_t width = std::max<std::int64_t>(1, model.expert_ffn_hidden);
+  json.Field("moe_intermediate_size", width);
+  json.Field("n_shared_experts", model.shared_ffn_hidden / width);
+  json.Field("first_k_dense_replace", model.first_dense_layers).Field("moe_layer_freq", 1);
+  json.Field("routed_scaling_factor", model.expert_scale);
+  json.Field("n_group", std::max<std::int64_t>(1, model.expert_groups));
+  json.Field("topk_group", std::max<std::int64_t>(1, model.groups_per_token));
+}
+
+void WriteDeepSeekV2(JsonWriter& json, const ModelSpec& model) {
+  WriteDeepSeek(json, model);
+  json.Field("topk_method", model.expert_groups > 0 ? "group_limited_greedy" : "greedy");
+  json.Field("norm_topk_prob", model.router == RouterKind::kTopKSoftmax);
+}
+
+void WriteDeepSeekV3(JsonWriter& json, const ModelSpec& model) {
+  WriteDeepSeek(json, model);
+  json.Field("norm_topk_prob", true).Field("scoring_func", "sigmoid");
+  json.Field("topk_method", "noaux_tc").Field("num_nextn_predict_layers", model.predict_ahead);
+}
+
+void WriteGptOss(JsonWriter& json, const ModelSpec& model) {
+  WriteExperts(json, model, "num_local_experts");
+  json.Field("attention_bias", model.attention_bias).Field("swiglu_limit", 7.0);
+  WriteNeededWindow(json, model);
+}
+
+void WriteAttentionBias(JsonWriter& json, const ModelSpec& model) {
+  json.Field("attention_bias", model.attention_bias);
+}
+
+void WriteOlmo3(JsonWriter& json, const ModelSpec& model) {
+  WriteAttentionBias(json, model);
+  WriteNeededWindow(json, model);
+}
+
+void WriteOlmoe(JsonWriter& json, const ModelSpec& model) {
+  WriteAttentionBias(json, model);
+  WriteExperts(json, model, "num_experts");
+  json.Field("norm_topk_prob", model.router == RouterKind::kTopKSoftmax);
+  json.Name("clip_qkv");
+  model.qkv_clip > 0 ? json.Number(model.qkv_clip) : json.Null();
+}
+
+void WriteSmolLm3(JsonWriter& json, const ModelSpec& model) {
+  WriteLlama(json, model);
+  json.Field("use_sliding_window", false).Name("no_rope_layers").BeginArray();
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    json.Integer(!model.rotate_global && model.IsGlobal(layer) ? 0 : 1);
+  }
+  json.EndArray();
+}
+
+void WriteCohere(JsonWriter& json, const ModelSpec& model) {
+  WriteAttentionBias(json, model);
+  json.Field("logit_scale", model.logit_scale);
+}
+
+void WriteCohere2(JsonWriter& json, const ModelSpec& model) {
+  WriteCohere(json, model);
+  json.Field("sliding_window",
+             model.attention_window > 0 ? model.attention_window : model.max_sequence);
+  json.Name("layer_types").BeginArray();
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    json.String(model.IsGlobal(layer) ? "full_attention" : "sliding_attention");
+  }
+  json.EndArray();
+}
+
+void WriteMiniMaxM2(JsonWriter& json, const ModelSpec& model) {
+  WriteExperts(json, model, "num_local_experts");
+  json.Field("rotary_dim", model.RotaryDim());
+}
+
+// In the order in which a family is chosen for a model: those with fewer special parts first.
+constexpr std::array kWriters = {
+    ConfigWriter{"gpt2", "GPT2LMHeadModel", nullptr},
+    ConfigWriter{"llama", "LlamaForCausalLM", WriteLlama},
+    ConfigWriter{"mistral", "MistralForCausalLM", WriteWindow},
+    ConfigWriter{"qwen2", "Qwen2ForCausalLM", WriteQwenWindow},
+    ConfigWriter{"qwen3", "Qwen3ForCausalLM", WriteQwen3},
+    ConfigWriter{"phi3", "Phi3ForCausalLM", WriteWindow},
+    ConfigWriter{"gemma", "GemmaForCausalLM", WriteGemma},
+    ConfigWriter{"gemma2", "Gemma2ForCausalLM", WriteGemma2},
+    ConfigWriter{"gemma3_text", "Gemma3ForCausalLM", WriteGemma3},
+    ConfigWriter{"mixtral", "MixtralForCausalLM", WriteMixtral},
+    ConfigWriter{"qwen2_moe", "Qwen2MoeForCausalLM", WriteQwen2Moe},
+    ConfigWriter{"qwen3_moe", "Qwen3MoeForCausalLM", WriteQwen3Moe},
+    ConfigWriter{"olmo2", "Olmo2ForCausalLM", WriteAttentionBias},
+    ConfigWriter{"olmo3", "Olmo3ForCausalLM", WriteOlmo3},
+    ConfigWriter{"olmoe", "OlmoeForCausalLM", WriteOlmoe},
+    ConfigWriter{"smollm3", "SmolLM3ForCausalLM", WriteSmolLm3},
+    ConfigWriter{"cohere", "CohereForCausalLM", WriteCohere},
+    ConfigWriter{"cohere2", "Cohere2ForCausalLM", WriteCohere2},
+    ConfigWriter{"minimax_m2", "MiniMaxM2ForCausalLM", WriteMiniMaxM2},
+    ConfigWriter{"deepseek_v2", "DeepseekV2ForCausalLM", WriteDeepSeekV2},
+    ConfigWriter{"deepseek_v3", "DeepseekV3ForCausalLM", WriteDeepSeekV3},
+    ConfigWriter{"gpt_oss", "GptOssForCausalLM", WriteGptOss},
+};
+
+}  // namespace
+
+std::span<const ConfigWriter> ConfigWriters() { return kWriters; }
+
+std::string_view ActivationName(MlpKind mlp) {
+  switch (mlp) {
+    case MlpKind::kGelu:
+      return "gelu_new";
+    case MlpKind::kGeluErf:
+      return "gelu";
+    case MlpKind::kRelu:
+      return "relu";
+    case MlpKind::kSquaredRelu:
+      return "relu2";
+    case MlpKind::kSwiglu:
+    case MlpKind::kClampedSwiglu:
+      return "silu";
+    case MlpKind::kGeglu:
+      return "gelu_pytorch_tanh";
+  }
+  return "";
+}
+
+void WriteRope(JsonWriter& json, const ModelSpec& model) {
+  json.Field("rope_theta", model.rope_theta);
+  if (model.rotary_dim > 0) {
+    json.Field("partial_rotary_factor",
+               static_cast<double>(model.rotary_dim) / static_cast<double>(model.head_dim));
+  }
+  const RopeScaling scaling = model.rope_scaling;
+  if (scaling != RopeScaling::kLinear && scaling != RopeScaling::kLlama3 &&
+      scaling != RopeScaling::kYarn) {
+    return;
+  }
+  json.Name("rope_scaling").BeginObject().Field("rope_type", Name(scaling));
+  json.Field("factor", model.rope_factor);
+  json.Field("original_max_position_embeddings", model.rope_original);
+  if (scaling == RopeScaling::kLlama3) {
+    json.Field("low_freq_factor", model.rope_low).Field("high_freq_factor", model.rope_high);
+  }
+  if (scaling == RopeScaling::kYarn) {
+    json.Field("beta_slow", model.rope_low).Field("beta_fast", model.rope_high);
+    json.Field("truncate", model.rope_whole_pairs);
+    json.Field("attention_factor", model.rope_magnitude);
+    // DeepSeek scales scores by the square of 0.1 mscale_all_dim ln(factor) + 1.
+    if (model.IsLatent() && model.attention_scale > 0 && model.rope_factor > 1) {
+      const double root =
+          std::sqrt(model.attention_scale * std::sqrt(static_cast<double>(model.head_dim)));
+      const double scale = (root - 1) / (0.1 * std::log(model.rope_factor));
+      json.Field("mscale", scale).Field("mscale_all_dim", scale);
+    }
+  }
+  json.EndObject();
+}
+
+}  // namespace foretrain
