@@ -11,6 +11,7 @@ std::span<const CommandEntry> CommandTable() {
        &MakePresets},
       {"devices", "Show what this machine can train on", &MakeDevices},
       {"plan", "Search for the fastest plans that fit in memory", &MakePlan},
+      {"sweep", "Find the best plan for each of several values of options", &MakeSweep},
       {"predict", "Forecast step time, memory and timeline of one plan", &MakePredict},
       {"fit", "Show which models fit on a cluster, each with its longest sequence", &MakeFit},
       {"tokenize", "Turn texts into a shard of tokens for train", &MakeTokenize},

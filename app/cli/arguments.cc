@@ -43,6 +43,14 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
   if (!value.empty()) option->capture_default_str();
 }
 
+void Arguments::Option(const std::string& names, std::vector<std::string>& values,
+                       const std::string& value_name, const std::string& help) {
+  app_.add_option(names, values, help)
+      ->type_name(value_name)
+      ->group(section_)
+      ->allow_extra_args(false);
+}
+
 void Arguments::OptionalValue(const std::string& names, std::string& value, const std::string& bare,
                               const std::string& value_name, const std::string& help) {
   Parsed(names, "[" + value_name + "]", help,
@@ -149,5 +157,23 @@ void Arguments::Positionals(const std::string& name, std::vector<std::string>& v
 }
 
 void Arguments::Footer(const std::string& text) { app_.footer(text); }
+
+Result<void> ReadOptions(const std::vector<std::string>& texts,
+                         const std::function<void(Arguments&)>& declare) {
+  CLI::App app;
+  Arguments arguments(app);
+  declare(arguments);
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() <= 1) {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+  try {
+    app.parse(std::vector<std::string>(texts.rbegin(), texts.rend()));  // as the library wants them
+  } catch (const CLI::ParseError& error) {
+    return Fail(ErrorCode::kInvalidArgument, error.what());
+  }
+  return arguments.Read();
+}
 
 }  // namespace foretrain

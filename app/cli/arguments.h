@@ -34,6 +34,9 @@ class Arguments {
               const std::string& help);
   void Option(const std::string& names, double& value, const std::string& value_name,
               const std::string& help);
+  // An option that may be given several times, with one value each.
+  void Option(const std::string& names, std::vector<std::string>& values,
+              const std::string& value_name, const std::string& help);
   // An option whose text `read` turns into a value, if the option was given. `read` runs in Read
   // and names the option, its first argument, in its errors.
   using ReadText = std::function<Result<void>(const std::string& name, const std::string& text)>;
@@ -77,6 +80,11 @@ class Arguments {
   std::string section_ = "Options";
   std::vector<std::shared_ptr<Text>> texts_;  // shared with the library's callbacks
 };
+
+// Reads `texts` ("--tp", "8") as the options that `declare` declares; of one that is given twice the
+// last counts. Errors: kInvalidArgument, naming the option.
+Result<void> ReadOptions(const std::vector<std::string>& texts,
+                         const std::function<void(Arguments&)>& declare);
 
 template <typename T>
 void Arguments::Choice(const std::string& names, T& value,

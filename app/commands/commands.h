@@ -12,6 +12,7 @@ std::unique_ptr<Command> MakePresets();
 std::unique_ptr<Command> MakeClusters();
 std::unique_ptr<Command> MakeDevices();
 std::unique_ptr<Command> MakePlan();
+std::unique_ptr<Command> MakeSweep();
 std::unique_ptr<Command> MakePredict();
 std::unique_ptr<Command> MakeFit();
 std::unique_ptr<Command> MakeTokenize();

@@ -6,19 +6,15 @@
 #include <utility>
 
 #include "app/cli/command_line.h"
-#include "app/cli/defaults.h"
-#include "app/cli/flags/memory_margin.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
-#include "app/forecast/forecasting.h"
+#include "app/forecast/plan_search.h"
 #include "app/forecast/search_watch.h"
 #include "app/report/plans/plan_report.h"
 #include "base/clock.h"
 #include "base/io/file_system.h"
 #include "sim/config/plan/plan_json.h"
 #include "sim/config/plan/plan_values.h"
-#include "sim/search/space/default_space.h"
-#include "sim/search/space/frameworks.h"
 
 namespace foretrain {
 namespace {
@@ -30,14 +26,7 @@ constexpr std::int64_t kMaxTop = 1000;
 class PlanCommand final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    model_.Declare(arguments);
-    cluster_.Declare(arguments);
-    plan_.Declare(arguments);
-    arguments.Section("Search");
-    arguments.Option("--for", for_, "NAME",
-                     "Only plans that this trainer runs: any (what most have), megatron, "
-                     "torchtitan, deepspeed, fsdp, nanotron, foretrain (everything)");
-    margin_.Declare(arguments);
+    search_.Declare(arguments);
     arguments.Option("--out", out_, "FILE", "Write the best plan, for --plan FILE");
     arguments.Option("--top", top_, "N", "Minimum number of plans to simulate, best first");
     arguments.Flag(
@@ -68,28 +57,25 @@ class PlanCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--top: " + std::to_string(top_) + " is outside 1 to " + std::to_string(kMaxTop));
     }
-    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    FT_ASSIGN(PlanQuestion question, search_.Ask());
+    const ForecastContext& context = question.context;
+    report.framework = question.framework;
+    report.memory_bytes = question.memory_bytes;
+    report.defaults = question.defaults;
     SearchOptions options;
-    options.ranks = context.cluster.Devices();
     options.simulated = static_cast<int>(top_);
-    FT_ASSIGN(SearchSpace space, ChoicesOf(plan_, context.model, context.cluster));
-    FT_TRY(Restrict(context, preset, space, report));
-    FT_ASSIGN(options.memory_bytes, margin_.LimitOf(cluster_, context.cluster));
-    report.memory_bytes = options.memory_bytes;
-    report.defaults = DefaultsText(plan_, preset, context.model, space.base);
     SystemClock clock;
     const std::int64_t start_ns = clock.MonotonicNs();
     {
       SearchWatch watch(!json_);
       watch.Watch(options);
-      auto result = Search(context, preset, options, space);
+      auto result = search_.Search(options, question);
       if (!result && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.result, std::move(result));
       report.seconds = static_cast<double>(clock.MonotonicNs() - start_ns) * 1e-9;
       // Ctrl-C must end this part too, so it runs under the same watch.
       FT_ASSIGN(const std::vector<int> counts, Counts(context, report.goal));
-      auto compared = CompareDeviceCounts(context.model, context.costs, space.base, counts,
+      auto compared = CompareDeviceCounts(context.model, context.costs, question.space.base, counts,
                                           options.threads, options.cancelled);
       if (!compared && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.counts, std::move(compared));
@@ -100,10 +86,11 @@ class PlanCommand final : public Command {
                 SensitivityOf(context.model, RecommendedPlan(report.result).plan, context.costs));
     }
     report.context = &context;
-    report.space = &space;
+    report.space = &question.space;
     // The report ends in the command for its best plan.
     const Plan& best = RecommendedPlan(report.result).plan;
-    const std::string command = CommandOf(model_, cluster_, preset, best, context.cluster);
+    const std::string command = CommandOf(search_.model(), search_.cluster(), question.preset,
+                                          best, context.cluster);
     std::string text;
     if (json_) {
       text = PlanReportJson(report, command) + "\n";
@@ -119,51 +106,6 @@ class PlanCommand final : public Command {
   }
 
  private:
-  // Leaves to the space what the framework has. Options that the user gives, a preset and a plan
-  // file state themselves what is to be run, and CPUs run foretrain's own plans.
-  Result<void> Restrict(const ForecastContext& context, const std::optional<Preset>& preset,
-                        SearchSpace& space, PlanReport& report) {
-    FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
-    FT_ASSIGN(Framework framework, FindFramework(frameworks, for_));
-    const bool open = !preset && plan_.plan_file.empty() && !context.cluster.is_cpu;
-    if (!open && for_ == kAnyFramework) {
-      report.framework = preset ? "options of preset " + preset->name : "foretrain's own options";
-      return {};
-    }
-    report.framework = framework.title;
-    const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
-    offloads_more_ =
-        Has(framework, "offload_gradients", host) && Has(framework, "offload_parameters", host);
-    std::erase_if(framework.values,
-                  [this](const auto& entry) { return plan_.Given(entry.first->name); });
-    RestrictTo(framework, space);
-    return {};
-  }
-
-  // If nothing fits, gradients and then parameters move to the host too, as `fit` does, unless the
-  // user, a preset or a plan file says what is offloaded. `space` is then that of the plans found.
-  Result<SearchResult> Search(const ForecastContext& context, const std::optional<Preset>& preset,
-                              SearchOptions& options, SearchSpace& space) const {
-    bool open = offloads_more_ && !preset && plan_.plan_file.empty() && !context.cluster.is_cpu;
-    for (const char* field :
-         {"offload_optimizer", "offload_gradients", "offload_parameters", "weights"}) {
-      open = open && !plan_.Given(field);
-    }
-    SearchOptions first = options;
-    first.advises = !open;
-    Result<SearchResult> found = SearchPlans(context.model, context.costs, space, first);
-    if (!open) return found;
-    for (const OffloadLevel level : {OffloadLevel::kGradients, OffloadLevel::kParameters}) {
-      if (found || found.error().code != ErrorCode::kInfeasible) return found;
-      SearchSpace wider = space;
-      OffloadMore(level, wider);
-      found = SearchPlans(context.model, context.costs, wider, first);
-      if (found) space = std::move(wider);
-    }
-    if (found || found.error().code != ErrorCode::kInfeasible) return found;
-    return SearchPlans(context.model, context.costs, space, options);
-  }
-
   // Reads tokens, deadline and price together. A deadline needs tokens: without them no training
   // time follows from a step time.
   Result<void> ReadGoal(TrainingGoal& goal) const {
@@ -206,14 +148,7 @@ class PlanCommand final : public Command {
     return counts;
   }
 
-  static constexpr const char* kAnyFramework = "any";
-
-  ModelFlags model_;
-  ClusterFlags cluster_;
-  PlanFlags plan_;
-  MemoryMargin margin_;
-  std::string for_ = kAnyFramework;
-  bool offloads_more_ = false;  // the framework keeps gradients and parameters on the host
+  PlanSearch search_;
   std::string out_;
   std::int64_t top_ = 4;
   bool sensitivity_ = false;

@@ -16,7 +16,7 @@ namespace {
 TEST(Help, ExamplesOfForecastsExitWithSuccess) {
   const TemporaryFolder folder;
   int examples = 0;
-  for (const std::string command : {"plan", "predict", "presets", "fit"}) {
+  for (const std::string command : {"plan", "sweep", "predict", "presets", "fit"}) {
     std::istringstream help(RunForetrain(folder.path(), command + " --help").output);
     for (std::string line; std::getline(help, line);) {
       const std::string start = "  foretrain ";

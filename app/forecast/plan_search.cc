@@ -1,0 +1,86 @@
+#include "app/forecast/plan_search.h"
+
+#include <utility>
+
+#include "app/cli/defaults.h"
+#include "sim/search/space/default_space.h"
+#include "sim/search/space/frameworks.h"
+
+namespace foretrain {
+namespace {
+
+constexpr const char* kAnyFramework = "any";
+
+}  // namespace
+
+void PlanSearch::Declare(Arguments& arguments) {
+  model_.Declare(arguments);
+  cluster_.Declare(arguments);
+  plan_.Declare(arguments);
+  arguments.Section("Search");
+  arguments.Option("--for", for_, "NAME",
+                   "Only plans that this trainer runs: any (what most have), megatron, "
+                   "torchtitan, deepspeed, fsdp, nanotron, foretrain (everything)");
+  margin_.Declare(arguments);
+}
+
+Result<PlanQuestion> PlanSearch::Ask() const {
+  PlanQuestion question;
+  FT_ASSIGN(question.preset, plan_.ResolvePreset());
+  FT_ASSIGN(question.context, MakeContext(model_, cluster_, question.preset));
+  FT_ASSIGN(question.space, ChoicesOf(plan_, question.context.model, question.context.cluster));
+  FT_TRY(Restrict(question));
+  FT_ASSIGN(question.memory_bytes, margin_.LimitOf(cluster_, question.context.cluster));
+  question.defaults =
+      DefaultsText(plan_, question.preset, question.context.model, question.space.base);
+  return question;
+}
+
+// Leaves to the space what the framework has. Options that the user gives, a preset and a plan file
+// state themselves what is to be run, and CPUs run foretrain's own plans.
+Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
+  FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
+  FT_ASSIGN(Framework framework, FindFramework(frameworks, for_));
+  const bool open =
+      !question.preset && plan_.plan_file.empty() && !question.context.cluster.is_cpu;
+  if (!open && for_ == kAnyFramework) {
+    question.framework =
+        question.preset ? "options of preset " + question.preset->name : "foretrain's own options";
+    return {};
+  }
+  question.framework = framework.title;
+  const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
+  question.offloads_more =
+      Has(framework, "offload_gradients", host) && Has(framework, "offload_parameters", host);
+  std::erase_if(framework.values,
+                [this](const auto& entry) { return plan_.Given(entry.first->name); });
+  RestrictTo(framework, question.space);
+  return {};
+}
+
+Result<SearchResult> PlanSearch::Search(SearchOptions options, PlanQuestion& question) const {
+  const ForecastContext& context = question.context;
+  options.ranks = context.cluster.Devices();
+  options.memory_bytes = question.memory_bytes;
+  bool open = question.offloads_more && !question.preset && plan_.plan_file.empty() &&
+              !context.cluster.is_cpu;
+  for (const char* field :
+       {"offload_optimizer", "offload_gradients", "offload_parameters", "weights"}) {
+    open = open && !plan_.Given(field);
+  }
+  SearchOptions first = options;
+  first.advises = options.advises && !open;
+  Result<SearchResult> found = SearchPlans(context.model, context.costs, question.space, first);
+  if (!open) return found;
+  for (const OffloadLevel level : {OffloadLevel::kGradients, OffloadLevel::kParameters}) {
+    if (found || found.error().code != ErrorCode::kInfeasible) return found;
+    SearchSpace wider = question.space;
+    OffloadMore(level, wider);
+    found = SearchPlans(context.model, context.costs, wider, first);
+    if (found) question.space = std::move(wider);
+  }
+  if (found || found.error().code != ErrorCode::kInfeasible || !options.advises) return found;
+  return SearchPlans(context.model, context.costs, question.space, options);
+}
+
+}  // namespace foretrain
