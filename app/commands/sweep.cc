@@ -85,7 +85,9 @@ class SweepCommand final : public Command {
   Result<Exit> Run() override {
     FT_ASSIGN(const std::vector<Varied> varied, ReadVaried());
     FT_TRY(CheckOutputFile("--picture", picture_));
-    if (!tokens_.empty()) FT_ASSIGN(goal_.tokens, ParseTokens("--tokens", tokens_));
+    if (!tokens_.empty()) {
+      FT_ASSIGN(goal_.tokens, ParseTokens("--tokens", tokens_));
+    }
     SweepReport report;
     report.goal = goal_;
     std::size_t count = 1;

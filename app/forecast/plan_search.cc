@@ -25,9 +25,9 @@ void PlanSearch::Declare(Arguments& arguments) {
 }
 
 Result<PlanQuestion> PlanSearch::Ask() const {
-  PlanQuestion question;
-  FT_ASSIGN(question.preset, plan_.ResolvePreset());
-  FT_ASSIGN(question.context, MakeContext(model_, cluster_, question.preset));
+  FT_ASSIGN(std::optional<Preset> preset, plan_.ResolvePreset());
+  FT_ASSIGN(ForecastContext context, MakeContext(model_, cluster_, preset));
+  PlanQuestion question{std::move(preset), std::move(context)};
   FT_ASSIGN(question.space, ChoicesOf(plan_, question.context.model, question.context.cluster));
   FT_TRY(Restrict(question));
   FT_ASSIGN(question.memory_bytes, margin_.LimitOf(cluster_, question.context.cluster));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <span>
 
 #include "base/text.h"
 #include "sim/config/model/import/readers.h"
@@ -18,7 +18,7 @@ void RequirePlainScores(Config& config) {
 }
 
 // n if exactly every n-th item is 0; 0 if none is; -1 for another order.
-std::int64_t EveryZero(const std::vector<JsonValue>& items) {
+std::int64_t EveryZero(std::span<const JsonValue> items) {
   const auto is_zero = [](const JsonValue& item) {
     return item.kind() == JsonValue::Kind::kInteger && item.AsInteger() == 0;
   };
