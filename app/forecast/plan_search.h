@@ -18,11 +18,11 @@ namespace foretrain {
 struct PlanQuestion {
   std::optional<Preset> preset;
   ForecastContext context;
-  SearchSpace space;
-  std::string framework;          // title of the trainer that plans are for
+  SearchSpace space = {};
+  std::string framework = {};     // title of the trainer that plans are for
   bool offloads_more = false;     // that trainer keeps gradients and parameters on the host
   std::int64_t memory_bytes = 0;  // of a device that a plan may use
-  std::string defaults;           // DefaultsText; empty: everything was given
+  std::string defaults = {};      // DefaultsText; empty: everything was given
 };
 
 class PlanSearch {
