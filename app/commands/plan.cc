@@ -7,6 +7,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/defaults.h"
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/memory_margin.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -33,12 +34,14 @@ class PlanCommand final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
+    dialect_.Declare(arguments, /*writes=*/true);
     arguments.Section("Search");
     arguments.Option("--for", for_, "NAME",
                      "Only plans that this trainer runs: any (what most have), megatron, "
                      "torchtitan, deepspeed, fsdp, nanotron, foretrain (everything)");
     margin_.Declare(arguments);
-    arguments.Option("--out", out_, "FILE", "Write the best plan, for --plan FILE");
+    arguments.Option("--out", out_, "FILE",
+                     "Write the best plan, for --plan FILE; with --emit its launch file");
     arguments.Option("--top", top_, "N", "Minimum number of plans to simulate, best first");
     arguments.Flag(
         "--sensitivity", sensitivity_,
@@ -68,8 +71,12 @@ class PlanCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--top: " + std::to_string(top_) + " is outside 1 to " + std::to_string(kMaxTop));
     }
+    FT_TRY(dialect_.Read(LaunchFields::kTraining, model_, cluster_, plan_));
+    if (for_ == kAnyFramework && !dialect_.Framework().empty()) for_ = dialect_.Framework();
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    FT_ASSIGN(const std::optional<Preset> trainer, dialect_.Software());
+    FT_ASSIGN(const ForecastContext context,
+              MakeContext(model_, cluster_, preset ? preset : trainer));
     SearchOptions options;
     options.ranks = context.cluster.Devices();
     options.simulated = static_cast<int>(top_);
@@ -104,17 +111,27 @@ class PlanCommand final : public Command {
     // The report ends in the command for its best plan.
     const Plan& best = RecommendedPlan(report.result).plan;
     const std::string command = CommandOf(model_, cluster_, preset, best, context.cluster);
+    FT_ASSIGN(const DialectFlags::Emitted emitted,
+              dialect_.Emit(best, context.model, model_, context.cluster));
     std::string text;
     if (json_) {
-      text = PlanReportJson(report, command) + "\n";
+      text = PlanReportJson(report, command,
+                            [&](JsonWriter& json) {
+                              dialect_.WriteAccount(json);
+                              dialect_.WriteEmitted(json, emitted);
+                            }) +
+             "\n";
     } else {
       text = csv_ ? PlanReportCsv(report) : PlanReportText(report, command, LineWidth());
     }
     if (!out_.empty()) {
       PosixFileSystem files;
-      FT_TRY(WriteFileAtomically(files, out_, ToJson(best, WrittenFields::kAll) + "\n"));
+      FT_TRY(WriteFileAtomically(
+          files, out_, dialect_.emits() ? emitted.text : ToJson(best, WrittenFields::kAll) + "\n"));
     }
+    if (!json_ && !csv_) std::fputs(dialect_.AccountText().c_str(), stdout);
     std::fputs(text.c_str(), stdout);
+    if (!json_ && !csv_) dialect_.PrintEmitted(emitted, !out_.empty());
     return Exit::kDone;
   }
 
@@ -211,6 +228,7 @@ class PlanCommand final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  DialectFlags dialect_;
   MemoryMargin margin_;
   std::string for_ = kAnyFramework;
   bool offloads_more_ = false;  // the framework keeps gradients and parameters on the host
