@@ -26,8 +26,9 @@ constexpr std::int64_t kMaxTop = 1000;
 class PlanCommand final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    search_.Declare(arguments);
-    arguments.Option("--out", out_, "FILE", "Write the best plan, for --plan FILE");
+    search_.Declare(arguments, /*writes=*/true);
+    arguments.Option("--out", out_, "FILE",
+                     "Write the best plan, for --plan FILE; with --emit its launch file");
     arguments.Option("--top", top_, "N", "Minimum number of plans to simulate, best first");
     arguments.Flag(
         "--sensitivity", sensitivity_,
@@ -91,17 +92,28 @@ class PlanCommand final : public Command {
     const Plan& best = RecommendedPlan(report.result).plan;
     const std::string command = CommandOf(search_.model(), search_.cluster(), question.preset,
                                           best, context.cluster);
+    const DialectFlags& dialect = search_.dialect();
+    FT_ASSIGN(const DialectFlags::Emitted emitted,
+              dialect.Emit(best, context.model, search_.model(), context.cluster));
     std::string text;
     if (json_) {
-      text = PlanReportJson(report, command) + "\n";
+      text = PlanReportJson(report, command,
+                            [&](JsonWriter& json) {
+                              dialect.WriteAccount(json);
+                              dialect.WriteEmitted(json, emitted);
+                            }) +
+             "\n";
     } else {
       text = csv_ ? PlanReportCsv(report) : PlanReportText(report, command, LineWidth());
     }
     if (!out_.empty()) {
       PosixFileSystem files;
-      FT_TRY(WriteFileAtomically(files, out_, ToJson(best, WrittenFields::kAll) + "\n"));
+      FT_TRY(WriteFileAtomically(
+          files, out_, dialect.emits() ? emitted.text : ToJson(best, WrittenFields::kAll) + "\n"));
     }
+    if (!json_ && !csv_) std::fputs(dialect.AccountText().c_str(), stdout);
     std::fputs(text.c_str(), stdout);
+    if (!json_ && !csv_) dialect.PrintEmitted(emitted, !out_.empty());
     return Exit::kDone;
   }
 

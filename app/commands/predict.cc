@@ -4,6 +4,7 @@
 
 #include "app/cli/defaults.h"
 #include "app/cli/flags/checkpoint_flags.h"
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -40,11 +41,14 @@ class Predict final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
+    dialect_.Declare(arguments, /*writes=*/true);
     DeclareGraphs(arguments, cluster_.cuda_graphs);
     goodput_.Declare(arguments);
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
-    arguments.Option("--out", out_, "FILE", "Write the plan with all its options, for --plan FILE");
+    arguments.Option(
+        "--out", out_, "FILE",
+        "Write the plan with all its options, for --plan FILE; with --emit its launch file");
     arguments.Flag("--program", listing_,
                    "Print the program of each rank, instruction by instruction");
     arguments.Flag("--ops", ops_,
@@ -61,8 +65,11 @@ class Predict final : public Command {
   // run is stored before anything is printed, so that the number in the output exists.
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--out", out_));
+    FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    FT_ASSIGN(const std::optional<Preset> trainer, dialect_.Software());
+    FT_ASSIGN(const ForecastContext context,
+              MakeContext(model_, cluster_, preset ? preset : trainer));
     if (cluster_.cuda_graphs && context.cluster.is_cpu) {
       return Fail(ErrorCode::kInvalidArgument, "--cuda-graphs: " + context.cluster.name +
                                                    " has no GPUs; leave it out or name a cluster "
@@ -72,11 +79,17 @@ class Predict final : public Command {
     PreferPrecision(context.cluster, preset, plan_);
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     defaults_ = DefaultsText(given, preset, context.model, plan);
+    Plan emitted = plan;
     if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
+    if (!preset && trainer && !context.cluster.is_cpu) {
+      ApplySoftware(*trainer, dialect_.given(), plan);
+    }
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
       plan = FastestRankOrder(context.model, context.costs, plan).plan;
     }
+    emitted.rank_order = plan.rank_order;
+    FT_ASSIGN(emitted_, dialect_.Emit(emitted, context.model, model_, context.cluster));
     ForecastOptions options;
     // On CPUs every rank is compiled: cores of one machine are few. On a cluster one rank of each
     // class stands for all alike.
@@ -94,7 +107,9 @@ class Predict final : public Command {
     if (!out_.empty()) {
       PosixFileSystem files;
       const Plan& compiled = forecast.program.plan;
-      FT_TRY(WriteFileAtomically(files, out_, ToJson(compiled, WrittenFields::kAll) + "\n"));
+      FT_TRY(WriteFileAtomically(
+          files, out_,
+          dialect_.emits() ? emitted_.text : ToJson(compiled, WrittenFields::kAll) + "\n"));
     }
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
@@ -198,6 +213,7 @@ class Predict final : public Command {
   void Print(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
              RunId run) const {
     const Plan& plan = forecast.program.plan;
+    std::fputs(dialect_.AccountText().c_str(), stdout);
     std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                 foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
                 context.profile_origin.c_str());
@@ -254,6 +270,7 @@ class Predict final : public Command {
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
       std::printf("\nForecast only: no kernel computes %s of this model yet.\n", part.c_str());
     }
+    dialect_.PrintEmitted(emitted_, !out_.empty());
     if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
   }
 
@@ -293,6 +310,8 @@ class Predict final : public Command {
       json.Field("device_memory_gib", GibFromBytes(advice.bytes)).EndObject();
     }
     json.EndArray().Field("run", run);
+    dialect_.WriteAccount(json);
+    dialect_.WriteEmitted(json, emitted_);
     std::puts(json.EndObject().Take().c_str());
   }
 
@@ -300,6 +319,8 @@ class Predict final : public Command {
   GoodputFlags goodput_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  DialectFlags dialect_;
+  DialectFlags::Emitted emitted_;
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;

@@ -67,7 +67,7 @@ Result<std::string> WithNodes(const std::string& cluster, const std::string& nod
 class SweepCommand final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    search_.Declare(arguments);
+    search_.Declare(arguments, /*writes=*/false);
     arguments.Section("Sweep");
     arguments.Option("--vary", vary_, "OPTION=V,V",
                      "Search with each of these values; give it again for combinations. OPTION is "

@@ -6,6 +6,7 @@
 
 #include "app/cli/device_choice.h"
 #include "app/cli/flags/checkpoint_flags.h"
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/launch_flags.h"
 #include "app/cli/flags/learning_rate_flags.h"
 #include "app/cli/flags/optimizer_flags.h"
@@ -37,6 +38,7 @@ class TrainCommand final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
+    dialect_.Declare(arguments, /*writes=*/false);
     DeclareTraining(arguments);
     DeclareOutput(arguments);
     arguments.Footer(
@@ -57,6 +59,7 @@ class TrainCommand final : public Command {
     FT_TRY(TakeModelOfInit());
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (restarts_ > 0) return Supervise(launched);
+    FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -285,6 +288,7 @@ class TrainCommand final : public Command {
   // all its complete steps are stored.
   Result<Exit> RunHere(const ForecastContext& context, const Plan& plan) {
     if (!json_) {
+      std::fputs(dialect_.AccountText().c_str(), stdout);
       std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                   foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
                   context.profile_origin.c_str());
@@ -398,6 +402,7 @@ class TrainCommand final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  DialectFlags dialect_;
   OptimizerFlags optimizer_;
   TrainingOptions options_;
   DeviceFlag device_;

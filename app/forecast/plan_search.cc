@@ -13,10 +13,11 @@ constexpr const char* kAnyFramework = "any";
 
 }  // namespace
 
-void PlanSearch::Declare(Arguments& arguments) {
+void PlanSearch::Declare(Arguments& arguments, bool writes) {
   model_.Declare(arguments);
   cluster_.Declare(arguments);
   plan_.Declare(arguments);
+  dialect_.Declare(arguments, writes);
   arguments.Section("Search");
   arguments.Option("--for", for_, "NAME",
                    "Only plans that this trainer runs: any (what most have), megatron, "
@@ -24,9 +25,12 @@ void PlanSearch::Declare(Arguments& arguments) {
   margin_.Declare(arguments);
 }
 
-Result<PlanQuestion> PlanSearch::Ask() const {
+Result<PlanQuestion> PlanSearch::Ask() {
+  FT_TRY(dialect_.Read(LaunchFields::kTraining, model_, cluster_, plan_));
+  if (for_ == kAnyFramework && !dialect_.Framework().empty()) for_ = dialect_.Framework();
   FT_ASSIGN(std::optional<Preset> preset, plan_.ResolvePreset());
-  FT_ASSIGN(ForecastContext context, MakeContext(model_, cluster_, preset));
+  FT_ASSIGN(const std::optional<Preset> trainer, dialect_.Software());
+  FT_ASSIGN(ForecastContext context, MakeContext(model_, cluster_, preset ? preset : trainer));
   PlanQuestion question{std::move(preset), std::move(context)};
   FT_ASSIGN(question.space, ChoicesOf(plan_, question.context.model, question.context.cluster));
   FT_TRY(Restrict(question));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/memory_margin.h"
 #include "app/cli/flags/plan_flags.h"
 #include "app/forecast/forecasting.h"
@@ -27,11 +28,12 @@ struct PlanQuestion {
 
 class PlanSearch {
  public:
-  // Options of model, machine, plan, --for and --memory-margin.
-  void Declare(Arguments& arguments);
+  // Options of model, machine, plan and launch files, --for and --memory-margin. `writes`: also
+  // --emit.
+  void Declare(Arguments& arguments, bool writes);
 
-  // Errors: kInvalidArgument, naming the option.
-  Result<PlanQuestion> Ask() const;
+  // Errors: kInvalidArgument, naming the option; those of a launch file.
+  Result<PlanQuestion> Ask();
 
   // The plans of the question. If nothing fits, gradients and then parameters move to the host too,
   // as `fit` does, unless the user, a preset or a plan file says what is offloaded. The question's
@@ -41,6 +43,7 @@ class PlanSearch {
 
   const ModelFlags& model() const { return model_; }
   const ClusterFlags& cluster() const { return cluster_; }
+  const DialectFlags& dialect() const { return dialect_; }
 
  private:
   Result<void> Restrict(PlanQuestion& question) const;
@@ -48,6 +51,7 @@ class PlanSearch {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  DialectFlags dialect_;
   MemoryMargin margin_;
   std::string for_ = "any";
 };

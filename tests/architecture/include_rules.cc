@@ -48,6 +48,7 @@ const std::vector<Fence>& Fences() {
        {"ui/", "app/"}},
       {"oneDNN", {"oneapi/", "dnnl"}, {"kernels/"}},
       {"PCRE2 and utf8proc", {"pcre2", "utf8proc"}, {"runtime/tokenizer/"}, true},
+      {"TOML and YAML", {"toml++/", "yaml-cpp/"}, {"sim/config/launch/syntax/"}, true},
       {"CLI11", {"CLI/"}, {"app/"}, true},
       {"heavy headers", {"nlohmann/", "sqlite3", "regex", "iostream"}, {""}, true}};
   return fences;

@@ -38,7 +38,10 @@ void ModelFlags::Declare(Arguments& arguments) {
 Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   std::string text = model;
   std::string origin = option;
-  if (LooksLikeFile(model)) {
+  if (!described.empty()) {
+    text = described;
+    origin = from;
+  } else if (LooksLikeFile(model)) {
     PosixFileSystem files;
     origin = model;
     const auto info = files.Stat(model);

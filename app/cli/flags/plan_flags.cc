@@ -237,7 +237,9 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
 
 // The shortest command line that gives this plan again: fields at their default are left out.
 std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
-  std::string text = "--model " + model.model;
+  std::string text = model.from.empty()        ? "--model " + model.model
+                     : model.described.empty() ? "--from " + model.from + " --model " + model.model
+                                               : "--from " + model.from;
   const auto add = [&](const char* option, std::int64_t value) {
     if (value != 0) text += std::string(" ") + option + " " + std::to_string(value);
   };
@@ -245,10 +247,16 @@ std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
   add("--hidden", model.hidden);
   add("--heads", model.heads);
   for (const PlanField& field : PlanFields()) {
-    // dp is always written: left out, it takes all remaining ranks.
-    if (HasDefault(field, plan) && field.name != "dp") continue;
+    // dp is always written: left out, it takes all remaining ranks. So is a default where a launch
+    // file gives another value.
+    const bool overrules = std::count(model.from_fields.begin(), model.from_fields.end(), &field);
+    if (HasDefault(field, plan) && field.name != "dp" && !overrules) continue;
     text.append(" ").append(FirstOption(field));
-    if (field.type != PlanFieldType::kFlag) text += " " + TextOf(field, plan);
+    if (field.type != PlanFieldType::kFlag) {
+      text += " " + TextOf(field, plan);
+    } else if (HasDefault(field, plan)) {
+      text += "=" + TextOf(field, plan);
+    }
   }
   return text;
 }

@@ -25,6 +25,10 @@ struct ModelFlags {
   std::string model{kDefaultModel};
   std::int64_t layers = 0, hidden = 0, heads = 0;  // 0: the model's
   const char* option = "--model";                  // the option that errors name
+  // A launch file of another trainer that gives the model unless `model` is given (--from).
+  std::string from;                           // "megatron:run.sh"; empty: none
+  std::string described;                      // the model as JSON; empty: the file names none
+  std::vector<const PlanField*> from_fields;  // of the plan that the file gives
 
   void Declare(Arguments& arguments);
   // Whether any option differs from its default.

@@ -340,7 +340,8 @@ std::string PlanReportCsv(const PlanReport& report) {
 }
 
 // All plans that were found, also those that the table leaves out.
-std::string PlanReportJson(const PlanReport& report, const std::string& command) {
+std::string PlanReportJson(const PlanReport& report, const std::string& command,
+                           const std::function<void(JsonWriter&)>& add) {
   const SearchResult& result = report.result;
   JsonWriter json;
   json.BeginObject().Field("schema", 1).Field("plans_evaluated", result.evaluated);
@@ -370,6 +371,7 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command)
     }
     json.EndObject();
   }
+  add(json);
   return json.EndObject().Take();
 }
 

@@ -1,6 +1,7 @@
 // The result of a plan search, as tables and as JSON.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "sim/search/space/device_counts.h"
 
 namespace foretrain {
+
+class JsonWriter;
 
 // A goal for the whole training, by which plans and numbers of devices are judged.
 struct TrainingGoal {
@@ -39,7 +42,9 @@ const RankedPlan& RecommendedPlan(const SearchResult& result);
 std::string PlanReportText(const PlanReport& report, const std::string& command, int width);
 // All plans, with all columns, as CSV.
 std::string PlanReportCsv(const PlanReport& report);
-std::string PlanReportJson(const PlanReport& report, const std::string& command);
+//   add  writes further keys of the object
+std::string PlanReportJson(const PlanReport& report, const std::string& command,
+                           const std::function<void(JsonWriter&)>& add);
 
 // "15T", "300B", "2.5M": a count with a decimal suffix. "60d", "36h": seconds.
 // Errors: kInvalidArgument, naming `option`.

@@ -1,0 +1,66 @@
+// --from, --strict and --emit: launch files of other trainers, in and out.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/cli/flags/plan_flags.h"
+#include "base/result.h"
+#include "sim/config/launch/read_launch.h"
+
+namespace foretrain {
+
+class JsonWriter;
+
+// Which options of a plan a launch file gives. kTraining: those that say what is trained (batch,
+// number formats, optimizer), and a search chooses the rest.
+enum class LaunchFields : std::uint8_t { kAll, kTraining };
+
+class DialectFlags {
+ public:
+  // `writes`: also --emit.
+  void Declare(Arguments& arguments, bool writes);
+
+  // Gives the options that the user left open the values of the file: model, ranks of a local
+  // cluster, and plan. Errors: see ReadLaunch; kInvalidArgument for a --from without a dialect.
+  Result<void> Read(LaunchFields fields, ModelFlags& model, ClusterFlags& cluster, PlanFlags& plan);
+
+  bool reads() const { return !from_.empty(); }
+  bool emits() const { return !emit_.empty(); }
+  const std::optional<Launch>& launch() const { return launch_; }
+
+  // The trainer's software, as a preset without options; `nullopt` without --from, or if nothing
+  // is known of it. It overlaps tensor parallelism if the file says so.
+  Result<std::optional<Preset>> Software() const;
+  // Fields of the plan that the user gave beside the file.
+  const std::vector<const PlanField*>& given() const { return given_; }
+  // The trainer of the file, for --for; empty if there is none.
+  std::string Framework() const { return framework_; }
+
+  // Lines for the head of an answer; empty without --from.
+  std::string AccountText() const;
+  // "launch": the same, with every key.
+  void WriteAccount(JsonWriter& json) const;
+
+  struct Emitted {
+    std::string text;
+    std::string unsaid;  // what the file cannot say; empty: nothing
+  };
+  // The launch file of `plan` for --emit; empty without it. Errors: an unknown dialect; with
+  // --strict, anything unsaid.
+  Result<Emitted> Emit(const Plan& plan, const ModelSpec& model, const ModelFlags& flags,
+                       const ClusterSpec& cluster) const;
+  // Prints what Emit gave; the file too, unless --out took it.
+  void PrintEmitted(const Emitted& emitted, bool is_in_file) const;
+  // "emitted": the trainer, the file's text and what it does not say.
+  void WriteEmitted(JsonWriter& json, const Emitted& emitted) const;
+
+ private:
+  std::string from_, emit_;
+  bool strict_ = false;
+  std::optional<Launch> launch_;
+  std::vector<const PlanField*> given_;
+  std::string preset_, framework_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,186 @@
+// A plan that is written as another trainer's file, read again and compiled is the same program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/config/launch/write_launch.h"
+#include "sim/config/model/model_json.h"
+#include "sim/config/plan/plan_values.h"
+#include "sim/program/ir/program.h"
+#include "tests/sim/config/launch/launch_reading.h"
+#include "tests/sim/preset_plans.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kRanks = 8;
+
+// A Llama that splits over eight ranks in every way; with experts, a Mixtral.
+ModelSpec SmallLlama(bool has_experts) {
+  ModelSpec model;
+  model.layers = 16;
+  model.hidden = 64;
+  model.heads = model.kv_heads = 8;
+  model.head_dim = 8;
+  model.ffn_hidden = 128;
+  model.vocab = 256;
+  model.max_sequence = 64;
+  model.norm = NormKind::kRmsNorm;
+  model.mlp = MlpKind::kSwiglu;
+  model.positions = PositionKind::kRope;
+  model.attention_bias = model.output_bias = model.mlp_bias = model.tied_embeddings = false;
+  model.norm_epsilon = 1e-6;
+  if (has_experts) {
+    model.experts = 8;
+    model.experts_per_token = 2;
+    model.expert_ffn_hidden = 64;
+  }
+  return model;
+}
+
+const char* FileOf(LaunchSyntax syntax) {
+  switch (syntax) {
+    case LaunchSyntax::kJson:
+      return "run.json";
+    case LaunchSyntax::kToml:
+      return "run.toml";
+    case LaunchSyntax::kYaml:
+      return "run.yaml";
+    default:
+      return "run.sh";
+  }
+}
+
+// The preset's plan as it is trained: in the dialect's usual formats.
+Plan PlanOfPreset(const Preset& preset, const ModelSpec& model, Precision precision) {
+  Plan plan = ToyPlan(preset, model, kRanks);
+  plan.precision = precision;
+  ApplyFormats(preset, {}, plan);
+  return plan;
+}
+
+// Whether the file gives the plan again to the last bit of its program. Fails the test if the
+// writer says so and it does not.
+bool RoundTrips(const Dialect& dialect, const std::vector<Dialect>& dialects, const Plan& plan,
+                const ModelSpec& model) {
+  const auto written = WriteLaunch(dialect, dialects, plan, model, "llama3-8b", kRanks);
+  if (!written.has_value() || !written->unsaid.empty()) return false;
+  const auto launch = ReadText(dialect.name, FileOf(dialect.syntax), written->text);
+  EXPECT_TRUE(launch.has_value()) << launch.error().message << "\n" << written->text;
+  if (!launch.has_value()) return false;
+  Plan read;
+  for (const auto& [field, text] : launch->options) {
+    const auto set = SetPlanField(PlanFieldOf(field), text, read);
+    EXPECT_TRUE(set.has_value()) << set.error().message;
+  }
+  if (read.sequence == 0) read.sequence = plan.sequence;
+  ModelSpec same = model;
+  if (!launch->model.empty()) {
+    const auto model_read = ModelFromJson(launch->model, "written");
+    EXPECT_TRUE(model_read.has_value()) << model_read.error().message;
+    if (!model_read.has_value()) return false;
+    same = *model_read;
+  }
+  const auto before = Compile(model, plan), after = Compile(same, read);
+  EXPECT_TRUE(before.has_value()) << before.error().message;
+  EXPECT_TRUE(after.has_value()) << after.error().message << "\n" << written->text;
+  if (!before.has_value() || !after.has_value()) return false;
+  EXPECT_EQ(before->hash, after->hash) << Describe(plan) << " and " << Describe(read) << "\n"
+                                       << written->text;
+  return before->hash == after->hash;
+}
+
+class RoundTrip : public testing::TestWithParam<const char*> {};
+
+// Presets that each dialect says in full.
+const std::map<std::string, std::set<std::string>>& SaidPresets() {
+  static const std::map<std::string, std::set<std::string>> said {
+    {
+      "megatron", {"accelerate",
+                   "aleph-alpha",
+                   "bloom",
+                   "bloom-fp16",
+                   "blutrain",
+                   "bmtrain-pipeline",
+                   "colossal-ai",
+                   "colossal-ai-gemini",
+                   "ddp",
+                   "fairscale",
+                   "flash-attention",
+                   "gpt-neox",
+                   "horovod",
+                   "internevo",
+                   "llama3",
+                   "llm.c",
+                   "llmq",
+                   "megascale",
+                   "megatron",
+                   "megatron-
+                       core ", " megatron -
+                       interleaved ", " megatron - moe ", " megatron - sp ", " mesh -
+                       tensorflow ", " mt - nlg ", " nanotron ", " nemo ", " parameter -
+                       server ", " primus ", " t5x "}},
+                       {"torchtitan", {"bmtrain-pipeline", "torchtitan", "torchtitan-compile"}},
+                   {"deepspeed", {"zero-1", "zero-2"}},
+                   {"nanotron", {"nanotron"}},
+                   {"huggingface", {"accelerate", "ddp", "fairscale", "horovod", "peft", "trl"}}};
+      return said;
+    }
+
+    TEST_P(RoundTrip, GivesTheProgramOfEveryPresetThatTheDialectSays) {
+      const std::vector<Dialect> dialects = AllDialects();
+      const auto dialect = FindDialect(dialects, GetParam(), "--emit");
+      ASSERT_TRUE(dialect.has_value()) << dialect.error().message;
+      std::set<std::string> said;
+      for (const Preset& preset : AllPresets()) {
+        const ModelSpec model = ModelFor(preset, SmallLlama(preset.Has(PlanFieldOf("ep"))));
+        for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+          const Plan plan = PlanOfPreset(preset, model, precision);
+          if (!ValidatePlan(plan, model)) continue;
+          if (RoundTrips(*dialect, dialects, plan, model)) said.insert(preset.name);
+        }
+      }
+      for (const std::string& name : SaidPresets().at(GetParam())) {
+        EXPECT_TRUE(said.contains(name)) << name;
+      }
+    }
+
+    INSTANTIATE_TEST_SUITE_P(
+        Dialects, RoundTrip,
+        testing::Values("megatron", "torchtitan", "deepspeed", "nanotron", "huggingface"),
+        [](const auto& test) { return std::string(test.param); });
+
+    TEST(WrittenLaunch, NamesWhatTheTrainerCannotBeTold) {
+      const std::vector<Dialect> dialects = AllDialects();
+      const auto dialect = FindDialect(dialects, "nanotron", "--emit");
+      ASSERT_TRUE(dialect.has_value());
+      const ModelSpec model = SmallLlama(false);
+      Plan plan;
+      plan.dp = 2;
+      plan.tp = 2;
+      plan.sequence_parallel = plan.vocab_parallel = true;
+      plan.sequence = 16;
+      plan.micro_batch = 1;
+      plan.global_batch = 4;
+      plan.bucket_bytes = 1'000'000'000'000;
+      plan.loss_chunks = 4;
+      const auto written = WriteLaunch(*dialect, dialects, plan, model, "", 8);
+      ASSERT_TRUE(written.has_value()) << written.error().message;
+      EXPECT_THAT(written->unsaid, testing::ElementsAre("--loss-chunks 4 (the file: 1)"));
+      plan.tp = 1;
+      plan.sequence_parallel = plan.vocab_parallel = false;
+      plan.loss_chunks = 1;
+      plan.cp = 2;
+      const auto huggingface = FindDialect(dialects, "huggingface", "--emit");
+      ASSERT_TRUE(huggingface.has_value());
+      const auto refused = WriteLaunch(*huggingface, dialects, plan, model, "llama3-8b", 8);
+      ASSERT_FALSE(refused.has_value());
+      EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    }
+
+  }  // namespace
+}  // namespace foretrain
