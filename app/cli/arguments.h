@@ -81,8 +81,8 @@ class Arguments {
   std::vector<std::shared_ptr<Text>> texts_;  // shared with the library's callbacks
 };
 
-// Reads `texts` ("--tp", "8") as the options that `declare` declares; of one that is given twice the
-// last counts. Errors: kInvalidArgument, naming the option.
+// Reads `texts` ("--tp", "8") as the options that `declare` declares; of one that is given twice
+// the last counts. Errors: kInvalidArgument, naming the option.
 Result<void> ReadOptions(const std::vector<std::string>& texts,
                          const std::function<void(Arguments&)>& declare);
 

@@ -52,9 +52,8 @@ Result<std::string> WithNodes(const std::string& cluster, const std::string& nod
   std::size_t numbers = 0;
   while (numbers < parts.size() && is_number(parts[numbers])) ++numbers;
   if (cluster == "local" || numbers == parts.size() || numbers > 2) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--vary nodes: --cluster " + Printable(cluster) +
-                    " has no nodes to vary; give one such as 8xh100");
+    return Fail(ErrorCode::kInvalidArgument, "--vary nodes: --cluster " + Printable(cluster) +
+                                                 " has no nodes to vary; give one such as 8xh100");
   }
   if (numbers == 2) parts.erase(parts.begin());
   if (numbers == 0) parts.insert(parts.begin(), "1");
@@ -120,9 +119,9 @@ class SweepCommand final : public Command {
       FT_ASSIGN(varied.emplace_back(), ParseVaried(text));
       count *= varied.back().values.size();
       if (count > kMaxPoints) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("--vary: more than {} combinations; leave some values out",
-                                kMaxPoints));
+        return Fail(
+            ErrorCode::kInvalidArgument,
+            fmt::format("--vary: more than {} combinations; leave some values out", kMaxPoints));
       }
     }
     if (!varied.empty()) return varied;
@@ -154,8 +153,7 @@ class SweepCommand final : public Command {
     const ForecastContext& context = question.context;
     if (number == 0) report.title = context.model.name + " on " + context.cluster.name;
     if (!json_) {
-      std::fprintf(stderr, "%zu of %zu: %s\n", number + 1, count,
-                   Join(point.values, ", ").c_str());
+      std::fprintf(stderr, "%zu of %zu: %s\n", number + 1, count, Join(point.values, ", ").c_str());
     }
     point.devices = context.cluster.Devices();
     SearchOptions options;

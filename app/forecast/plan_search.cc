@@ -45,8 +45,7 @@ Result<PlanQuestion> PlanSearch::Ask() {
 Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
   FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
   FT_ASSIGN(Framework framework, FindFramework(frameworks, for_));
-  const bool open =
-      !question.preset && plan_.plan_file.empty() && !question.context.cluster.is_cpu;
+  const bool open = !question.preset && plan_.plan_file.empty() && !question.context.cluster.is_cpu;
   if (!open && for_ == kAnyFramework) {
     question.framework =
         question.preset ? "options of preset " + question.preset->name : "foretrain's own options";

@@ -40,12 +40,11 @@ Table TableOf(const SweepReport& report) {
       continue;
     }
     const DeviceRates& rates = point.rates;
-    cells.insert(cells.end(),
-                 {Describe(point.best->plan), FormatSeconds(point.best->step_s),
-                  FormatSi(point.tokens_per_s, ""), FormatSi(rates.tokens_per_s, ""),
-                  FormatFlops(rates.flop_per_s),
-                  FormatPercent(rates.flop_per_s / rates.peak_flop_per_s),
-                  FormatBytes(point.best->device.Total())});
+    cells.insert(cells.end(), {Describe(point.best->plan), FormatSeconds(point.best->step_s),
+                               FormatSi(point.tokens_per_s, ""), FormatSi(rates.tokens_per_s, ""),
+                               FormatFlops(rates.flop_per_s),
+                               FormatPercent(rates.flop_per_s / rates.peak_flop_per_s),
+                               FormatBytes(point.best->device.Total())});
     const TrainingCost cost = CostOf(report, point);
     if (HasGoal(report)) cells.push_back(fmt::format("{:.1f} days", cost.seconds / kDay));
     if (HasGoal(report) && report.goal.price > 0) cells.push_back(FormatSi(cost.money, ""));

@@ -12,7 +12,7 @@ namespace foretrain::FT_VECTOR_NAMESPACE {
 // The norms of a row: those of queries, then those of keys. Each head has its own, or all heads of
 // a kind share one.
 struct HeadNorms {
-  int64_t queries, keys;            // norms in a row
+  int64_t queries, keys;           // norms in a row
   int64_t query_width, key_width;  // numbers of one
 
   template <class Arguments>

@@ -61,8 +61,7 @@ struct Feature {
 };
 constexpr std::array kFeatures = {
     Feature{"QK-norm", [](ModelSpec& m) { m.qk_norm = true; }},
-    Feature{"QK-norm over all heads",
-            [](ModelSpec& m) { m.qk_norm = m.qk_norm_whole = true; }},
+    Feature{"QK-norm over all heads", [](ModelSpec& m) { m.qk_norm = m.qk_norm_whole = true; }},
     Feature{"norms of what is added alone",
             [](ModelSpec& m) { m.post_norms = true, m.pre_norms = false; }},
     Feature{"no positions in global layers", [](ModelSpec& m) { m.rotate_global = false; }},

@@ -32,10 +32,9 @@ constexpr std::array kNotExecuted = {
             },
             "rope_scaling"},
     Feature{[](const ModelSpec& m) { return m.qkv_clip > 0; }, "qkv_clip"},
-    Feature{[](const ModelSpec& m) {
-              return m.experts > 0 && m.router == RouterKind::kSparseMixer;
-            },
-            "router sparse-mixer"},
+    Feature{
+        [](const ModelSpec& m) { return m.experts > 0 && m.router == RouterKind::kSparseMixer; },
+        "router sparse-mixer"},
 };
 
 template <class Features>

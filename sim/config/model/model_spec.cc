@@ -197,7 +197,8 @@ Result<void> CheckLatent(const ModelSpec& model) {
     return {};
   }
   return Refuse(
-      "attention latent: attention_bias, output_bias and qk_norm must be false, rotate_global true, "
+      "attention latent: attention_bias, output_bias and qk_norm must be false, rotate_global "
+      "true, "
       "rotary_dim and attention_window 0, order sequential");
 }
 

@@ -67,7 +67,8 @@ struct ModelSpec {
   bool head_bias = false;      // logits
   bool tied_embeddings = true;
   bool embedding_norm = false;  // a norm after the token embedding (BLOOM)
-  bool pre_norms = true;  // norms of the inputs of attention and MLP; false: post_norms alone (OLMo 2)
+  bool pre_norms =
+      true;  // norms of the inputs of attention and MLP; false: post_norms alone (OLMo 2)
   // Norms of the outputs of attention and MLP, before the residual (Gemma 2, GLM-4).
   bool post_norms = false;
   bool qk_norm = false;  // norms of each head of q and k, before rotation; one weight for all heads

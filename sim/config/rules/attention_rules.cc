@@ -28,7 +28,8 @@ std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
 std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model) {
   if (!model.qk_norm_whole || plan.tp == 1) return {};
   return fmt::format(
-      "tp {} with qk_norm_whole: each rank has some of the heads whose squares a norm sums; use tp 1",
+      "tp {} with qk_norm_whole: each rank has some of the heads whose squares a norm sums; use tp "
+      "1",
       plan.tp);
 }
 

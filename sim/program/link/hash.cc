@@ -14,7 +14,10 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
   hash.Add(op.activation).Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
   hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first).Add(op.updates);
-  hash.Add(op.sigmoid).Add(op.whole).Add(static_cast<double>(op.attributes[2])).Add(op.stretch.kind);
+  hash.Add(op.sigmoid)
+      .Add(op.whole)
+      .Add(static_cast<double>(op.attributes[2]))
+      .Add(op.stretch.kind);
   for (const float value : {op.stretch.factor, op.stretch.low, op.stretch.high, op.stretch.original,
                             op.stretch.magnitude}) {
     hash.Add(static_cast<double>(value));

@@ -104,7 +104,7 @@ void Rope(CudaCheck& check, const FtRope& g) {
 
 // The norms of a row: those of queries, then those of keys.
 struct HeadNorms {
-  std::int64_t queries, keys;            // norms in a row
+  std::int64_t queries, keys;           // norms in a row
   std::int64_t query_width, key_width;  // numbers of one
 
   template <class Arguments>
@@ -227,8 +227,8 @@ void HeadNormBackwardWeight(CudaCheck& check, const FtHeadNormBackwardWeight& g)
   // Queries and keys have separate weights, so there are two sums over columns.
   const HeadNorms norms(g);
   HeadTerm term{g.kept_grad, g.kept, g.rstd, g.dtype, norms, 0, norms.queries};
-  SumColumns(check.queue(), check, term, g.rows * norms.queries, norms.query_width,
-             g.q_weight_grad, nullptr, g.dtype, g.accumulate);
+  SumColumns(check.queue(), check, term, g.rows * norms.queries, norms.query_width, g.q_weight_grad,
+             nullptr, g.dtype, g.accumulate);
   term.first = norms.queries;
   term.count = norms.keys;
   SumColumns(check.queue(), check, term, g.rows * norms.keys, norms.key_width, g.k_weight_grad,

@@ -11,8 +11,8 @@
 namespace foretrain {
 
 struct ConfigWriter {
-  std::string_view type;          // model_type
-  std::string_view architecture;  // name of the library's class
+  std::string_view type;                                   // model_type
+  std::string_view architecture;                           // name of the library's class
   void (*more)(JsonWriter& json, const ModelSpec& model);  // the family's own fields, or null
 };
 

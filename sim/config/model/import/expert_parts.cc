@@ -162,11 +162,12 @@ void MoreOfPhiMoe(Config& config, ModelSpec& model) {
   ReadWindow(config, model, 0);
   ReadExperts(config, {.experts = "num_local_experts", .width = "intermediate_size"}, model);
   model.router = RouterKind::kSparseMixer;
-  config.IgnoreIn({"router_jitter_noise", "input_jitter_noise", "original_max_position_embeddings"});
+  config.IgnoreIn(
+      {"router_jitter_noise", "input_jitter_noise", "original_max_position_embeddings"});
 }
 
-// Norms of q and k span all heads; scores are sigmoids. Published files name the rotated elements of
-// a head. Their prediction of further tokens is not part of the library's model.
+// Norms of q and k span all heads; scores are sigmoids. Published files name the rotated elements
+// of a head. Their prediction of further tokens is not part of the library's model.
 void MoreOfMiniMaxM2(Config& config, ModelSpec& model) {
   model.qk_norm = model.qk_norm_whole = true;
   ReadMixtralExperts(config, model);
@@ -181,7 +182,8 @@ void MoreOfMiniMaxM2(Config& config, ModelSpec& model) {
   }
   if (config.BoolOr("use_mtp", false)) {
     const std::int64_t ahead = config.IntegerOr("num_mtp_modules", 0);
-    config.Note(fmt::format("use_mtp: the {} layers that predict further tokens are left out", ahead));
+    config.Note(
+        fmt::format("use_mtp: the {} layers that predict further tokens are left out", ahead));
   }
   config.IgnoreIn({"num_mtp_modules", "mtp_transformer_layers", "attn_type_list",
                    "shared_intermediate_size", "use_routing_bias"});
@@ -193,7 +195,8 @@ void MoreOfDbrx(Config& config, ModelSpec& model) {
   auto attention = config.ObjectOr("attn_config");
   auto experts = config.ObjectOr("ffn_config");
   if (!attention || !experts) {
-    config.Refuse(attention ? "ffn_config" : "attn_config", "is missing; give the whole config.json");
+    config.Refuse(attention ? "ffn_config" : "attn_config",
+                  "is missing; give the whole config.json");
     return;
   }
   model.kv_heads = attention->IntegerOr("kv_n_heads", 1, 1, kMaxModelCount);
@@ -207,8 +210,8 @@ void MoreOfDbrx(Config& config, ModelSpec& model) {
   // Weights of the chosen experts are divided by their sum, unless the field is null.
   constexpr std::string_view kNormalize = "moe_normalize_expert_weights";
   const auto names = experts->names();
-  const bool is_null = !experts->Has(kNormalize) &&
-                       std::find(names.begin(), names.end(), kNormalize) != names.end();
+  const bool is_null =
+      !experts->Has(kNormalize) && std::find(names.begin(), names.end(), kNormalize) != names.end();
   model.router = is_null ? RouterKind::kSoftmaxTopK : RouterKind::kTopKSoftmax;
   model.ffn_hidden = model.expert_ffn_hidden;
 }

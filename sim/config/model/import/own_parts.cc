@@ -233,7 +233,8 @@ void MoreOfGlm4(Config& config, ModelSpec& model) {
   model.post_norms = true;
 }
 
-// Norms stand behind attention and MLP alone; those of q and k span all heads (olmo2/modeling_olmo2.py).
+// Norms stand behind attention and MLP alone; those of q and k span all heads
+// (olmo2/modeling_olmo2.py).
 void MoreOfOlmo2(Config& config, ModelSpec& model) {
   model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
   model.pre_norms = false;
@@ -250,7 +251,8 @@ void MoreOfOlmo3(Config& config, ModelSpec& model) {
   }
   DropWideWindow(model);
   const bool windows = model.attention_window > 0;
-  if (windows && model.rope_scaling != RopeScaling::kNone) model.local_rope_theta = model.rope_theta;
+  if (windows && model.rope_scaling != RopeScaling::kNone)
+    model.local_rope_theta = model.rope_theta;
 }
 
 // Attention and MLP read one LayerNorm without a bias; logits are scaled.
