@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "runtime/processes/launched_rank.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/transfer_codes.h"
 #include "runtime/run/rank_world.h"
 #include "sim/config/plan/plan.h"
 
@@ -43,16 +43,17 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
 
 // Places the one rank that a launcher made this process for. On GPUs the rank has the GPU of its
 // local number, unless one was named, and communicates by NCCL. On CPUs it shares the processors
-// and communicates by TCP. Returns once all processes have joined.
+// and communicates by UCX. Returns once all processes have joined.
 //
 //   launched  one of several processes
-//   check     of tensors over TCP
+//   check     of tensors between CPU ranks
+//   ucx       UCX's library
 //
-// Errors: kInvalidArgument, the plan has another number of ranks; kUnsupported, as PlaceRanks,
-// `share`, or `check` with NCCL; those of ProcessGroup::Join.
+// Errors: kInvalidArgument, the plan has another number of ranks; kUnsupported, as PlaceRanks, UCX
+// does not load or is too old, `share`, or `check` with NCCL; those of ProcessGroup::Join.
 Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& device, bool share,
                                       const LaunchedRank& launched, std::int64_t timeout_ns,
-                                      TransferCheck check,
-                                      const std::string& nccl = "libnccl.so.2");
+                                      TransferCheck check, const std::string& nccl = "libnccl.so.2",
+                                      const std::string& ucx = "libucp.so.0");
 
 }  // namespace foretrain

@@ -9,6 +9,7 @@
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
 #include "tests/paths.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -16,7 +17,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
+struct ProcessesOfTheProgram : NeedsUcx {};
+
+TEST_F(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 4 ";
   const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
@@ -36,7 +39,7 @@ struct Death {
   int code;  // of the shell
 };
 
-class DeathOfAProcess : public testing::TestWithParam<Death> {};
+class DeathOfAProcess : public NeedsUcx, public testing::WithParamInterface<Death> {};
 
 TEST_P(DeathOfAProcess, EndsTheOthersByName) {
   const TemporaryFolder folder;
@@ -58,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, DeathOfAProcess,
                          [](const auto& test) { return std::string(test.param.signal); });
 
 // A library may end a process by itself, even as if all were well.
-TEST(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
+TEST_F(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
   for (const int code : {0, 1}) {
     const TemporaryFolder folder;
     const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
@@ -72,7 +75,7 @@ TEST(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
 }
 
 // Whichever process is asked, all end with a signal's code, and the run says who was.
-TEST(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
+TEST_F(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
   for (const bool first : {true, false}) {
     const TemporaryFolder folder;
     const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
@@ -92,7 +95,7 @@ TEST(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
   }
 }
 
-TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
+TEST_F(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--steps 4 ";
   const ProgramEnd end = RunCommand(folder.path(), Pair(train, train + "--seed 7 "));
@@ -108,7 +111,7 @@ TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   EXPECT_THAT(data.errors, HasSubstr("rank 1 has another data file than rank 0: 16384 tokens"));
 }
 
-TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {
+TEST_F(ProcessesOfTheProgram, SayWhoHasNotCome) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunCommand(
       folder.path(),
@@ -118,7 +121,7 @@ TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {
   EXPECT_THAT(end.errors, HasSubstr("for the processes of rank 1"));
 }
 
-TEST(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
+TEST_F(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunCommand(folder.path(),
                                     "MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 MASTER_PORT=29400 "
@@ -128,7 +131,7 @@ TEST(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
   EXPECT_THAT(end.errors, HasSubstr("3 processes were launched, and the plan has 2 ranks"));
 }
 
-TEST(ProcessesOfTheProgram, MpirunStartsThem) {
+TEST_F(ProcessesOfTheProgram, MpirunStartsThem) {
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "mpirun --version").code != 0) {
     GTEST_SKIP() << "mpirun is not installed; with it: app_tests --gtest_filter='*MpirunStarts*'";

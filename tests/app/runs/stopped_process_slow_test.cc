@@ -10,11 +10,14 @@
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
 
-TEST(StoppedProcess, EndsTheOthersInTimeAndByName) {
+struct StoppedProcess : NeedsUcx {};
+
+TEST_F(StoppedProcess, EndsTheOthersInTimeAndByName) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 1000000 --timeout 20s ";
   const ProgramEnd end =

@@ -15,6 +15,7 @@
 #include "tests/runtime/processes/man_in_the_middle.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -81,7 +82,9 @@ void RunUnderAttack(const std::string& name, const ProcessJob& job, int port, in
   }
 }
 
-TEST(AttackMatrix, AManInTheMiddleChangesNoLoss) {
+struct AttackMatrix : NeedsUcx {};
+
+TEST_F(AttackMatrix, AManInTheMiddleChangesNoLoss) {
   Ends ends;
   int meddled = 0;
   for (int change = 1; change < kChanges; ++change) {
@@ -107,7 +110,7 @@ TEST(AttackMatrix, AManInTheMiddleChangesNoLoss) {
 }
 
 // Without meddling the relay is no obstacle, and its recording of a whole run lets no one in later.
-TEST(AttackMatrix, ARecordedRunOpensNoOther) {
+TEST_F(AttackMatrix, ARecordedRunOpensNoOther) {
   Ends ends;
   std::string recorded;
   {
@@ -165,7 +168,7 @@ class Stranger {
   std::thread thread_;
 };
 
-TEST(AttackMatrix, StrangersHoldNobodyUp) {
+TEST_F(AttackMatrix, StrangersHoldNobodyUp) {
   const std::string greeting = "FTRAIN02" + std::string(32, 'n');
   std::vector<std::string> slowly;
   for (const char byte : greeting) slowly.emplace_back(1, byte);
@@ -211,7 +214,7 @@ TEST(AttackMatrix, StrangersHoldNobodyUp) {
 }
 
 // A process with another token is none of the job's, whatever rank it claims.
-TEST(AttackMatrix, AnotherTokenIsRefused) {
+TEST_F(AttackMatrix, AnotherTokenIsRefused) {
   Ends ends;
   for (const std::int32_t rank : {0, 1, 2}) {
     const int port = FreePort();
@@ -233,7 +236,7 @@ TEST(AttackMatrix, AnotherTokenIsRefused) {
 }
 
 // Two copies of rank 1: one of them is too many, and all are told.
-TEST(AttackMatrix, ASecondRankOneEndsTheMeeting) {
+TEST_F(AttackMatrix, ASecondRankOneEndsTheMeeting) {
   ProcessJob job = Job();
   job.plan.dp = 4;
   const int port = FreePort();
@@ -250,7 +253,7 @@ TEST(AttackMatrix, ASecondRankOneEndsTheMeeting) {
 }
 
 // After the meeting no socket listens: neither rank 0's nor those for tensors.
-TEST(AttackMatrix, NobodyListensAfterTheMeeting) {
+TEST_F(AttackMatrix, NobodyListensAfterTheMeeting) {
   ProcessJob job = Job();
   job.timeout_ns = 30 * kSecond;
   job.steps = 2000;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/transfer_codes.h"
 #include "runtime/run/fault_injector.h"
 #include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/training.h"

@@ -12,11 +12,12 @@
 #include "runtime/data/token_data.h"
 #include "runtime/processes/peer_clock.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/socket_world.h"
+#include "runtime/processes/process_world.h"
 #include "runtime/run/trainer.h"
 #include "tests/capture_device.h"
 #include "tests/runtime/ranks/free_port.h"
 #include "tests/runtime/training.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -35,6 +36,7 @@ struct Process {
 template <int kRank>
 void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process& process) {
   const auto run = [&]() -> Result<void> {
+    FT_ASSIGN(const UcxApi ucx, LoadUcx());
     Plan plan = TinyPlan();
     plan.dp = 2;
     const ModelSpec model = TinyGpt();
@@ -55,7 +57,7 @@ void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process&
     job.capture = CaptureSession::Open(api, options);
     job.executor.window = window;
     job.executor.local = {{kRank, 0}};
-    job.executor.world = SocketWorldMaker(group);
+    job.executor.world = ProcessWorldMaker(ucx, group);
     job.executor.timeout_ns = 30 * kSecond;
     job.processes = group.get();
     FT_TRY(Train(job, api, clock, *data, process.sink));
@@ -64,8 +66,9 @@ void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process&
   if (const auto end = run(); !end.has_value()) process.error = end.error();
 }
 
-struct DevicesOfProcesses : testing::Test {
+struct DevicesOfProcesses : NeedsUcx {
   void SetUp() override {
+    NeedsUcx::SetUp();
     TheCaptureDevice<0>().Reset();
     TheCaptureDevice<1>().Reset();
   }

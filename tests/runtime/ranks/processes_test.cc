@@ -12,6 +12,7 @@
 #include "tests/runtime/equality/equality_cases.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 #include "traces/metrics/data_wait.h"
 
 namespace foretrain {
@@ -46,7 +47,9 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   EXPECT_TRUE(ends.back().sink.timeline.spans.empty()) << name;
 }
 
-TEST(Processes, TrainAsThreadsToTheBit) {
+struct Processes : NeedsUcx {};
+
+TEST_F(Processes, TrainAsThreadsToTheBit) {
   for (const Case& one : Cases()) {
     const std::string name = one.name;
     if (name == "Dp2" || name == "Dp4Zero3" || name == "Dp2Pp2Zero2ZbH1") {
@@ -70,7 +73,7 @@ TEST(Processes, TrainAsThreadsToTheBit) {
 
 // The clocks start at different moments; still, a collective ends on neither before it started on
 // the other.
-TEST(Processes, RecordOnOneClock) {
+TEST_F(Processes, RecordOnOneClock) {
   ProcessJob job;
   job.plan.dp = 2;
   const std::vector<EndedProcess> ends = RunProcesses(job);
@@ -95,7 +98,7 @@ class FailsOnce : public FaultInjector {
   }
 };
 
-TEST(Processes, AnErrorOfOneIsThatOfAll) {
+TEST_F(Processes, AnErrorOfOneIsThatOfAll) {
   FailsOnce faults;
   ProcessJob job;
   job.plan.dp = 2;
@@ -107,7 +110,7 @@ TEST(Processes, AnErrorOfOneIsThatOfAll) {
   }
 }
 
-TEST(Processes, AStopOfOneEndsAllAtOneStep) {
+TEST_F(Processes, AStopOfOneEndsAllAtOneStep) {
   for (const int asks : {0, 1}) {
     ProcessJob job;
     job.plan.dp = 2;
@@ -123,7 +126,7 @@ TEST(Processes, AStopOfOneEndsAllAtOneStep) {
   }
 }
 
-TEST(Processes, OneThatDoesNotComeIsNamed) {
+TEST_F(Processes, OneThatDoesNotComeIsNamed) {
   const int port = FreePort();
   const auto alone = ProcessGroup::Join({0, 3, 0, "127.0.0.1", port}, 200'000'000);
   ASSERT_FALSE(alone.has_value());
@@ -150,7 +153,7 @@ Pair MakePair() {
   return pair;
 }
 
-TEST(Processes, RefuseAnotherProgram) {
+TEST_F(Processes, RefuseAnotherProgram) {
   Pair pair = MakePair();
   ASSERT_TRUE(pair.first->Agree("program", "17").has_value());
   EXPECT_TRUE(pair.second->Agree("program", "17").has_value());
@@ -161,7 +164,7 @@ TEST(Processes, RefuseAnotherProgram) {
               AllOf(HasSubstr("rank 1 has another command"), HasSubstr("seed 2, not seed 1")));
 }
 
-TEST(Processes, AFailureBeforeTheRunIsToldToo) {
+TEST_F(Processes, AFailureBeforeTheRunIsToldToo) {
   Pair pair = MakePair();
   pair.second->TellFailure({ErrorCode::kInvalidArgument, "rank 1: no such file"});
   RealClock clock;
@@ -178,7 +181,7 @@ TEST(Processes, AFailureBeforeTheRunIsToldToo) {
   pair.first->Leave();
 }
 
-TEST(Processes, RecordsComeAsTheyWere) {
+TEST_F(Processes, RecordsComeAsTheyWere) {
   RecordingSink sink;
   Span span;
   span.start_ns = 10;
@@ -203,7 +206,7 @@ TEST(Processes, RecordsComeAsTheyWere) {
   EXPECT_EQ(sink.routing.size(), 1U);
 }
 
-TEST(Processes, SummariesComeAsTheyWereAndAddUp) {
+TEST_F(Processes, SummariesComeAsTheyWereAndAddUp) {
   RunSummary summary;
   summary.steps = 7;
   summary.seconds = 1.5;
