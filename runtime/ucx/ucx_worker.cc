@@ -197,7 +197,7 @@ void UcxWorker::Flush() {
 }
 
 TransportState UcxWorker::State() const {
-  TransportState state{flushing_ && pending_ == 0, done_, trouble_with_, trouble_};
+  TransportState state{flushing_ && pending_ == 0, done_, std::max(trouble_with_, 0), trouble_};
   if (!trouble_.empty()) return state;
   for (const auto* slots : {&slots_, &flushes_}) {
     for (const Slot& slot : *slots) {
