@@ -17,15 +17,6 @@ Result<NcclApi> LoadNcclFor(const std::string& ranks, const std::string& file,
                                         "; install NCCL 2.14 or later, or " + remedy);
 }
 
-Result<UcxApi> LoadUcxFor(const std::string& ranks, const std::string& file) {
-  auto library = LoadUcx(file);
-  if (library.has_value()) return library;
-  return Fail(library.error().code,
-              ranks + " exchange tensors by UCX: " + library.error().message +
-                  "; install it (Debian: apt-get install libucx0), or train the same plan in one "
-                  "process, with a thread for each rank");
-}
-
 // Deals ranks to `gpus`, which are fewer. Neighbouring slots communicate most, so they share a GPU.
 // Without access between GPUs all ranks must be on one, because they exchange tensors by address.
 RankDevices PlaceOnFewer(const Plan& plan, int gpus, const std::string& driver) {
@@ -116,10 +107,11 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
     placed.text = processes + ", a GPU each, NCCL " + NcclVersionText(library);
     return placed;
   }
-  FT_ASSIGN(const UcxApi library, LoadUcxFor(processes, ucx));
+  const auto shared_memory = OpenUcx(ucx);  // before Join, which starts a thread
   FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
-  placed.world = ProcessWorldMaker(library, placed.processes, check);
-  placed.text = processes + ", UCX " + UcxVersionText(library);
+  FT_ASSIGN(const TransportChoice transport, ChooseTransport(*placed.processes, shared_memory));
+  placed.world = ProcessWorldMaker(placed.processes, transport.ucx, check);
+  placed.text = processes + ", " + transport.text;
   return placed;
 }
 

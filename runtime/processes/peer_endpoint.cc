@@ -111,7 +111,7 @@ Result<void> PeerEndpoint::Meet(const CommCall& call) {
     }
     return Fail(ErrorCode::kIo,
                 "members disagree on call " + std::to_string(sequence_) + " of " +
-                    key_.Text("ucx") + ": rank " + std::to_string(rank_) + " calls " +
+                    key_.Text("communicator") + ": rank " + std::to_string(rank_) + " calls " +
                     TextOf(call.kind, call.elements) + ", rank " + std::to_string(RankOf(other)) +
                     " " + their.Text() + " (" +
                     (IsValidId(their.op) ? op_text_(RankOf(other), their.op) : Describe(their.op)) +
@@ -277,16 +277,9 @@ Result<void> PeerEndpoint::Exchange(const std::vector<Piece>& pieces, const Comm
   return {};
 }
 
-// The pieces' memory is the caller's again with either result.
+// The deadline restarts with each progress.
 Result<void> PeerEndpoint::MoveAll(const std::vector<Piece>& pieces, const CommCall& call) {
   transport_->Start(pieces);
-  auto moved = AwaitAll(call);
-  if (!moved.has_value()) transport_->Close();
-  return moved;
-}
-
-// The deadline restarts with each progress.
-Result<void> PeerEndpoint::AwaitAll(const CommCall& call) {
   std::int64_t deadline_ns = clock_.Now() + timeout_ns_;
   std::int64_t done = 0;
   for (;;) {
@@ -315,8 +308,8 @@ Error PeerEndpoint::Lost(const TransportState& state, const CommCall& call) cons
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   if (control_.Aborted()) return control_.AbortedError();
-  return {ErrorCode::kIo, TextOf(call.kind, call.elements) + ": no bytes from rank " +
-                              std::to_string(RankOf(state.member)) + " or to it: " + state.trouble};
+  return {ErrorCode::kIo, TextOf(call.kind, call.elements) + ": rank " +
+                              std::to_string(RankOf(state.member)) + ": " + state.trouble};
 }
 
 }  // namespace foretrain

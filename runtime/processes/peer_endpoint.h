@@ -23,7 +23,7 @@ class PeerEndpoint : public Communicator {
                std::unique_ptr<PeerTransport> transport, TransferCodes codes);
 
   // Errors: as in Communicator; kIo, a member's process has gone, or bytes arrived changed. After
-  // one, nothing touches the call's memory, and no further call may be made.
+  // one, no further call may be made.
   Result<CommTimes> Call(const CommCall& call, FtQueue* queue) override;
 
  private:
@@ -45,7 +45,6 @@ class PeerEndpoint : public Communicator {
   // Moves all pieces at once and checks them; pieces without bytes are skipped.
   Result<void> Exchange(const std::vector<Piece>& pieces, const CommCall& call);
   Result<void> MoveAll(const std::vector<Piece>& pieces, const CommCall& call);
-  Result<void> AwaitAll(const CommCall& call);
   Error Lost(const TransportState& state, const CommCall& call) const;
   static std::string TextOf(OpKind kind, std::int64_t elements);
 

@@ -1,60 +1,35 @@
 #include "runtime/processes/process_world.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <string>
-#include <thread>
+#include <filesystem>
+#include <map>
 #include <utility>
+#include <vector>
 
-#include "base/units.h"
+#include "base/text.h"
 #include "runtime/processes/peer_endpoint.h"
+#include "runtime/processes/sockets/socket_mesh.h"
 #include "runtime/processes/wire/socket.h"
+#include "runtime/ucx/ucx_mesh.h"
 
 namespace foretrain {
 namespace {
 
-std::string NameOf(const ChannelKey& key) { return key.Text("ucx"); }
-
-// Name of this machine's network device that has the address, "eth0". A second address of a device
-// has a name as "eth0:1", which is no device.
-Result<std::string> NetworkDeviceOf(const std::string& address) {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return Fail(ErrorCode::kIo, std::strerror(errno));
-  std::string name;
-  for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    const auto& at = reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
-    if (inet_ntop(AF_INET, &at, text.data(), text.size()) == nullptr) continue;
-    if (text.data() == address) name = one->ifa_name;
-  }
-  freeifaddrs(all);
-  if (name.empty()) return Fail(ErrorCode::kIo, "no network device has the address " + address);
-  return name.substr(0, name.find(':'));
-}
-
-}  // namespace
-
-class ProcessWorld::Set : public CommunicatorSet {
+class Endpoints : public CommunicatorSet {
  public:
-  Set(const WorldContext& context, int rank, Workers workers, const std::string& run_key,
-      TransferCheck check)
+  Endpoints(const WorldContext& context, int rank, Transports transports,
+            const std::string& run_key, TransferCheck check)
       : rank_(rank) {
-    for (auto& [key, worker] : workers) {
+    for (auto& [key, transport] : transports) {
       endpoints_[key] =
-          std::make_unique<PeerEndpoint>(context, key, rank, std::move(worker),
+          std::make_unique<PeerEndpoint>(context, key, rank, std::move(transport),
                                          TransferCodes(check, run_key, key, key.MemberOf(rank)));
     }
   }
   int rank() const { return rank_; }
 
-  // All peers were connected in Make; this only finds the endpoint.
+  // All peers are connected already; this only finds the endpoint.
   Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
                              OpKind kind) override {
     FT_ASSIGN(const ChannelKey key, KeyOf(rank_, members, group, queue, kind));
@@ -68,19 +43,25 @@ class ProcessWorld::Set : public CommunicatorSet {
   std::map<ChannelKey, std::unique_ptr<PeerEndpoint>> endpoints_;
 };
 
-ProcessWorld::ProcessWorld(std::unique_ptr<UcxContext> ucx) : ucx_(std::move(ucx)) {}
-ProcessWorld::~ProcessWorld() = default;
+// The one rank of this process.
+class ProcessWorld : public RankWorld {
+ public:
+  ProcessWorld(std::shared_ptr<const Ucx> ucx, std::unique_ptr<Endpoints> endpoints)
+      : ucx_(std::move(ucx)), endpoints_(std::move(endpoints)) {}
+  CommunicatorSet& Rank(int rank) override {
+    FT_CHECK(rank == endpoints_->rank());
+    return *endpoints_;
+  }
 
-CommunicatorSet& ProcessWorld::Rank(int rank) {
-  FT_CHECK(rank == set_->rank());
-  return *set_;
-}
+ private:
+  const std::shared_ptr<const Ucx> ucx_;  // outlives endpoints_
+  const std::unique_ptr<Endpoints> endpoints_;
+};
 
-// A device with its own memory is refused: UCX reads and writes host memory here. If the ranks meet
-// at the loopback address, all are on this machine.
-Result<std::unique_ptr<RankWorld>> ProcessWorld::Make(const WorldContext& context,
-                                                      const UcxApi& ucx, ProcessGroup& group,
-                                                      TransferCheck check) {
+// Both transports read and write host memory.
+Result<std::unique_ptr<RankWorld>> MakeWorld(const WorldContext& context, ProcessGroup& group,
+                                             const std::shared_ptr<const Ucx>& ucx,
+                                             TransferCheck check) {
   if (context.api.asynchronous != 0) {
     return Fail(ErrorCode::kUnsupported, std::string(context.api.name) +
                                              ": ranks that are processes and have no NCCL "
@@ -93,92 +74,55 @@ Result<std::unique_ptr<RankWorld>> ProcessWorld::Make(const WorldContext& contex
     if (program.rank == rank) keys = KeysOf(context.program, program);
   }
   FT_TRY(group.Agree("--check-transfers", std::to_string(static_cast<int>(check))));
-  FT_TRY(group.Agree("version of UCX", UcxVersionText(ucx)));
-  std::string transports = "posix", device;
-  if (!IsLoopback(group.address())) {
-    transports += ",tcp";
-    FT_ASSIGN(device, NetworkDeviceOf(group.address()));
-  }
-  FT_ASSIGN(std::unique_ptr<UcxContext> made, UcxContext::Make(ucx, transports, device));
-  FT_ASSIGN(Workers workers, ConnectAll(context, *made, group, keys));
-  std::unique_ptr<ProcessWorld> world(new ProcessWorld(std::move(made)));
-  world->set_ = std::make_unique<Set>(context, rank, std::move(workers), group.run_key(), check);
-  return std::unique_ptr<RankWorld>(std::move(world));
+  FT_ASSIGN(Transports transports, ucx != nullptr ? ConnectByUcx(context, group, *ucx, keys)
+                                                  : ConnectBySockets(context, group, keys));
+  return std::unique_ptr<RankWorld>(std::make_unique<ProcessWorld>(
+      ucx,
+      std::make_unique<Endpoints>(context, rank, std::move(transports), group.run_key(), check)));
 }
 
-// Addresses of workers travel through rank 0, over the group's authenticated connections.
-Result<ProcessWorld::Workers> ProcessWorld::ConnectAll(const WorldContext& context,
-                                                       const UcxContext& ucx, ProcessGroup& group,
-                                                       const std::vector<ChannelKey>& keys) {
-  const int rank = group.rank();
-  Workers workers;
-  for (const ChannelKey& key : keys) {
-    FT_ASSIGN(workers[key],
-              UcxWorker::Make(ucx, key.MemberOf(rank), static_cast<int>(key.members.size())));
-    FT_TRY(group.Put(rank, NameOf(key), workers[key]->address()));
+// Ranks with equal texts reach each other's memory: UCX opens it by /proc/PID/fd, and compares IPC
+// namespaces. Containers may share a network without either.
+std::string PlaceOf(const Ucx& ucx) {
+  std::string place = "UCX " + ucx.Version() + " of user " + std::to_string(geteuid());
+  for (const char* space : {"ipc", "pid"}) {
+    std::error_code unknown;
+    const auto link = std::filesystem::read_symlink(std::string("/proc/self/ns/") + space, unknown);
+    place += unknown ? std::string(", no ") + space : ", " + link.string();
   }
-  for (const ChannelKey& key : keys) {
-    for (const int other : key.members) {
-      if (other == rank) continue;
-      FT_ASSIGN(const std::string address,
-                group.Get(other, NameOf(key), [&] { return context.control.Aborted(); }));
-      const auto connected = workers[key]->Connect(key.MemberOf(other), address);
-      if (connected.has_value()) continue;
-      return Fail(connected.error().code, "rank " + std::to_string(rank) + " connects to rank " +
-                                              std::to_string(other) + ": " +
-                                              connected.error().message);
-    }
-  }
-  FT_TRY(Greet(context, rank, workers));
-  return workers;
+  return place;
 }
 
-// UCX connects with the first bytes that move: all members of all communicators exchange one, so
-// that no step waits for it, and a rank that cannot be reached is found before the run.
-Result<void> ProcessWorld::Greet(const WorldContext& context, int rank, const Workers& workers) {
-  std::map<ChannelKey, std::vector<char>> greetings;
-  std::vector<std::pair<const ChannelKey*, UcxWorker*>> greeting;
-  for (const auto& [key, worker] : workers) {
-    std::vector<char>& bytes = greetings[key];
-    bytes.resize(key.members.size());
-    std::vector<Piece> pieces;
-    for (int other = 0; other < static_cast<int>(key.members.size()); ++other) {
-      const int member = key.MemberOf(rank);
-      if (other == member) continue;
-      pieces.push_back({other, true, &bytes[static_cast<std::size_t>(member)], 1});
-      pieces.push_back({other, false, &bytes[static_cast<std::size_t>(other)], 1});
+}  // namespace
+
+// Each rank tells its place, and rank 0 why they share no memory, if so.
+Result<TransportChoice> ChooseTransport(ProcessGroup& group,
+                                        const Result<std::shared_ptr<const Ucx>>& ucx) {
+  if (!IsLoopback(group.address())) return TransportChoice{nullptr, "TCP"};
+  const auto goes_on = [] { return false; };
+  const std::string mine =
+      ucx.has_value() ? PlaceOf(**ucx) : "no UCX (" + Printable(ucx.error().message, 200) + ")";
+  FT_TRY(group.Put(group.rank(), "shared memory", mine));
+  if (group.rank() == 0) {
+    std::string why = ucx.has_value() ? "" : "rank 0 has " + mine;
+    for (int rank = 1; rank < group.world() && why.empty(); ++rank) {
+      FT_ASSIGN(const std::string place, group.Get(rank, "shared memory", goes_on));
+      if (place == mine) continue;
+      why = "rank " + std::to_string(rank) + " has " + Printable(place, 300) + ", rank 0 " + mine;
     }
-    worker->Start(pieces);
-    greeting.emplace_back(&key, worker.get());
+    FT_TRY(group.Put(0, "transport", why));
   }
-  const Deadline by = DeadlineIn(context.timeout_ns);
-  while (!greeting.empty()) {
-    const auto [key, worker] = greeting.front();
-    const TransportState state = worker->Advance(/*ms=*/1);
-    for (std::size_t i = 1; i < greeting.size(); ++i) {
-      static_cast<void>(greeting[i].second->Advance(/*ms=*/0));
-    }
-    const std::string other =
-        "rank " + std::to_string(key->members[static_cast<std::size_t>(state.member)]);
-    if (!state.trouble.empty()) {
-      return Fail(ErrorCode::kIo,
-                  "rank " + std::to_string(rank) + " connects to " + other + ": " + state.trouble);
-    }
-    if (state.finished) greeting.erase(greeting.begin());
-    if (context.control.Aborted()) return tl::unexpected<Error>(context.control.AbortedError());
-    if (std::chrono::steady_clock::now() > by) {
-      return Fail(ErrorCode::kTimeout, "rank " + std::to_string(rank) + ": waited " +
-                                           FormatSeconds(SecondsFromNs(context.timeout_ns)) +
-                                           " for " + other + " to connect");
-    }
+  FT_ASSIGN(const std::string why, group.Get(0, "transport", goes_on));
+  if (!why.empty() || !ucx.has_value()) {
+    return TransportChoice{nullptr, "TCP, as shared memory needs UCX 1.13 or later: " + why};
   }
-  return {};
+  return TransportChoice{*ucx, "shared memory, UCX " + (*ucx)->Version()};
 }
 
-WorldMaker ProcessWorldMaker(const UcxApi& ucx, const std::shared_ptr<ProcessGroup>& group,
-                             TransferCheck check) {
-  return InGroup(group, [ucx, group, check](const WorldContext& context) {
-    return ProcessWorld::Make(context, ucx, *group, check);
+WorldMaker ProcessWorldMaker(const std::shared_ptr<ProcessGroup>& group,
+                             const std::shared_ptr<const Ucx>& ucx, TransferCheck check) {
+  return InGroup(group, [group, ucx, check](const WorldContext& context) {
+    return MakeWorld(context, *group, ucx, check);
   });
 }
 

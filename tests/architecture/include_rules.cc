@@ -47,7 +47,7 @@ const std::vector<Fence>& Fences() {
        {"GLFW/", "GL/", "EGL/", "ft2build.h", "freetype/", "png.h"},
        {"ui/", "app/"}},
       {"oneDNN", {"oneapi/", "dnnl"}, {"kernels/"}},
-      {"UCX headers", {"ucp/", "ucs/", "uct/"}, {"tests/runtime/ucx/"}, true},
+      {"UCX headers", {"ucp/", "ucs/", "uct/"}, {"runtime/ucx/"}, true},
       {"PCRE2 and utf8proc", {"pcre2", "utf8proc"}, {"runtime/tokenizer/"}, true},
       {"CLI11", {"CLI/"}, {"app/"}, true},
       {"heavy headers", {"nlohmann/", "sqlite3", "regex", "iostream"}, {""}, true}};

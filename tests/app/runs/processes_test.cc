@@ -9,7 +9,6 @@
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
 #include "tests/paths.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -17,9 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct ProcessesOfTheProgram : NeedsUcx {};
-
-TEST_F(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
+TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 4 ";
   const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
@@ -34,12 +31,24 @@ TEST_F(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   EXPECT_EQ(compare.code, 0) << compare.errors;
 }
 
+// A file that is no library stands for a machine without UCX.
+TEST(ProcessesOfTheProgram, UseTcpWithoutUcxAndSaySo) {
+  const TemporaryFolder folder;
+  folder.Write("libucp.so.0", "no library");
+  const std::string train = SmallTraining(folder) + "--steps 2 ";
+  const ProgramEnd end = RunCommand(
+      folder.path(), "export LD_LIBRARY_PATH=" + folder.path() + "; " + Pair(train, train));
+  EXPECT_EQ(folder.Read("codes"), "0 0\n") << end.errors << folder.Read("err1");
+  EXPECT_THAT(end.output, HasSubstr("ranks: 2 processes, TCP, as shared memory needs UCX 1.13 or "
+                                    "later: rank 0 has no UCX ("));
+}
+
 struct Death {
   const char* signal;
   int code;  // of the shell
 };
 
-class DeathOfAProcess : public NeedsUcx, public testing::WithParamInterface<Death> {};
+class DeathOfAProcess : public testing::TestWithParam<Death> {};
 
 TEST_P(DeathOfAProcess, EndsTheOthersByName) {
   const TemporaryFolder folder;
@@ -61,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, DeathOfAProcess,
                          [](const auto& test) { return std::string(test.param.signal); });
 
 // A library may end a process by itself, even as if all were well.
-TEST_F(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
+TEST(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
   for (const int code : {0, 1}) {
     const TemporaryFolder folder;
     const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
@@ -75,7 +84,7 @@ TEST_F(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {
 }
 
 // Whichever process is asked, all end with a signal's code, and the run says who was.
-TEST_F(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
+TEST(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
   for (const bool first : {true, false}) {
     const TemporaryFolder folder;
     const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
@@ -95,7 +104,7 @@ TEST_F(ProcessesOfTheProgram, EndWithASignalsCodeWhoeverWasStopped) {
   }
 }
 
-TEST_F(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
+TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--steps 4 ";
   const ProgramEnd end = RunCommand(folder.path(), Pair(train, train + "--seed 7 "));
@@ -111,7 +120,7 @@ TEST_F(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   EXPECT_THAT(data.errors, HasSubstr("rank 1 has another data file than rank 0: 16384 tokens"));
 }
 
-TEST_F(ProcessesOfTheProgram, SayWhoHasNotCome) {
+TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunCommand(
       folder.path(),
@@ -121,7 +130,7 @@ TEST_F(ProcessesOfTheProgram, SayWhoHasNotCome) {
   EXPECT_THAT(end.errors, HasSubstr("for the processes of rank 1"));
 }
 
-TEST_F(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
+TEST(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunCommand(folder.path(),
                                     "MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 MASTER_PORT=29400 "
@@ -131,7 +140,7 @@ TEST_F(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
   EXPECT_THAT(end.errors, HasSubstr("3 processes were launched, and the plan has 2 ranks"));
 }
 
-TEST_F(ProcessesOfTheProgram, MpirunStartsThem) {
+TEST(ProcessesOfTheProgram, MpirunStartsThem) {
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "mpirun --version").code != 0) {
     GTEST_SKIP() << "mpirun is not installed; with it: app_tests --gtest_filter='*MpirunStarts*'";

@@ -14,7 +14,6 @@
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
 #include "tests/runtime/ranks/free_port.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -40,11 +39,9 @@ void SendAll(const Socket& socket, const std::string& bytes) {
   static_cast<void>(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
 }
 
-struct Rendezvous : NeedsUcx {};
-
 // The store's old protocol let any program overwrite the address of a rank, and with it read and
 // change its gradients.
-TEST_F(Rendezvous, TakesNoValueFromAStranger) {
+TEST(Rendezvous, TakesNoValueFromAStranger) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 4 ";
   const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
@@ -71,7 +68,7 @@ TEST_F(Rendezvous, TakesNoValueFromAStranger) {
 }
 
 // A connection that sends a byte now and then does not extend --timeout.
-TEST_F(Rendezvous, IsNotHeldUpByASlowConnection) {
+TEST(Rendezvous, IsNotHeldUpByASlowConnection) {
   const TemporaryFolder folder;
   const int port = FreePort();
   std::atomic<bool> over{false};
@@ -98,7 +95,7 @@ TEST_F(Rendezvous, IsNotHeldUpByASlowConnection) {
   EXPECT_LT(took, std::chrono::seconds(4));
 }
 
-TEST_F(Rendezvous, NeedsATokenAcrossMachines) {
+TEST(Rendezvous, NeedsATokenAcrossMachines) {
   const TemporaryFolder folder;
   const std::string train = "$FORETRAIN " + SmallTraining(folder) + "--steps 4 --timeout 1s ";
   const ProgramEnd none = RunCommand(folder.path(), Launch(1, FreePort(), "192.0.2.1") + train);
@@ -113,7 +110,7 @@ TEST_F(Rendezvous, NeedsATokenAcrossMachines) {
   EXPECT_THAT(alone.errors, HasSubstr("for ranks that are processes"));
 }
 
-TEST_F(Rendezvous, TakesTheTokenFromAPrivateFile) {
+TEST(Rendezvous, TakesTheTokenFromAPrivateFile) {
   const TemporaryFolder folder;
   folder.Write("token", "0123456789abcdef0123\n");
   const std::string train = "$FORETRAIN " + SmallTraining(folder) + "--json --steps 4 ";
@@ -131,7 +128,7 @@ TEST_F(Rendezvous, TakesTheTokenFromAPrivateFile) {
   EXPECT_THAT(open.errors, HasSubstr("chmod 600"));
 }
 
-TEST_F(Rendezvous, EndsRanksWithDifferentTokens) {
+TEST(Rendezvous, EndsRanksWithDifferentTokens) {
   const TemporaryFolder folder;
   const std::string train =
       "$FORETRAIN " + SmallTraining(folder) + "--json --steps 4 --timeout 700ms ";
@@ -173,7 +170,7 @@ class SecondHost {
 };
 
 // From the second host come strangers and a process with another token, then the right rank 1.
-TEST_F(Rendezvous, LetsNoOtherHostIn) {
+TEST(Rendezvous, LetsNoOtherHostIn) {
   const TemporaryFolder folder;
   const SecondHost host(folder);
   if (host.made().code != 0) {

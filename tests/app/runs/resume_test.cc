@@ -7,7 +7,6 @@
 
 #include "tests/app/commands/small_run.h"
 #include "tests/app/runs/pair.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -116,9 +115,7 @@ TEST(ResumedRun, RefusesWhatItCannotGoOnWith) {
 }
 
 // Ranks as processes save their own files; threads or processes go on from them.
-struct ResumedProcesses : NeedsUcx {};
-
-TEST_F(ResumedProcesses, GoOnAsThreadsAndBack) {
+TEST(ResumedRun, GoesOnAsThreadsOrProcesses) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);
   const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6 --json");

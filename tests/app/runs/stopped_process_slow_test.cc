@@ -10,14 +10,11 @@
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
 
-struct StoppedProcess : NeedsUcx {};
-
-TEST_F(StoppedProcess, EndsTheOthersInTimeAndByName) {
+TEST(StoppedProcess, EndsTheOthersInTimeAndByName) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 1000000 --timeout 20s ";
   const ProgramEnd end =

@@ -15,7 +15,6 @@
 #include "tests/runtime/processes/man_in_the_middle.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -82,9 +81,7 @@ void RunUnderAttack(const std::string& name, const ProcessJob& job, int port, in
   }
 }
 
-struct AttackMatrix : NeedsUcx {};
-
-TEST_F(AttackMatrix, AManInTheMiddleChangesNoLoss) {
+TEST(AttackMatrix, AManInTheMiddleChangesNoLoss) {
   Ends ends;
   int meddled = 0;
   for (int change = 1; change < kChanges; ++change) {
@@ -110,7 +107,7 @@ TEST_F(AttackMatrix, AManInTheMiddleChangesNoLoss) {
 }
 
 // Without meddling the relay is no obstacle, and its recording of a whole run lets no one in later.
-TEST_F(AttackMatrix, ARecordedRunOpensNoOther) {
+TEST(AttackMatrix, ARecordedRunOpensNoOther) {
   Ends ends;
   std::string recorded;
   {
@@ -168,7 +165,7 @@ class Stranger {
   std::thread thread_;
 };
 
-TEST_F(AttackMatrix, StrangersHoldNobodyUp) {
+TEST(AttackMatrix, StrangersHoldNobodyUp) {
   const std::string greeting = "FTRAIN02" + std::string(32, 'n');
   std::vector<std::string> slowly;
   for (const char byte : greeting) slowly.emplace_back(1, byte);
@@ -214,7 +211,7 @@ TEST_F(AttackMatrix, StrangersHoldNobodyUp) {
 }
 
 // A process with another token is none of the job's, whatever rank it claims.
-TEST_F(AttackMatrix, AnotherTokenIsRefused) {
+TEST(AttackMatrix, AnotherTokenIsRefused) {
   Ends ends;
   for (const std::int32_t rank : {0, 1, 2}) {
     const int port = FreePort();
@@ -236,7 +233,7 @@ TEST_F(AttackMatrix, AnotherTokenIsRefused) {
 }
 
 // Two copies of rank 1: one of them is too many, and all are told.
-TEST_F(AttackMatrix, ASecondRankOneEndsTheMeeting) {
+TEST(AttackMatrix, ASecondRankOneEndsTheMeeting) {
   ProcessJob job = Job();
   job.plan.dp = 4;
   const int port = FreePort();
@@ -253,7 +250,7 @@ TEST_F(AttackMatrix, ASecondRankOneEndsTheMeeting) {
 }
 
 // After the meeting no socket listens: neither rank 0's nor those for tensors.
-TEST_F(AttackMatrix, NobodyListensAfterTheMeeting) {
+TEST(AttackMatrix, NobodyListensAfterTheMeeting) {
   ProcessJob job = Job();
   job.timeout_ns = 30 * kSecond;
   job.steps = 2000;

@@ -16,7 +16,6 @@ namespace foretrain {
 EndedProcess RunProcess(const ProcessJob& job, int rank, int port) {
   EndedProcess ended;
   const auto run = [&]() -> Result<void> {
-    FT_ASSIGN(const UcxApi ucx, LoadUcx());
     FT_ASSIGN(auto program, Compile(job.model, job.plan));
     FT_ASSIGN(std::shared_ptr<ProcessGroup> group,
               ProcessGroup::Join({rank, job.plan.World(), rank, "127.0.0.1", port, job.token},
@@ -28,7 +27,7 @@ EndedProcess RunProcess(const ProcessJob& job, int rank, int port) {
     train.learning_rate.peak = 1e-2;
     train.seed = 5;
     train.executor.local = {{rank, 0}};
-    train.executor.world = ProcessWorldMaker(ucx, group, job.check);
+    train.executor.world = ProcessWorldMaker(group, job.ucx, job.check);
     train.executor.timeout_ns = job.timeout_ns;
     train.executor.faults = job.faults;
     train.processes = group.get();

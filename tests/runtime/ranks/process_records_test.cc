@@ -17,7 +17,6 @@
 #include "tests/capture_device.h"
 #include "tests/runtime/ranks/free_port.h"
 #include "tests/runtime/training.h"
-#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -36,7 +35,6 @@ struct Process {
 template <int kRank>
 void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process& process) {
   const auto run = [&]() -> Result<void> {
-    FT_ASSIGN(const UcxApi ucx, LoadUcx());
     Plan plan = TinyPlan();
     plan.dp = 2;
     const ModelSpec model = TinyGpt();
@@ -57,7 +55,7 @@ void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process&
     job.capture = CaptureSession::Open(api, options);
     job.executor.window = window;
     job.executor.local = {{kRank, 0}};
-    job.executor.world = ProcessWorldMaker(ucx, group);
+    job.executor.world = ProcessWorldMaker(group, nullptr);
     job.executor.timeout_ns = 30 * kSecond;
     job.processes = group.get();
     FT_TRY(Train(job, api, clock, *data, process.sink));
@@ -66,9 +64,8 @@ void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process&
   if (const auto end = run(); !end.has_value()) process.error = end.error();
 }
 
-struct DevicesOfProcesses : NeedsUcx {
+struct DevicesOfProcesses : testing::Test {
   void SetUp() override {
-    NeedsUcx::SetUp();
     TheCaptureDevice<0>().Reset();
     TheCaptureDevice<1>().Reset();
   }

@@ -1,5 +1,5 @@
-// Ranks as processes, simulated here by threads that share only sockets: each has its own group,
-// clock and executor. tests/app/runs/processes_test.cc runs real processes.
+// Ranks as processes, simulated here by threads that share only their transport: each has its own
+// group, clock and executor. tests/app/runs/processes_test.cc runs real processes.
 #include "runtime/processes/process_group.h"
 
 #include <gmock/gmock.h>
@@ -29,13 +29,15 @@ std::ptrdiff_t OpsIn(const Timeline& timeline) {
                        [](const Span& span) { return !IsDataWait(span.op); });
 }
 
-void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name) {
+void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name,
+                           const std::shared_ptr<const Ucx>& ucx) {
   TrainingOptions options;
   options.steps = kSteps;
   const Trained expected = TrainTiny(model, plan, options);
   ProcessJob job;
   job.model = model;
   job.plan = plan;
+  job.ucx = ucx;
   const std::vector<EndedProcess> ends = RunProcesses(job);
   for (const EndedProcess& end : ends)
     ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
@@ -47,33 +49,37 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   EXPECT_TRUE(ends.back().sink.timeline.spans.empty()) << name;
 }
 
-struct Processes : NeedsUcx {};
-
-TEST_F(Processes, TrainAsThreadsToTheBit) {
+void ExpectAllTrainAsThreads(const std::shared_ptr<const Ucx>& ucx) {
   for (const Case& one : Cases()) {
     const std::string name = one.name;
     if (name == "Dp2" || name == "Dp4Zero3" || name == "Dp2Pp2Zero2ZbH1") {
-      ExpectTrainsAsThreads(TinyGpt(), one.plan, name);
+      ExpectTrainsAsThreads(TinyGpt(), one.plan, name, ucx);
     }
   }
   Plan plan = TinyPlan();
   plan.tp = 2;
   plan.clip_norm = 0.5;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "tp");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "tp", ucx);
   plan = TinyPlan();
   plan.cp = 2;
   plan.cp_kind = kCpRing;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "ring");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "ring", ucx);
   plan.cp_kind = kCpAllToAll;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "all-to-all");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "all-to-all", ucx);
   plan = TinyPlan();
   plan.dp = plan.ep = 2;
-  ExpectTrainsAsThreads(TinyExperts(), plan, "experts");
+  ExpectTrainsAsThreads(TinyExperts(), plan, "experts", ucx);
 }
+
+TEST(Processes, TrainAsThreadsToTheBit) { ExpectAllTrainAsThreads(nullptr); }
+
+struct ProcessesInSharedMemory : NeedsUcx {};
+
+TEST_F(ProcessesInSharedMemory, TrainAsThreadsToTheBit) { ExpectAllTrainAsThreads(ucx); }
 
 // The clocks start at different moments; still, a collective ends on neither before it started on
 // the other.
-TEST_F(Processes, RecordOnOneClock) {
+TEST(Processes, RecordOnOneClock) {
   ProcessJob job;
   job.plan.dp = 2;
   const std::vector<EndedProcess> ends = RunProcesses(job);
@@ -98,7 +104,7 @@ class FailsOnce : public FaultInjector {
   }
 };
 
-TEST_F(Processes, AnErrorOfOneIsThatOfAll) {
+TEST(Processes, AnErrorOfOneIsThatOfAll) {
   FailsOnce faults;
   ProcessJob job;
   job.plan.dp = 2;
@@ -110,7 +116,7 @@ TEST_F(Processes, AnErrorOfOneIsThatOfAll) {
   }
 }
 
-TEST_F(Processes, AStopOfOneEndsAllAtOneStep) {
+TEST(Processes, AStopOfOneEndsAllAtOneStep) {
   for (const int asks : {0, 1}) {
     ProcessJob job;
     job.plan.dp = 2;
@@ -126,7 +132,7 @@ TEST_F(Processes, AStopOfOneEndsAllAtOneStep) {
   }
 }
 
-TEST_F(Processes, OneThatDoesNotComeIsNamed) {
+TEST(Processes, OneThatDoesNotComeIsNamed) {
   const int port = FreePort();
   const auto alone = ProcessGroup::Join({0, 3, 0, "127.0.0.1", port}, 200'000'000);
   ASSERT_FALSE(alone.has_value());
@@ -153,7 +159,7 @@ Pair MakePair() {
   return pair;
 }
 
-TEST_F(Processes, RefuseAnotherProgram) {
+TEST(Processes, RefuseAnotherProgram) {
   Pair pair = MakePair();
   ASSERT_TRUE(pair.first->Agree("program", "17").has_value());
   EXPECT_TRUE(pair.second->Agree("program", "17").has_value());
@@ -164,7 +170,7 @@ TEST_F(Processes, RefuseAnotherProgram) {
               AllOf(HasSubstr("rank 1 has another command"), HasSubstr("seed 2, not seed 1")));
 }
 
-TEST_F(Processes, AFailureBeforeTheRunIsToldToo) {
+TEST(Processes, AFailureBeforeTheRunIsToldToo) {
   Pair pair = MakePair();
   pair.second->TellFailure({ErrorCode::kInvalidArgument, "rank 1: no such file"});
   RealClock clock;
@@ -181,7 +187,7 @@ TEST_F(Processes, AFailureBeforeTheRunIsToldToo) {
   pair.first->Leave();
 }
 
-TEST_F(Processes, RecordsComeAsTheyWere) {
+TEST(Processes, RecordsComeAsTheyWere) {
   RecordingSink sink;
   Span span;
   span.start_ns = 10;
@@ -206,7 +212,7 @@ TEST_F(Processes, RecordsComeAsTheyWere) {
   EXPECT_EQ(sink.routing.size(), 1U);
 }
 
-TEST_F(Processes, SummariesComeAsTheyWereAndAddUp) {
+TEST(Processes, SummariesComeAsTheyWereAndAddUp) {
   RunSummary summary;
   summary.steps = 7;
   summary.seconds = 1.5;
