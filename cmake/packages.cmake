@@ -27,6 +27,13 @@ if(PKG_CONFIG_FOUND)
   endif()
 endif()
 
+# UCX's library is loaded at run time. runtime/ucx/ucx.cc asks the compiler for its header.
+include(CheckIncludeFileCXX)
+check_include_file_cxx(ucp/api/ucp.h FORETRAIN_HAVE_UCX_HEADER)
+if(NOT FORETRAIN_HAVE_UCX_HEADER)
+  ft_leave_out(FORETRAIN_NONE "shared memory between processes" "libucx-dev was not found; ranks that are processes use TCP")
+endif()
+
 set(FORETRAIN_HAVE_ZLIB 0)
 find_package(ZLIB QUIET)
 if(ZLIB_FOUND)

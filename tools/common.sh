@@ -3,7 +3,7 @@
 # Without these nothing builds.
 required_packages=(g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev)
 # Without one of these a part is left out, and configuring names it.
-optional_packages=(ccache lld git pkg-config python3 libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev openmpi-bin
+optional_packages=(ccache lld git pkg-config python3 libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libucx-dev openmpi-bin
   zlib1g-dev liburing-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev libyaml-cpp-dev libimgui-dev libstb-dev libglfw3-dev libegl-dev libgl-dev libgl1-mesa-dri libegl-mesa0 libfreetype-dev
   libpng-dev fonts-inter fonts-jetbrains-mono fonts-font-awesome xvfb xauth xdotool)
 

@@ -2,7 +2,7 @@
 
 #include "runtime/device/cuda_driver.h"
 #include "runtime/nccl/nccl_world.h"
-#include "runtime/processes/socket_world.h"
+#include "runtime/processes/process_world.h"
 #include "sim/program/ir/rank_order.h"
 
 namespace foretrain {
@@ -71,7 +71,8 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
 // ranks. Every check comes before ProcessGroup::Join, which waits for the other processes.
 Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& device, bool share,
                                       const LaunchedRank& launched, std::int64_t timeout_ns,
-                                      TransferCheck check, const std::string& nccl) {
+                                      TransferCheck check, const std::string& nccl,
+                                      const std::string& ucx) {
   const std::string processes = std::to_string(launched.world) + " processes";
   if (plan.World() != launched.world) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -98,15 +99,19 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
   }
   RankDevices placed;
   placed.local = {{launched.rank, on_gpu ? number : 0}};
-  NcclApi library;
   if (on_gpu) {
-    FT_ASSIGN(library, LoadNcclFor(processes, nccl, "launch one process and --device cuda:0"));
+    FT_ASSIGN(const NcclApi library,
+              LoadNcclFor(processes, nccl, "launch one process and --device cuda:0"));
+    FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
+    placed.world = InGroup(placed.processes, NcclWorldMaker(library, placed.processes));
+    placed.text = processes + ", a GPU each, NCCL " + NcclVersionText(library);
+    return placed;
   }
+  const auto shared_memory = OpenUcx(ucx);  // before Join, which starts a thread
   FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
-  placed.world = on_gpu ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes))
-                        : SocketWorldMaker(placed.processes, check);
-  placed.text = processes + ", " +
-                (on_gpu ? "a GPU each, NCCL " + NcclVersionText(library) : std::string("TCP"));
+  FT_ASSIGN(const TransportChoice transport, ChooseTransport(*placed.processes, shared_memory));
+  placed.world = ProcessWorldMaker(placed.processes, transport.ucx, check);
+  placed.text = processes + ", " + transport.text;
   return placed;
 }
 

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "runtime/processes/launched_rank.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/transfer_codes.h"
 #include "runtime/run/rank_world.h"
 #include "sim/config/plan/plan.h"
 
@@ -19,7 +19,7 @@ namespace foretrain {
 struct RankDevices {
   std::vector<LocalRank> local;  // ranks of this process; empty: all of the plan's, on device 0
   WorldMaker world;              // null: as threads that share a device
-  std::string text;              // "GPUs 0 1, NCCL 2.28.9"; empty on CPUs
+  std::string text;              // "GPUs 0 1, NCCL 2.28.9"; empty for threads on CPUs
   std::shared_ptr<ProcessGroup> processes;  // shared with `world`; null: all ranks are here
   bool IsMember() const { return processes != nullptr && processes->rank() != 0; }
 };
@@ -43,16 +43,17 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
 
 // Places the one rank that a launcher made this process for. On GPUs the rank has the GPU of its
 // local number, unless one was named, and communicates by NCCL. On CPUs it shares the processors
-// and communicates by TCP. Returns once all processes have joined.
+// and communicates as ChooseTransport says. Returns once all processes have joined.
 //
 //   launched  one of several processes
-//   check     of tensors over TCP
+//   check     of tensors between CPU ranks
+//   ucx       UCX's library, which may be missing
 //
 // Errors: kInvalidArgument, the plan has another number of ranks; kUnsupported, as PlaceRanks,
 // `share`, or `check` with NCCL; those of ProcessGroup::Join.
 Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& device, bool share,
                                       const LaunchedRank& launched, std::int64_t timeout_ns,
-                                      TransferCheck check,
-                                      const std::string& nccl = "libnccl.so.2");
+                                      TransferCheck check, const std::string& nccl = "libnccl.so.2",
+                                      const std::string& ucx = "libucp.so.0");
 
 }  // namespace foretrain

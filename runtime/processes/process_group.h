@@ -1,7 +1,7 @@
 // Messages between the processes of a run besides its communication: failures and deaths, the
 // number of steps, recorded data, and values by which ranks find each other. Every process has one
 // authenticated connection, to rank 0's, and rank 0 accepts no other once all have come. Tensors go
-// through runtime/processes/socket_world.h or runtime/nccl/.
+// through runtime/processes/process_world.h or runtime/nccl/.
 //
 //   rank 1 ── failure, stop, records, summary, values ──►  rank 0 ──► store
 //          ◄── failure of another, steps granted, over, values ──  ──► all others

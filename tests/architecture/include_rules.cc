@@ -47,6 +47,7 @@ const std::vector<Fence>& Fences() {
        {"GLFW/", "GL/", "EGL/", "ft2build.h", "freetype/", "png.h"},
        {"ui/", "app/"}},
       {"oneDNN", {"oneapi/", "dnnl"}, {"kernels/"}},
+      {"UCX headers", {"ucp/", "ucs/", "uct/"}, {"runtime/ucx/"}, true},
       {"PCRE2 and utf8proc", {"pcre2", "utf8proc"}, {"runtime/tokenizer/"}, true},
       {"TOML and YAML", {"toml++/", "yaml-cpp/"}, {"sim/config/launch/syntax/"}, true},
       {"CLI11", {"CLI/"}, {"app/"}, true},

@@ -6,7 +6,7 @@
 #include "app/cli/arguments.h"
 #include "base/result.h"
 #include "runtime/processes/launched_rank.h"
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/transfer_codes.h"
 
 namespace foretrain {
 

@@ -119,7 +119,8 @@ Result<std::optional<Frame>> Connection::Receive(MaxBytesOf max) {
       continue;
     }
     const std::string_view frame = std::string_view(in_).substr(0, need_ - Sha256::kBytes);
-    if (!EqualInConstantTime(CodeOfReceived(frame), std::string_view(in_).substr(frame.size()))) {
+    if (!EqualInConstantTime(CodeOf(receiving_, received_, frame),
+                             std::string_view(in_).substr(frame.size()))) {
       return Fail(
           ErrorCode::kIo,
           "a message is not authentic: it was changed on the way, or its sender has another "
@@ -150,7 +151,7 @@ Result<void> Connection::Send(char type, std::string_view text, Deadline by) {
   if (broken_) return Fail(ErrorCode::kIo, "the connection has ended");
   std::string frame(1, type);
   frame.append(LittleEndian(text.size(), 4)).append(text);
-  frame += CodeOfSent(frame);
+  frame += CodeOf(sending_, sent_, frame);
   std::string_view rest = frame;
   while (!rest.empty()) {
     const ssize_t sent = send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -58,13 +58,6 @@ class Connection {
   // down: a part of the frame may have been sent. Errors: kIo, kTimeout.
   Result<void> Send(char type, std::string_view text, Deadline by);
 
-  // The codes of the next bytes in each direction, for data that is sent without frames. Both ends
-  // must ask in the same order.
-  std::string CodeOfSent(std::string_view bytes) { return CodeOf(sending_, sent_, bytes); }
-  std::string CodeOfReceived(std::string_view bytes) {
-    return CodeOf(receiving_, received_, bytes);
-  }
-
  private:
   static std::string CodeOf(HmacSha256 of, std::uint64_t& number, std::string_view bytes);
   // Reads until in_ has need_ bytes; false if they have not come yet.

@@ -31,6 +31,18 @@ TEST(ProcessesOfTheProgram, TrainAsThreadsAndRankZeroStoresAll) {
   EXPECT_EQ(compare.code, 0) << compare.errors;
 }
 
+// A file that is no library stands for a machine without UCX.
+TEST(ProcessesOfTheProgram, UseTcpWithoutUcxAndSaySo) {
+  const TemporaryFolder folder;
+  folder.Write("libucp.so.0", "no library");
+  const std::string train = SmallTraining(folder) + "--steps 2 ";
+  const ProgramEnd end = RunCommand(
+      folder.path(), "export LD_LIBRARY_PATH=" + folder.path() + "; " + Pair(train, train));
+  EXPECT_EQ(folder.Read("codes"), "0 0\n") << end.errors << folder.Read("err1");
+  EXPECT_THAT(end.output, HasSubstr("ranks: 2 processes, TCP, as shared memory needs UCX 1.13 or "
+                                    "later: rank 0 has no UCX ("));
+}
+
 struct Death {
   const char* signal;
   int code;  // of the shell

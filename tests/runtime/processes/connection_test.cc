@@ -172,14 +172,5 @@ TEST(Connection, GivesUpOnAReceiverThatDoesNotRead) {
   EXPECT_FALSE(pair.connects.Send('m', "", DeadlineIn(kSecond)).has_value());
 }
 
-// Tensors go without frames: their codes depend on the bytes, on the direction and on the order.
-TEST(Connection, GivesBothEndsTheSameCodes) {
-  Pair pair = MakePair();
-  const std::string first = pair.connects.CodeOfSent("bytes");
-  EXPECT_EQ(first, pair.accepts.CodeOfReceived("bytes"));
-  EXPECT_NE(first, pair.connects.CodeOfSent("bytes"));
-  EXPECT_NE(pair.connects.CodeOfSent("bytes"), pair.accepts.CodeOfSent("bytes"));
-}
-
 }  // namespace
 }  // namespace foretrain

@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/socket_world.h"
+#include "runtime/processes/process_world.h"
 #include "runtime/run/trainer.h"
 #include "tests/runtime/ranks/free_port.h"
 
@@ -27,7 +27,7 @@ EndedProcess RunProcess(const ProcessJob& job, int rank, int port) {
     train.learning_rate.peak = 1e-2;
     train.seed = 5;
     train.executor.local = {{rank, 0}};
-    train.executor.world = SocketWorldMaker(group, job.check);
+    train.executor.world = ProcessWorldMaker(group, job.ucx, job.check);
     train.executor.timeout_ns = job.timeout_ns;
     train.executor.faults = job.faults;
     train.processes = group.get();

@@ -1,5 +1,5 @@
-// A rank as a process, simulated by a thread that shares only sockets with the others: it has its
-// own group, clock and executor.
+// A rank as a process, simulated by a thread that shares only its transport with the others: it has
+// its own group, clock and executor.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/process_world.h"
 #include "runtime/run/fault_injector.h"
 #include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/training.h"
@@ -22,6 +22,7 @@ struct ProcessJob {
   FaultInjector* faults = nullptr;
   std::function<bool(int rank)> stop = {};
   std::string token{};
+  std::shared_ptr<const Ucx> ucx{};  // null: over sockets
   TransferCheck check = TransferCheck::kNone;
 };
 

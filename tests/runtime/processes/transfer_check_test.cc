@@ -1,4 +1,5 @@
-// Tensors between two ranks over TCP, with a program in between that may flip a bit.
+// Tensors between two ranks over each transport; over TCP with a program in between that may flip a
+// bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,12 +8,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <thread>
 
 #include "kernels/cpu/cpu_device.h"
-#include "runtime/processes/socket_endpoint.h"
+#include "runtime/processes/peer_endpoint.h"
+#include "runtime/processes/sockets/socket_transport.h"
 #include "tests/runtime/processes/man_in_the_middle.h"
 #include "tests/runtime/processes/rank_process.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 
 namespace foretrain {
 namespace {
@@ -86,35 +90,63 @@ bool Open(Connection& peer, bool dials) {
          (dials || peer.Send('w', "", DeadlineIn(kSecond)).has_value());
 }
 
+// Makes a rank's end, on the rank's thread.
+using MakeEnd = std::function<std::unique_ptr<PeerTransport>(std::size_t rank)>;
+
+MakeEnd OverSockets(Socket dials, Socket accepts) {
+  const auto sockets = std::make_shared<std::array<Socket, 2>>(
+      std::array<Socket, 2>{std::move(dials), std::move(accepts)});
+  return [sockets](std::size_t rank) -> std::unique_ptr<PeerTransport> {
+    Connection peer(std::move((*sockets)[rank]),
+                    rank == 0 ? Connection::Side::kConnects : Connection::Side::kAccepts,
+                    std::string(32, 'k'), 5 * kSecond);
+    EXPECT_TRUE(Open(peer, rank == 0));
+    std::vector<std::optional<Connection>> peers(2);
+    peers[1 - rank] = std::move(peer);
+    return std::make_unique<SocketTransport>(std::move(peers));
+  };
+}
+
+MakeEnd OverLoopback() {
+  const auto listener = ListenAt("127.0.0.1", 0);
+  auto dials = ConnectTo("127.0.0.1", PortOf(*listener), DeadlineIn(kSecond));
+  EXPECT_TRUE(IsReady(*listener, POLLIN, 1000));
+  return OverSockets(*std::move(dials), Accept(*listener));
+}
+
+MakeEnd OverSharedMemory(const Ucx& ucx) {
+  const auto ends = std::make_shared<std::array<std::unique_ptr<UcxTransport>, 2>>();
+  for (const int rank : {0, 1}) (*ends)[static_cast<std::size_t>(rank)] = *ucx.Make(rank, 2);
+  for (const int rank : {0, 1}) {
+    const auto at = static_cast<std::size_t>(rank);
+    EXPECT_TRUE((*ends)[at]->Connect(1 - rank, (*ends)[1 - at]->address()).has_value());
+  }
+  return [ends](std::size_t rank) { return std::move((*ends)[rank]); };
+}
+
 struct Gathered {
   std::array<std::vector<float>, 2> tensors;
   std::array<std::string, 2> errors;
-  double seconds = 0;
+  double seconds = 0;  // of all calls but the first
 };
 
 // Both ranks call an all-gather, `calls` times.
-Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t elements,
-                int calls) {
+Gathered Gather(const MakeEnd& make, TransferCheck check, std::int64_t elements, int calls) {
   static const Program program = *Compile(TinyGpt(), TinyPlan());
-  std::array<Socket, 2> sockets = {std::move(dials), std::move(accepts)};
+  const ChannelKey key{{0, 1}, Queue::kGather};
   Gathered gathered;
   RunControl control;  // of both: an error of one ends the other at once
   std::vector<std::thread> threads;
-  const auto begin = std::chrono::steady_clock::now();
+  auto begin = std::chrono::steady_clock::now();
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const auto at = static_cast<std::size_t>(rank);
-      Connection peer(std::move(sockets[at]),
-                      rank == 0 ? Connection::Side::kConnects : Connection::Side::kAccepts,
-                      std::string(32, 'k'), 5 * kSecond);
-      ASSERT_TRUE(Open(peer, rank == 0));
       RealClock clock;
       FlightRecorder flight(2);
       const WorldContext context{program, {},     CpuDeviceApi(), clock,
                                  control, flight, 5 * kSecond,    [](int, OpId) { return "op"; }};
-      std::vector<std::optional<Connection>> peers(2);
-      peers[1 - at] = std::move(peer);
-      SocketEndpoint endpoint(context, {{0, 1}, Queue::kGather}, rank, std::move(peers), check);
+      PeerEndpoint endpoint(context, key, rank, make(at),
+                            TransferCodes(check, std::string(32, 'k'), key, rank));
       std::vector<float> mine(static_cast<std::size_t>(elements), static_cast<float>(rank + 1));
       gathered.tensors[at].resize(static_cast<std::size_t>(2 * elements));
       CommCall call;
@@ -124,6 +156,7 @@ Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t 
       call.out = gathered.tensors[at].data();
       for (int i = 0; i < calls && gathered.errors[at].empty(); ++i) {
         const auto times = endpoint.Call(call, nullptr);
+        if (i == 0 && rank == 0) begin = std::chrono::steady_clock::now();
         if (times.has_value()) continue;
         gathered.errors[at] = times.error().message;
         control.Fail(rank, times.error());
@@ -138,7 +171,7 @@ Gathered Gather(Socket dials, Socket accepts, TransferCheck check, std::int64_t 
 
 Gathered GatherOver(std::int64_t flipped, TransferCheck check) {
   Cable cable(flipped);
-  return Gather(cable.TakeDialling(), cable.TakeAccepting(), check, kElements, 2);
+  return Gather(OverSockets(cable.TakeDialling(), cable.TakeAccepting()), check, kElements, 2);
 }
 
 // For each call rank 0 sends its signature and its part, each followed by its code.
@@ -202,21 +235,43 @@ TEST(Transfers, TrainAsThreadsWithEachCheck) {
   }
 }
 
-// Prints the table of docs/security.md: bytes that one rank receives, a second.
-TEST(Transfers, HaveTheThroughputOfLoopback) {
+struct TransfersInSharedMemory : NeedsUcx {};
+
+TEST_F(TransfersInSharedMemory, ArriveAsTheyWereWithEachCheck) {
+  for (const TransferCheck check :
+       {TransferCheck::kNone, TransferCheck::kCrc32c, TransferCheck::kHmac}) {
+    const Gathered gathered = Gather(OverSharedMemory(*ucx), check, kElements, 2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(gathered.errors[rank], "");
+      EXPECT_EQ(gathered.tensors[rank].front(), 1.0F);
+      EXPECT_EQ(gathered.tensors[rank].back(), 2.0F);
+    }
+  }
+}
+
+// Prints the tables of docs/security.md and docs/performance.md: bytes that one rank receives, a
+// second, and the time of a call with small tensors.
+void PrintThroughput(const char* transport, const std::function<MakeEnd()>& make) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 22;  // 16 MiB
+  constexpr int kCalls = 1000;
   for (const auto& [check, name] :
        {std::pair{TransferCheck::kNone, "none"}, std::pair{TransferCheck::kCrc32c, "crc32c"},
         std::pair{TransferCheck::kHmac, "hmac"}}) {
-    const auto listener = ListenAt("127.0.0.1", 0);
-    auto dials = ConnectTo("127.0.0.1", PortOf(*listener), DeadlineIn(kSecond));
-    ASSERT_TRUE(IsReady(*listener, POLLIN, 1000));
     const int calls = check == TransferCheck::kHmac ? 1 : 8;
-    const Gathered gathered = Gather(*std::move(dials), Accept(*listener), check, kLarge, calls);
-    EXPECT_EQ(gathered.errors[0] + gathered.errors[1], "");
-    std::printf("%-7s %5.2f GB/s\n", name,
-                static_cast<double>(4 * kLarge * calls) / 1e9 / gathered.seconds);
+    const Gathered large = Gather(make(), check, kLarge, calls + 1);
+    EXPECT_EQ(large.errors[0] + large.errors[1], "");
+    const Gathered small = Gather(make(), check, 16, kCalls + 1);
+    EXPECT_EQ(small.errors[0] + small.errors[1], "");
+    std::printf("%-13s %-7s %5.2f GB/s %7.1f us\n", transport, name,
+                static_cast<double>(4 * kLarge * calls) / 1e9 / large.seconds,
+                small.seconds / kCalls * 1e6);
   }
+}
+
+TEST(Transfers, HaveTheThroughputOfLoopback) { PrintThroughput("TCP", OverLoopback); }
+
+TEST_F(TransfersInSharedMemory, HaveTheirThroughput) {
+  PrintThroughput("shared memory", [this] { return OverSharedMemory(*ucx); });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "runtime/data/token_data.h"
 #include "runtime/processes/peer_clock.h"
 #include "runtime/processes/process_group.h"
-#include "runtime/processes/socket_world.h"
+#include "runtime/processes/process_world.h"
 #include "runtime/run/trainer.h"
 #include "tests/capture_device.h"
 #include "tests/runtime/ranks/free_port.h"
@@ -55,7 +55,7 @@ void RunRank(int port, const CaptureWindow& window, std::int64_t steps, Process&
     job.capture = CaptureSession::Open(api, options);
     job.executor.window = window;
     job.executor.local = {{kRank, 0}};
-    job.executor.world = SocketWorldMaker(group);
+    job.executor.world = ProcessWorldMaker(group, nullptr);
     job.executor.timeout_ns = 30 * kSecond;
     job.processes = group.get();
     FT_TRY(Train(job, api, clock, *data, process.sink));

@@ -1,5 +1,5 @@
-// Ranks as processes, simulated here by threads that share only sockets: each has its own group,
-// clock and executor. tests/app/runs/processes_test.cc runs real processes.
+// Ranks as processes, simulated here by threads that share only their transport: each has its own
+// group, clock and executor. tests/app/runs/processes_test.cc runs real processes.
 #include "runtime/processes/process_group.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include "tests/runtime/equality/equality_cases.h"
 #include "tests/runtime/processes/rank_process.h"
 #include "tests/runtime/ranks/free_port.h"
+#include "tests/runtime/ucx/needs_ucx.h"
 #include "traces/metrics/data_wait.h"
 
 namespace foretrain {
@@ -28,13 +29,15 @@ std::ptrdiff_t OpsIn(const Timeline& timeline) {
                        [](const Span& span) { return !IsDataWait(span.op); });
 }
 
-void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name) {
+void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::string& name,
+                           const std::shared_ptr<const Ucx>& ucx) {
   TrainingOptions options;
   options.steps = kSteps;
   const Trained expected = TrainTiny(model, plan, options);
   ProcessJob job;
   job.model = model;
   job.plan = plan;
+  job.ucx = ucx;
   const std::vector<EndedProcess> ends = RunProcesses(job);
   for (const EndedProcess& end : ends)
     ASSERT_FALSE(end.error.has_value()) << name << end.error->message;
@@ -46,27 +49,33 @@ void ExpectTrainsAsThreads(const ModelSpec& model, const Plan& plan, const std::
   EXPECT_TRUE(ends.back().sink.timeline.spans.empty()) << name;
 }
 
-TEST(Processes, TrainAsThreadsToTheBit) {
+void ExpectAllTrainAsThreads(const std::shared_ptr<const Ucx>& ucx) {
   for (const Case& one : Cases()) {
     const std::string name = one.name;
     if (name == "Dp2" || name == "Dp4Zero3" || name == "Dp2Pp2Zero2ZbH1") {
-      ExpectTrainsAsThreads(TinyGpt(), one.plan, name);
+      ExpectTrainsAsThreads(TinyGpt(), one.plan, name, ucx);
     }
   }
   Plan plan = TinyPlan();
   plan.tp = 2;
   plan.clip_norm = 0.5;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "tp");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "tp", ucx);
   plan = TinyPlan();
   plan.cp = 2;
   plan.cp_kind = kCpRing;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "ring");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "ring", ucx);
   plan.cp_kind = kCpAllToAll;
-  ExpectTrainsAsThreads(TinyGpt(), plan, "all-to-all");
+  ExpectTrainsAsThreads(TinyGpt(), plan, "all-to-all", ucx);
   plan = TinyPlan();
   plan.dp = plan.ep = 2;
-  ExpectTrainsAsThreads(TinyExperts(), plan, "experts");
+  ExpectTrainsAsThreads(TinyExperts(), plan, "experts", ucx);
 }
+
+TEST(Processes, TrainAsThreadsToTheBit) { ExpectAllTrainAsThreads(nullptr); }
+
+struct ProcessesInSharedMemory : NeedsUcx {};
+
+TEST_F(ProcessesInSharedMemory, TrainAsThreadsToTheBit) { ExpectAllTrainAsThreads(ucx); }
 
 // The clocks start at different moments; still, a collective ends on neither before it started on
 // the other.

@@ -1,11 +1,15 @@
-#include "runtime/processes/socket_world.h"
+#include "runtime/processes/sockets/socket_mesh.h"
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/processes/reception.h"
+#include "runtime/processes/sockets/socket_transport.h"
 #include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
@@ -15,65 +19,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kLookMs = 50;
 
-}  // namespace
-
-class SocketWorld::Set : public CommunicatorSet {
- public:
-  Set(const WorldContext& context, int rank, PeersOf all, TransferCheck check) : rank_(rank) {
-    for (auto& [key, peers] : all) {
-      endpoints_[key] =
-          std::make_unique<SocketEndpoint>(context, key, rank, std::move(peers), check);
-    }
-  }
-  int rank() const { return rank_; }
-
-  // All peers were connected in Make; this only finds the endpoint.
-  Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
-                             OpKind kind) override {
-    FT_ASSIGN(const ChannelKey key, KeyOf(rank_, members, group, queue, kind));
-    const auto found = endpoints_.find(key);
-    FT_CHECK(found != endpoints_.end());  // KeysOf lists all of the program's
-    return found->second.get();
-  }
-
- private:
-  const int rank_;
-  std::map<ChannelKey, std::unique_ptr<SocketEndpoint>> endpoints_;
-};
-
-SocketWorld::SocketWorld() = default;
-SocketWorld::~SocketWorld() = default;
-
-CommunicatorSet& SocketWorld::Rank(int rank) {
-  FT_CHECK(rank == set_->rank());
-  return *set_;
-}
-
-// A device with its own memory is refused: sockets read and write host memory.
-Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context,
-                                                     ProcessGroup& group, TransferCheck check) {
-  if (context.api.asynchronous != 0) {
-    return Fail(ErrorCode::kUnsupported, std::string(context.api.name) +
-                                             ": ranks that are processes and have no NCCL "
-                                             "compute in the host's memory");
-  }
-  FT_CHECK(context.local.size() == 1);
-  const int rank = context.local.front().rank;
-  std::vector<ChannelKey> keys;
-  for (const RankProgram& program : context.program.ranks) {
-    if (program.rank == rank) keys = KeysOf(context.program, program);
-  }
-  FT_TRY(group.Agree("--check-transfers", std::to_string(static_cast<int>(check))));
-  FT_ASSIGN(PeersOf peers, ConnectAll(context, group, keys));
-  std::unique_ptr<SocketWorld> world(new SocketWorld);
-  world->set_ = std::make_unique<Set>(context, rank, std::move(peers), check);
-  return std::unique_ptr<RankWorld>(std::move(world));
-}
+// By member; none to itself. An element is filled by one thread alone.
+using Peers = std::vector<std::optional<Connection>>;
+using PeersOf = std::map<ChannelKey, Peers>;
 
 // Dials the ranks above this one, once for each key, and names the key to each. Their addresses
 // come from rank 0 and are checked, since ranks are other processes.
-Result<void> SocketWorld::DialLater(const WorldContext& context, ProcessGroup& group,
-                                    PeersOf& peers) {
+Result<void> DialLater(const WorldContext& context, ProcessGroup& group, PeersOf& peers) {
   const int rank = group.rank();
   const Deadline by = DeadlineIn(context.timeout_ns);
   std::map<int, std::pair<std::string, std::int32_t>> places;  // address and port, by rank
@@ -111,7 +63,7 @@ Result<void> SocketWorld::DialLater(const WorldContext& context, ProcessGroup& g
 }
 
 // Files a connection under the key and rank that it names.
-Result<void> SocketWorld::Admit(Joined joined, int rank, PeersOf& peers) {
+Result<void> Admit(Joined joined, int rank, PeersOf& peers) {
   std::int32_t other = -1;
   std::string name;
   if (!Unpack(joined.text, other, name)) {
@@ -132,8 +84,8 @@ Result<void> SocketWorld::Admit(Joined joined, int rank, PeersOf& peers) {
   return {};
 }
 
-Result<void> SocketWorld::AcceptEarlier(const WorldContext& context, const ProcessGroup& group,
-                                        const Socket& listener, PeersOf& peers) {
+Result<void> AcceptEarlier(const WorldContext& context, const ProcessGroup& group,
+                           const Socket& listener, PeersOf& peers) {
   const int rank = group.rank();
   Reception reception(listener, group.run_key(), context.timeout_ns);
   std::int64_t expected = 0;
@@ -159,11 +111,12 @@ Result<void> SocketWorld::AcceptEarlier(const WorldContext& context, const Proce
   return {};
 }
 
+}  // namespace
+
 // A thread accepts the ranks below this one while this one dials those above it: each dial waits
-// for an answer, which no order of the ranks may delay. The listener closes with this function.
-Result<SocketWorld::PeersOf> SocketWorld::ConnectAll(const WorldContext& context,
-                                                     ProcessGroup& group,
-                                                     const std::vector<ChannelKey>& keys) {
+// for an answer, which no order of the ranks may delay.
+Result<Transports> ConnectBySockets(const WorldContext& context, ProcessGroup& group,
+                                    const std::vector<ChannelKey>& keys) {
   PeersOf peers;
   for (const ChannelKey& key : keys) peers[key].resize(key.members.size());
   const auto listener = ListenAt(group.address(), 0);
@@ -182,13 +135,11 @@ Result<SocketWorld::PeersOf> SocketWorld::ConnectAll(const WorldContext& context
   accepts.join();
   // The error that came first is the cause of the other.
   if (auto error = context.control.FirstError()) return tl::unexpected<Error>(*std::move(error));
-  return peers;
-}
-
-WorldMaker SocketWorldMaker(const std::shared_ptr<ProcessGroup>& group, TransferCheck check) {
-  return InGroup(group, [group, check](const WorldContext& context) {
-    return SocketWorld::Make(context, *group, check);
-  });
+  Transports transports;
+  for (auto& [key, of_key] : peers) {
+    transports[key] = std::make_unique<SocketTransport>(std::move(of_key));
+  }
+  return transports;
 }
 
 }  // namespace foretrain

@@ -1,22 +1,17 @@
-#include "runtime/processes/socket_endpoint.h"
-
-#include <poll.h>
-#include <sys/socket.h>
+#include "runtime/processes/peer_endpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
 
-#include "base/io/crc32c.h"
+#include "base/io/sha256.h"
 #include "base/units.h"
 #include "runtime/device/device_status.h"
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
 #include "runtime/inproc/part_of.h"
-#include "runtime/processes/wire/packing.h"
 
 namespace foretrain {
 namespace {
@@ -30,7 +25,7 @@ constexpr auto kToldWithin = std::chrono::milliseconds(2000);
 
 // It is sent as it lies in memory, and has no padding: five fields of 8 bytes, then four of 4. `op`
 // and `step` are only for messages.
-struct SocketEndpoint::Signature {
+struct PeerEndpoint::Signature {
   std::int64_t sequence = 0;
   std::int64_t elements = 0;
   std::int64_t tag = 0;
@@ -48,8 +43,8 @@ struct SocketEndpoint::Signature {
   }
 };
 
-SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
-                               std::vector<std::optional<Connection>> peers, TransferCheck check)
+PeerEndpoint::PeerEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
+                           std::unique_ptr<PeerTransport> transport, TransferCodes codes)
     : api_(context.api),
       clock_(context.clock),
       control_(context.control),
@@ -58,15 +53,15 @@ SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& ke
       key_(key),
       rank_(rank),
       member_(key.MemberOf(rank)),
-      peers_(std::move(peers)),
-      check_(check) {}
+      transport_(std::move(transport)),
+      codes_(std::move(codes)) {}
 
-std::string SocketEndpoint::TextOf(OpKind kind, std::int64_t elements) {
+std::string PeerEndpoint::TextOf(OpKind kind, std::int64_t elements) {
   return std::string(Name(kind)) + " of " + std::to_string(elements) + " elements";
 }
 
 // Signatures end the wait for peers: what follows is the transfer.
-Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
+Result<CommTimes> PeerEndpoint::Call(const CommCall& call, FtQueue* queue) {
   CommTimes times;
   times.arrived_ns = clock_.Now();
   FT_TRY(Meet(call));
@@ -78,7 +73,7 @@ Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
 }
 
 // Everything that must agree before bytes are moved.
-SocketEndpoint::Signature SocketEndpoint::SignatureOf(const CommCall& call) const {
+PeerEndpoint::Signature PeerEndpoint::SignatureOf(const CommCall& call) const {
   Signature signature;
   signature.sequence = sequence_;
   signature.elements = call.elements;
@@ -95,7 +90,7 @@ SocketEndpoint::Signature SocketEndpoint::SignatureOf(const CommCall& call) cons
 
 // All members exchange signatures first: a mismatch is an error on every member instead of wrong
 // data.
-Result<void> SocketEndpoint::Meet(const CommCall& call) {
+Result<void> PeerEndpoint::Meet(const CommCall& call) {
   Signature mine = SignatureOf(call);
   std::vector<Signature> theirs(key_.members.size());
   std::vector<Piece> pieces;
@@ -116,7 +111,7 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
     }
     return Fail(ErrorCode::kIo,
                 "members disagree on call " + std::to_string(sequence_) + " of " +
-                    key_.Text("tcp") + ": rank " + std::to_string(rank_) + " calls " +
+                    key_.Text("communicator") + ": rank " + std::to_string(rank_) + " calls " +
                     TextOf(call.kind, call.elements) + ", rank " + std::to_string(RankOf(other)) +
                     " " + their.Text() + " (" +
                     (IsValidId(their.op) ? op_text_(RankOf(other), their.op) : Describe(their.op)) +
@@ -127,7 +122,7 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
 
 // All-reduce is a reduce-scatter followed by an all-gather of the parts. Each member then sends 2
 // (n - 1) / n of the tensor.
-Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
+Result<void> PeerEndpoint::Move(const CommCall& call, FtQueue* queue) {
   const auto members = static_cast<std::size_t>(Count());
   switch (call.kind) {
     case OpKind::kAllReduce:
@@ -157,7 +152,7 @@ Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
 
 // Each member receives its part of all other members' tensors and sums them in member order, as
 // threads do.
-Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
+Result<void> PeerEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
   const std::int64_t size = BytesOf(call.dtype);
   const bool scatter = call.kind == OpKind::kReduceScatter;
   const auto part_of = [&](int member) {
@@ -192,7 +187,7 @@ Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
 
 // The second half of an all-reduce: each member's part of `out` is final, and all others get it in
 // place.
-Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
+Result<void> PeerEndpoint::GatherParts(const CommCall& call) {
   const std::int64_t size = BytesOf(call.dtype);
   const Part mine = PartOf(call.elements, Count(), member_);
   std::vector<Piece> pieces;
@@ -206,7 +201,7 @@ Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
 }
 
 // `in` may already be the member's place in `out`; memmove also allows that they overlap.
-Result<void> SocketEndpoint::Gather(const CommCall& call) {
+Result<void> PeerEndpoint::Gather(const CommCall& call) {
   const std::int64_t bytes = call.elements / Count() * BytesOf(call.dtype);
   char* const own = At(call.out, bytes * member_);
   if (own != call.in && bytes > 0) std::memmove(own, call.in, static_cast<std::size_t>(bytes));
@@ -221,9 +216,9 @@ Result<void> SocketEndpoint::Gather(const CommCall& call) {
 
 // Parts lie one after the other in both tensors, in member order. `sent` and `came` are their
 // lengths in elements.
-Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
-                                           const std::vector<std::int64_t>& sent,
-                                           const std::vector<std::int64_t>& came) {
+Result<void> PeerEndpoint::ExchangeParts(const CommCall& call,
+                                         const std::vector<std::int64_t>& sent,
+                                         const std::vector<std::int64_t>& came) {
   const std::int64_t size = BytesOf(call.dtype);
   std::vector<Piece> pieces;
   std::int64_t from = 0, to = 0;
@@ -243,8 +238,8 @@ Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
   return Exchange(pieces, call);
 }
 
-// With two members, next and before are the same rank, and one socket carries both directions.
-Result<void> SocketEndpoint::Rotate(const CommCall& call) {
+// With two members, next and before are the same rank.
+Result<void> PeerEndpoint::Rotate(const CommCall& call) {
   const std::int64_t bytes = call.elements * BytesOf(call.dtype);
   const int next = (member_ + 1) % Count();
   const int before = (member_ + Count() - 1) % Count();
@@ -253,7 +248,7 @@ Result<void> SocketEndpoint::Rotate(const CommCall& call) {
                   call);
 }
 
-Result<void> SocketEndpoint::Pass(const CommCall& call) {
+Result<void> PeerEndpoint::Pass(const CommCall& call) {
   const bool sends = call.kind == OpKind::kSend;
   char* const at =
       sends ? const_cast<char*>(static_cast<const char*>(call.in)) : static_cast<char*>(call.out);
@@ -261,18 +256,18 @@ Result<void> SocketEndpoint::Pass(const CommCall& call) {
 }
 
 // The codes follow in a second exchange, once all bytes have moved: neither end then changes them.
-Result<void> SocketEndpoint::Exchange(const std::vector<Piece>& pieces, const CommCall& call) {
+Result<void> PeerEndpoint::Exchange(const std::vector<Piece>& pieces, const CommCall& call) {
   FT_TRY(MoveAll(pieces, call));
-  if (check_ == TransferCheck::kNone) return {};
+  if (!codes_.IsOn()) return {};
   std::vector<std::string> own, came;
-  for (const Piece& piece : pieces) own.push_back(CodeOf(piece));
+  for (const Piece& piece : pieces) own.push_back(codes_.Of(piece));
   came = own;
-  std::vector<Piece> codes;
+  std::vector<Piece> moved;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    codes.push_back({pieces[i].member, pieces[i].sends, came[i].data(),
+    moved.push_back({pieces[i].member, pieces[i].sends, came[i].data(),
                      static_cast<std::int64_t>(came[i].size())});
   }
-  FT_TRY(MoveAll(std::move(codes), call));
+  FT_TRY(MoveAll(moved, call));
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (EqualInConstantTime(own[i], came[i])) continue;
     return Fail(ErrorCode::kIo, TextOf(call.kind, call.elements) + ": bytes from rank " +
@@ -282,24 +277,17 @@ Result<void> SocketEndpoint::Exchange(const std::vector<Piece>& pieces, const Co
   return {};
 }
 
-// Both ends take the codes of a connection in the order of its calls.
-std::string SocketEndpoint::CodeOf(const Piece& piece) {
-  const std::string_view bytes(piece.at, static_cast<std::size_t>(piece.bytes));
-  if (check_ == TransferCheck::kCrc32c) return Pack(Crc32c(bytes));
-  Connection& peer = *peers_[static_cast<std::size_t>(piece.member)];
-  return piece.sends ? peer.CodeOfSent(bytes) : peer.CodeOfReceived(bytes);
-}
-
-// Moves all pieces at once without blocking on any: members that send to each other at the same
-// time would otherwise deadlock with full buffers. The deadline restarts with each progress.
-Result<void> SocketEndpoint::MoveAll(std::vector<Piece> pieces, const CommCall& call) {
+// The deadline restarts with each progress.
+Result<void> PeerEndpoint::MoveAll(const std::vector<Piece>& pieces, const CommCall& call) {
+  transport_->Start(pieces);
   std::int64_t deadline_ns = clock_.Now() + timeout_ns_;
+  std::int64_t done = 0;
   for (;;) {
-    bool moved = false;
-    for (Piece& piece : pieces) FT_TRY(Advance(piece, moved, call));
-    std::erase_if(pieces, [](const Piece& piece) { return piece.bytes == 0; });
-    if (pieces.empty()) return {};
-    if (moved) {
+    const TransportState state = transport_->Advance(kLookMs);
+    if (!state.trouble.empty()) return tl::unexpected<Error>(Lost(state, call));
+    if (state.finished) return {};
+    if (state.done > done) {
+      done = state.done;
       deadline_ns = clock_.Now() + timeout_ns_;
       continue;
     }
@@ -307,46 +295,21 @@ Result<void> SocketEndpoint::MoveAll(std::vector<Piece> pieces, const CommCall& 
     if (clock_.Now() > deadline_ns) {
       return Fail(ErrorCode::kTimeout, TextOf(call.kind, call.elements) + ": waited " +
                                            FormatSeconds(SecondsFromNs(timeout_ns_)) +
-                                           " for rank " +
-                                           std::to_string(RankOf(pieces.front().member)));
+                                           " for rank " + std::to_string(RankOf(state.member)));
     }
-    std::vector<pollfd> waited;
-    for (const Piece& piece : pieces) {
-      waited.push_back(
-          {SocketOf(piece.member), static_cast<short>(piece.sends ? POLLOUT : POLLIN), 0});
-    }
-    static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
   }
-}
-
-// MSG_NOSIGNAL: a closed connection is an error of the call and not a SIGPIPE, which would end the
-// process.
-Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& call) {
-  const int socket = SocketOf(piece.member);
-  while (piece.bytes > 0) {
-    const auto bytes = static_cast<std::size_t>(piece.bytes);
-    const ssize_t done = piece.sends ? send(socket, piece.at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
-                                     : recv(socket, piece.at, bytes, MSG_DONTWAIT);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    if (done <= 0) return tl::unexpected<Error>(Lost(piece.member, call));
-    piece.at += done;
-    piece.bytes -= done;
-    moved = true;
-  }
-  return {};
 }
 
 // If the process has said why it ends, that is the error. The wait is bounded by kToldWithin. The
 // listening thread of the process group reports the reason by aborting the run.
-Error SocketEndpoint::Lost(int member, const CommCall& call) const {
+Error PeerEndpoint::Lost(const TransportState& state, const CommCall& call) const {
   const auto until = std::chrono::steady_clock::now() + kToldWithin;
   while (!control_.Aborted() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   if (control_.Aborted()) return control_.AbortedError();
-  return {ErrorCode::kIo, TextOf(call.kind, call.elements) + ": the connection to rank " +
-                              std::to_string(RankOf(member)) + " has ended"};
+  return {ErrorCode::kIo, TextOf(call.kind, call.elements) + ": rank " +
+                              std::to_string(RankOf(state.member)) + ": " + state.trouble};
 }
 
 }  // namespace foretrain

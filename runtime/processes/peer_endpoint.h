@@ -1,41 +1,32 @@
-// One rank's end of a communicator over TCP: what its calls send and sum.
-// runtime/processes/socket_world.h connects the sockets.
+// One rank's end of a communicator of processes: what its calls send and sum.
+// runtime/processes/process_world.h connects it with the others.
 //
 //   each member ── signature ──► all others     checked by each before anything is moved
 //               ── parts ──────► those that need them, while theirs come
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "runtime/processes/wire/connection.h"
+#include "runtime/processes/peer_transport.h"
+#include "runtime/processes/transfer_codes.h"
 #include "runtime/run/rank_world.h"
 
 namespace foretrain {
 
-// Code that follows each tensor's bytes on a connection. kCrc32c finds damage, kHmac also changes
-// by someone in between.
-enum class TransferCheck { kNone, kCrc32c, kHmac };
-
-class SocketEndpoint : public Communicator {
+class PeerEndpoint : public Communicator {
  public:
-  // Objects referred to by `context` outlive this. `peers`: by member of the key; none to itself.
-  SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
-                 std::vector<std::optional<Connection>> peers, TransferCheck check);
+  // Objects referred to by `context` outlive this. `transport` is connected with all members.
+  PeerEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
+               std::unique_ptr<PeerTransport> transport, TransferCodes codes);
 
-  // Errors: as in Communicator; kIo, a member's process has gone, or bytes arrived changed.
+  // Errors: as in Communicator; kIo, a member's process has gone, or bytes arrived changed. After
+  // one, no further call may be made.
   Result<CommTimes> Call(const CommCall& call, FtQueue* queue) override;
 
  private:
-  // Bytes to send to or receive from a member.
-  struct Piece {
-    int member = 0;
-    bool sends = false;
-    char* at = nullptr;
-    std::int64_t bytes = 0;
-  };
   struct Signature;
 
   int Count() const { return static_cast<int>(key_.members.size()); }
@@ -53,14 +44,8 @@ class SocketEndpoint : public Communicator {
   Result<void> Pass(const CommCall& call);
   // Moves all pieces at once and checks them; pieces without bytes are skipped.
   Result<void> Exchange(const std::vector<Piece>& pieces, const CommCall& call);
-  Result<void> MoveAll(std::vector<Piece> pieces, const CommCall& call);
-  std::string CodeOf(const Piece& piece);
-  // Sends or receives as much of a piece as possible without waiting. Errors: the member has gone.
-  Result<void> Advance(Piece& piece, bool& moved, const CommCall& call);
-  int SocketOf(int member) const {
-    return peers_[static_cast<std::size_t>(member)]->socket().get();
-  }
-  Error Lost(int member, const CommCall& call) const;
+  Result<void> MoveAll(const std::vector<Piece>& pieces, const CommCall& call);
+  Error Lost(const TransportState& state, const CommCall& call) const;
   static std::string TextOf(OpKind kind, std::int64_t elements);
 
   const FtDeviceApi& api_;
@@ -71,8 +56,8 @@ class SocketEndpoint : public Communicator {
   const ChannelKey key_;
   const int rank_;
   const int member_;
-  std::vector<std::optional<Connection>> peers_;
-  const TransferCheck check_;
+  const std::unique_ptr<PeerTransport> transport_;
+  TransferCodes codes_;
   std::int64_t sequence_ = 0;
   std::vector<char> room_;  // other members' parts of a sum
 };
