@@ -34,7 +34,9 @@ TEST(Decay, AppliesToTheParametersThatThePlanNames) {
       EXPECT_EQ(tensor.values == with, !is_norm) << name;
       tables += IsTable(name);
       norms += is_norm;
-      if (is_norm) EXPECT_NEAR(tensor.values[0] - with[0], 1e-3, 1e-6) << name;
+      if (is_norm) {
+        EXPECT_NEAR(tensor.values[0] - with[0], 1e-3, 1e-6) << name;
+      }
     }
     EXPECT_EQ(tables, 2) << "tokens and positions";
     EXPECT_EQ(norms, 2 * 4 + 1);
