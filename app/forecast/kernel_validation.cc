@@ -16,7 +16,7 @@
 #include "sim/cost/measured/kernel_profile_json.h"
 #include "sim/cost/profile/architecture.h"
 #include "sim/validate/kernels/fit_kernels.h"
-#include "sim/validate/kernels/kernel_table.h"
+#include "sim/validate/kernels/timing_table.h"
 #include "traces/import/byte_source.h"
 
 namespace foretrain {
@@ -43,13 +43,13 @@ Result<std::string> ReadUnpacked(FileSystem& files, const std::string& path) {
   }
 }
 
-Result<std::vector<KernelTable>> ReadTables(const std::string& paths) {
+Result<std::vector<TimingTable>> ReadTables(const std::string& paths) {
   PosixFileSystem files;
-  std::vector<KernelTable> out;
+  std::vector<TimingTable> out;
   for (const std::string_view part : Split(paths, ',')) {
     const std::string path(Trim(part));
     FT_ASSIGN(const std::string text, ReadUnpacked(files, path));
-    FT_ASSIGN(KernelTable table, ParseKernelTable(text, path));
+    FT_ASSIGN(TimingTable table, ParseTimingTable(text, path));
     out.push_back(std::move(table));
   }
   return out;
@@ -98,7 +98,7 @@ Result<void> CheckRequest(const KernelValidation& request) {
 
 Result<Exit> ValidateKernels(const KernelValidation& request) {
   FT_TRY(CheckRequest(request));
-  FT_ASSIGN(const std::vector<KernelTable> tables, ReadTables(request.files));
+  FT_ASSIGN(const std::vector<TimingTable> tables, ReadTables(request.files));
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   FT_ASSIGN(const std::vector<Architecture> architectures, BuiltInArchitectures());
   FT_ASSIGN(std::vector<KernelProfile> profiles, BuiltInKernelProfiles());
@@ -108,7 +108,7 @@ Result<Exit> ValidateKernels(const KernelValidation& request) {
     if (!request.profile.empty()) FT_TRY(WriteProfiles(request, profiles));
   }
   Predictions predictions, without_device;
-  for (const KernelTable& table : tables) {
+  for (const TimingTable& table : tables) {
     predictions.push_back(PredictKernels(table, profiles, catalogue, architectures, false));
     without_device.push_back(PredictKernels(table, profiles, catalogue, architectures, true));
   }

@@ -52,7 +52,7 @@ void WriteScores(JsonWriter& json, std::string_view name, const std::vector<Kern
 
 }  // namespace
 
-KernelReport ReportOf(std::span<const KernelTable> tables,
+KernelReport ReportOf(std::span<const TimingTable> tables,
                       std::span<const std::vector<KernelPrediction>> predictions,
                       std::span<const std::vector<KernelPrediction>> without_device) {
   KernelReport out;

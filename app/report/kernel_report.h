@@ -18,7 +18,7 @@ struct KernelReport {
 };
 
 // `tables` and `predictions` are parallel.
-KernelReport ReportOf(std::span<const KernelTable> tables,
+KernelReport ReportOf(std::span<const TimingTable> tables,
                       std::span<const std::vector<KernelPrediction>> predictions,
                       std::span<const std::vector<KernelPrediction>> without_device);
 

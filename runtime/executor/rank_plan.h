@@ -19,7 +19,7 @@
 namespace foretrain {
 
 // Waits until `op` of the step `distance` steps earlier has ended.
-struct Wait {
+struct OpWait {
   std::int32_t op = 0;
   std::int32_t distance = 0;
 };
@@ -103,7 +103,7 @@ struct RankPlan {
   int tp = 0;
   double expert_headroom = 0;  // of the plan, for messages
   std::vector<PlannedOp> ops;  // in issue order
-  std::vector<Wait> waits;
+  std::vector<OpWait> waits;
   std::vector<std::int32_t> touched;    // buffers that are not persistent
   std::vector<std::int32_t> accessors;  // by buffer: number of ops in a step that touch it
   std::array<std::vector<std::int32_t>, kQueueCount> queues;  // op numbers by queue

@@ -260,7 +260,7 @@ std::int64_t RankRun::ReadyAt(const PlannedOp& op, std::int32_t number) const {
   std::int64_t ready =
       ops_[static_cast<std::size_t>(number)].issued_ns.load(std::memory_order_relaxed);
   for (std::int32_t i = 0; i < op.wait_count; ++i) {
-    const Wait& wait = plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
+    const OpWait& wait = plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
     const OpState& from = ops_[static_cast<std::size_t>(wait.op)];
     ready = std::max(ready, from.ended_ns.load(std::memory_order_relaxed));
   }

@@ -115,11 +115,11 @@ class RankRun {
   // The op of a round was given to its lane at `place`; -1: it was left out.
   void Launched(std::int32_t op, std::int64_t round, std::int64_t place);
   void WakeEdges(const PlannedOp& op);
-  bool HasEnded(Wait wait, std::int64_t round) const {
+  bool HasEnded(OpWait wait, std::int64_t round) const {
     return ops_[static_cast<std::size_t>(wait.op)].done.load() >=
            static_cast<std::int32_t>(round) + 1 - wait.distance;
   }
-  bool HasLaunched(Wait wait, std::int64_t round) const {
+  bool HasLaunched(OpWait wait, std::int64_t round) const {
     return ops_[static_cast<std::size_t>(wait.op)].launched.load() >=
            static_cast<std::int32_t>(round) + 1 - wait.distance;
   }

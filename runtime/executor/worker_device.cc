@@ -175,7 +175,7 @@ bool Worker::EndsInSight(const PlannedOp& op, std::int32_t number) const {
 // before.
 Result<void> Worker::HoldUpQueue(const PlannedOp& op, std::int64_t round) {
   for (std::int32_t i = 0; i < op.wait_count; ++i) {
-    const Wait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
+    const OpWait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
     const auto from = rank_.plan_.ops[static_cast<std::size_t>(wait.op)].queue;
     DeviceLane* const lane = rank_.lanes_[static_cast<std::size_t>(from)].get();
     if (lane == nullptr || rank_.HasEnded(wait, round)) continue;

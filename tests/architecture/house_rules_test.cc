@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,40 @@ TEST(Folders, HoldAtMost25Files) {
   for (const auto& [folder, count] : files) {
     if (HoldsData(folder)) continue;
     EXPECT_LE(count, kMaxFiles) << folder;
+  }
+}
+
+// Two types of one name in a namespace break the rule of one definition: the linker keeps one of
+// the functions that the compiler makes for both, such as those of their vectors.
+TEST(Types, HaveOneDefinition) {
+  const std::regex opens("namespace ([A-Za-z0-9_:]*) ?\\{.*"),
+      defines("(?:struct|class|union)\\s+(\\w+)\\s*(?:final)?\\s*(?::[^:;][^;]*)?\\{.*");
+  std::map<std::string, std::set<std::string>> files;  // by namespace and name
+  for (const std::string_view folder : kFolders) {
+    if (folder == "tests") continue;
+    for (const std::string& path : FilesBelow(folder)) {
+      if (!path.ends_with(".h") && !path.ends_with(".cc")) continue;
+      const std::string text = TextOf(path);
+      std::string space;
+      bool unnamed = false;
+      for (const std::string_view line : Split(text, '\n')) {
+        if (line.starts_with("}  // namespace")) unnamed = false;
+        if (line.empty() || line.front() == ' ') continue;
+        const std::string whole(line);
+        std::smatch found;
+        if (std::regex_match(whole, found, opens)) {
+          unnamed = found[1].length() == 0;
+          if (!unnamed) space = found[1];
+        } else if (!unnamed && std::regex_match(whole, found, defines)) {
+          files[space + "::" + found[1].str()].insert(path);
+        }
+      }
+    }
+  }
+  EXPECT_GT(files.size(), 1000U);
+  for (const auto& [type, paths] : files) {
+    const std::vector<std::string> list(paths.begin(), paths.end());
+    EXPECT_EQ(list.size(), 1U) << type << " is defined in " << Join(list, ", ");
   }
 }
 

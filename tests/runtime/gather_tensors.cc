@@ -43,6 +43,7 @@ std::vector<std::byte> ShardBytes(const Held& held, const Bucket& bucket, std::i
 }
 
 std::vector<float> Decoded(NumberFormat format, const std::vector<std::byte>& bytes) {
+  if (bytes.empty()) return {};
   if (format == NumberFormat::kFp32) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));

@@ -155,7 +155,7 @@ struct DeviceRows {
   std::array<std::vector<Sample<ExchangeShape>>, kExchangePartCount> exchanges;
 };
 
-void Add(const KernelRow& row, DeviceRows& out) {
+void Add(const TimingRow& row, DeviceRows& out) {
   const double log_s = std::log(row.measured_s);
   if (const auto* product = std::get_if<ProductRow>(&row.kernel)) {
     const auto format = static_cast<std::size_t>(product->format);
@@ -372,12 +372,12 @@ Result<KernelProfile> EmptyProfile(const std::string& name, const Catalogue& cat
 
 }  // namespace
 
-Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> tables,
+Result<std::vector<KernelProfile>> FitKernels(std::span<const TimingTable> tables,
                                               const Catalogue& catalogue,
                                               const std::vector<Architecture>& architectures) {
   std::map<std::string, DeviceRows> devices;
-  for (const KernelTable& table : tables) {
-    for (const KernelRow& row : table.rows) {
+  for (const TimingTable& table : tables) {
+    for (const TimingRow& row : table.rows) {
       const bool fitted = !std::holds_alternative<std::monostate>(row.kernel);
       if (fitted && row.measured_s > 0) Add(row, devices[row.device]);
     }

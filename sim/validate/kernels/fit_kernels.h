@@ -9,7 +9,7 @@
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/measured/kernel_profile.h"
 #include "sim/cost/profile/architecture.h"
-#include "sim/validate/kernels/kernel_table.h"
+#include "sim/validate/kernels/timing_table.h"
 
 namespace foretrain {
 
@@ -23,7 +23,7 @@ namespace foretrain {
 //
 // Errors: kInvalidArgument, naming the device, if the catalogue lacks it or its peak, bandwidth or
 // multiprocessors, or if the tables have no measured row. Minutes for 60,000 rows.
-Result<std::vector<KernelProfile>> FitKernels(std::span<const KernelTable> tables,
+Result<std::vector<KernelProfile>> FitKernels(std::span<const TimingTable> tables,
                                               const Catalogue& catalogue,
                                               const std::vector<Architecture>& architectures);
 

@@ -59,7 +59,7 @@ Result<double> CollectiveSeconds(const DeviceForecast& device, const CollectiveR
   return TimeOfCommunication(fabric, row.kind, bytes, place).seconds;
 }
 
-std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& row) {
+std::optional<double> Seconds(const KernelForecast& forecast, const TimingRow& row) {
   if (const auto* product = std::get_if<ProductRow>(&row.kernel)) {
     return forecast.ProductSeconds(product->format, product->shape, true);
   }
@@ -77,7 +77,7 @@ std::optional<double> Seconds(const KernelForecast& forecast, const KernelRow& r
                         : forecast.AttentionBackwardSeconds(causal.shape);
 }
 
-KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
+KernelPrediction Predict(const DeviceForecast& device, const TimingRow& row) {
   if (!row.refusal.empty()) return {std::nullopt, row.refusal};
   if (!device.gpu.has_value()) return {std::nullopt, device.reason};
   if (const auto* collective = std::get_if<CollectiveRow>(&row.kernel)) {
@@ -100,15 +100,15 @@ KernelPrediction Predict(const DeviceForecast& device, const KernelRow& row) {
   return out;
 }
 
-std::string ForecastCells(const KernelTable& table, const KernelRow& row,
+std::string ForecastCells(const TimingTable& table, const TimingRow& row,
                           const KernelPrediction& prediction) {
-  if (table.kind == KernelTableKind::kExchange) {
+  if (table.kind == TimingTableKind::kExchange) {
     if (!prediction.seconds || !prediction.combine_seconds) return ",";
     return fmt::format("{:.6g},{:.6g}", *prediction.seconds * kUsPerS,
                        *prediction.combine_seconds * kUsPerS);
   }
   if (!prediction.seconds.has_value()) return "";
-  if (table.kind == KernelTableKind::kShares) {
+  if (table.kind == TimingTableKind::kShares) {
     return fmt::format("{:.6g}", row.flop / (*prediction.seconds * row.peak_flop_per_s));
   }
   return fmt::format("{:.6g}", *prediction.seconds * kMsPerS);
@@ -122,7 +122,7 @@ struct Timed {
 };
 
 // Exchanges have two: dispatch in fp8 and combine in 16 bits.
-std::vector<Timed> TimesOf(const KernelRow& row, const KernelPrediction& prediction) {
+std::vector<Timed> TimesOf(const TimingRow& row, const KernelPrediction& prediction) {
   const auto* exchange = std::get_if<ExchangeRow>(&row.kernel);
   if (exchange == nullptr) return {{row.kind, row.format, row.measured_s, prediction.seconds}};
   return {{"dispatch", "fp8", row.measured_s, prediction.seconds},
@@ -161,14 +161,14 @@ KernelScore ScoreOf(std::string device, std::string kind, std::string format, Er
 
 }  // namespace
 
-std::vector<KernelPrediction> PredictKernels(const KernelTable& table,
+std::vector<KernelPrediction> PredictKernels(const TimingTable& table,
                                              std::span<const KernelProfile> profiles,
                                              const Catalogue& catalogue,
                                              const std::vector<Architecture>& architectures,
                                              bool leave_device_out) {
   std::map<std::string, DeviceForecast> devices;
   std::vector<KernelPrediction> out;
-  for (const KernelRow& row : table.rows) {
+  for (const TimingRow& row : table.rows) {
     auto at = devices.find(row.device);
     if (at == devices.end()) {
       at = devices
@@ -181,13 +181,13 @@ std::vector<KernelPrediction> PredictKernels(const KernelTable& table,
   return out;
 }
 
-std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
+std::vector<KernelScore> ScoreKernels(std::span<const TimingTable> tables,
                                       std::span<const std::vector<KernelPrediction>> predictions) {
   using Name = std::tuple<std::string, std::string, std::string>;  // device, kind, format
   std::map<Name, Errors> devices, all;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     for (std::size_t i = 0; i < tables[t].rows.size(); ++i) {
-      const KernelRow& row = tables[t].rows[i];
+      const TimingRow& row = tables[t].rows[i];
       for (const Timed& time : TimesOf(row, predictions[t][i])) {
         devices[{row.device, time.kind, time.format}].Add(time);
         all[{"", time.kind, time.format}].Add(time);
@@ -204,15 +204,15 @@ std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
   return out;
 }
 
-std::string PredictedTable(const KernelTable& table,
+std::string PredictedTable(const TimingTable& table,
                            std::span<const KernelPrediction> predictions) {
   std::string out;
   for (const std::string& column : table.csv.columns) out += CsvCell(column) + ",";
   switch (table.kind) {
-    case KernelTableKind::kShares:
+    case TimingTableKind::kShares:
       out += "forecast_share\n";
       break;
-    case KernelTableKind::kExchange:
+    case TimingTableKind::kExchange:
       out += "forecast_dispatch_us,forecast_combine_us\n";
       break;
     default:

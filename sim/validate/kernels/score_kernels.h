@@ -9,7 +9,7 @@
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/cost/measured/kernel_profile.h"
 #include "sim/cost/profile/architecture.h"
-#include "sim/validate/kernels/kernel_table.h"
+#include "sim/validate/kernels/timing_table.h"
 
 namespace foretrain {
 
@@ -21,7 +21,7 @@ struct KernelPrediction {
 
 // One prediction for each row of `table`, from `profiles` and the devices of `catalogue`.
 // `leave_device_out`: each row's own device counts as one without a profile. Microseconds a row.
-std::vector<KernelPrediction> PredictKernels(const KernelTable& table,
+std::vector<KernelPrediction> PredictKernels(const TimingTable& table,
                                              std::span<const KernelProfile> profiles,
                                              const Catalogue& catalogue,
                                              const std::vector<Architecture>& architectures,
@@ -39,11 +39,11 @@ struct KernelScore {
 
 // Scores by device, kind and format, in this order, then of all devices together. Exchanges count
 // as two rows, of the kinds dispatch and combine.
-std::vector<KernelScore> ScoreKernels(std::span<const KernelTable> tables,
+std::vector<KernelScore> ScoreKernels(std::span<const TimingTable> tables,
                                       std::span<const std::vector<KernelPrediction>> predictions);
 
 // The table's text with the added column forecast_ms, or forecast_share for shares of a peak, or
 // forecast_dispatch_us and forecast_combine_us for exchanges. Cells without a forecast are empty.
-std::string PredictedTable(const KernelTable& table, std::span<const KernelPrediction> predictions);
+std::string PredictedTable(const TimingTable& table, std::span<const KernelPrediction> predictions);
 
 }  // namespace foretrain

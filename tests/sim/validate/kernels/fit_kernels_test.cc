@@ -25,7 +25,7 @@ constexpr GemmTerms kTruth = {.rate_share = 0.6,
                               .whole_waves = 0.3};
 
 // Products of a device that follows the model with kTruth, 5 % slower where n is 512.
-KernelTable Products() {
+TimingTable Products() {
   std::string text = "device,format,m,n,k,ms\n";
   for (const int m : {256, 512, 1024, 2048, 4096, 8192}) {
     for (const int n : {256, 512, 1024, 4096}) {
@@ -37,7 +37,7 @@ KernelTable Products() {
       }
     }
   }
-  auto table = ParseKernelTable(text, "gemm.csv");
+  auto table = ParseTimingTable(text, "gemm.csv");
   EXPECT_TRUE(table.has_value()) << table.error().message;
   return *std::move(table);
 }
@@ -49,7 +49,7 @@ struct Sources {
 
 TEST(FitKernels, FindsTheConstantsOfADevice) {
   const Sources sources;
-  const std::vector<KernelTable> tables = {Products()};
+  const std::vector<TimingTable> tables = {Products()};
   const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
   ASSERT_TRUE(profiles.has_value()) << profiles.error().message;
   ASSERT_EQ(profiles->size(), 1U);
@@ -66,7 +66,7 @@ TEST(FitKernels, FindsTheConstantsOfADevice) {
 // The rows' order must not matter, and the written profile is the one that was fitted.
 TEST(FitKernels, IsTheSameForAnyOrderOfRowsAndReadsBack) {
   const Sources sources;
-  std::vector<KernelTable> tables = {Products()};
+  std::vector<TimingTable> tables = {Products()};
   const auto first = FitKernels(tables, sources.catalogue, sources.architectures);
   std::reverse(tables[0].rows.begin(), tables[0].rows.end());
   const auto second = FitKernels(tables, sources.catalogue, sources.architectures);
@@ -83,14 +83,14 @@ constexpr CollectiveTerms kGathers = {
 
 std::string Exact(double value) { return fmt::format("{:.17g}", value); }
 
-KernelTable Parsed(const std::string& text) {
-  auto table = ParseKernelTable(text, "t.csv");
+TimingTable Parsed(const std::string& text) {
+  auto table = ParseTimingTable(text, "t.csv");
   EXPECT_TRUE(table.has_value()) << table.error().message;
   return *std::move(table);
 }
 
 // Gathers of an H100 that follows the model with kGathers.
-KernelTable Gathers() {
+TimingTable Gathers() {
   std::string text = "device,collective,format,gpus,message_size,ms\n";
   for (const std::int64_t members : {2, 4, 8}) {
     for (std::int64_t elements = 256; elements <= 1 << 28; elements *= 4) {
@@ -107,7 +107,7 @@ constexpr ExchangeTerms kExchanges = {
     .launch_s = 30e-6, .token_s = 2e-7, .unit_bytes_per_s = 25e9, .link_share = 0.7, .overlap = 3};
 
 // Exchanges of an H100 that follows the model with kExchanges; combine takes a fifth longer.
-KernelTable Exchanges() {
+TimingTable Exchanges() {
   std::string text =
       "device,nodes,hidden,tokens,topk,experts,dispatch_sms,combine_sms,dispatch_us,combine_us\n";
   ExchangeShape shape = {.experts = 256};
@@ -130,7 +130,7 @@ KernelTable Exchanges() {
 
 TEST(FitKernels, FindsTheConstantsOfCollectivesAndExchanges) {
   const Sources sources;
-  const std::vector<KernelTable> tables = {Gathers(), Exchanges()};
+  const std::vector<TimingTable> tables = {Gathers(), Exchanges()};
   const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
   ASSERT_TRUE(profiles.has_value()) << profiles.error().message;
   const KernelProfile& profile = profiles->front();
@@ -155,11 +155,11 @@ TEST(FitKernels, FindsTheConstantsOfCollectivesAndExchanges) {
 // Both parts are forecast and scored apart; the fitted rows come back.
 TEST(ScoreKernels, WritesBothPartsOfAnExchange) {
   const Sources sources;
-  const std::vector<KernelTable> tables = {Gathers(), Exchanges()};
+  const std::vector<TimingTable> tables = {Gathers(), Exchanges()};
   const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
   ASSERT_TRUE(profiles.has_value());
   std::vector<std::vector<KernelPrediction>> rows;
-  for (const KernelTable& table : tables) {
+  for (const TimingTable& table : tables) {
     rows.push_back(
         PredictKernels(table, *profiles, sources.catalogue, sources.architectures, false));
   }
@@ -174,10 +174,10 @@ TEST(ScoreKernels, WritesBothPartsOfAnExchange) {
 // No profile measured A100's links, so the model of fabrics serves; H200 has the links of H100.
 TEST(ScoreKernels, ForecastsCollectivesOfOtherDevices) {
   const Sources sources;
-  const std::vector<KernelTable> fitted = {Gathers()};
+  const std::vector<TimingTable> fitted = {Gathers()};
   const auto profiles = FitKernels(fitted, sources.catalogue, sources.architectures);
   ASSERT_TRUE(profiles.has_value());
-  const KernelTable table = Parsed(
+  const TimingTable table = Parsed(
       "device,collective,format,gpus,message_size,ms\n"
       "H200-141GB-SXM,all_gather,half,8,4194304,\n"
       "A100-80GB-SXM,all_gather,half,8,4194304,\n");
@@ -192,8 +192,8 @@ TEST(ScoreKernels, ForecastsCollectivesOfOtherDevices) {
 
 TEST(FitKernels, NamesADeviceThatTheCatalogueLacks) {
   const Sources sources;
-  const auto table = ParseKernelTable("device,format,m,n,k,ms\nH900,bfloat16,1,1,1,1\n", "t.csv");
-  const std::vector<KernelTable> tables = {*table};
+  const auto table = ParseTimingTable("device,format,m,n,k,ms\nH900,bfloat16,1,1,1,1\n", "t.csv");
+  const std::vector<TimingTable> tables = {*table};
   const auto profiles = FitKernels(tables, sources.catalogue, sources.architectures);
   ASSERT_FALSE(profiles.has_value());
   EXPECT_THAT(profiles.error().message, HasSubstr("H900"));
@@ -210,10 +210,10 @@ TEST(FitKernels, NeedsAMeasuredRow) {
 // no other profile.
 TEST(ScoreKernels, ForecastsWithAndWithoutTheDevice) {
   const Sources sources;
-  const std::vector<KernelTable> fitted = {Products()};
+  const std::vector<TimingTable> fitted = {Products()};
   const auto profiles = FitKernels(fitted, sources.catalogue, sources.architectures);
   ASSERT_TRUE(profiles.has_value());
-  const auto table = ParseKernelTable(
+  const auto table = ParseTimingTable(
       "device,format,m,n,k,ms\n"
       "H100-80GB-SXM,bfloat16,4096,4096,4096,0.5\n"
       "H200-141GB-SXM,bfloat16,4096,4096,4096,\n"
@@ -238,11 +238,11 @@ TEST(ScoreKernels, ForecastsWithAndWithoutTheDevice) {
 
 // ln(2), ln(1), ln(1/2): median of |ln| 0.693, bias 0.
 TEST(ScoreKernels, TakesMediansByDevice) {
-  const auto table = ParseKernelTable(
+  const auto table = ParseTimingTable(
       "device,format,m,n,k,ms\na,fp8,1,1,1,1\na,fp8,1,1,1,1\na,fp8,1,1,1,1\nb,fp8,1,1,1,\n",
       "t.csv");
   ASSERT_TRUE(table.has_value());
-  const std::vector<KernelTable> tables = {*table};
+  const std::vector<TimingTable> tables = {*table};
   const std::vector<std::vector<KernelPrediction>> predictions = {
       {{2e-3, ""}, {1e-3, ""}, {0.5e-3, ""}, {1e-3, ""}}};
   const std::vector<KernelScore> scores = ScoreKernels(tables, predictions);

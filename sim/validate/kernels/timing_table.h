@@ -20,7 +20,7 @@
 
 namespace foretrain {
 
-enum class KernelTableKind { kProducts, kAttention, kExperts, kShares, kCollectives, kExchange };
+enum class TimingTableKind { kProducts, kAttention, kExperts, kShares, kCollectives, kExchange };
 
 struct ProductRow {
   ProductFormat format = ProductFormat::kBf16;
@@ -44,7 +44,7 @@ struct CollectiveRow {
   CollectiveShape shape;
 };
 
-// Dispatch and combine of the same tokens. KernelRow::measured_s is the dispatch's.
+// Dispatch and combine of the same tokens. TimingRow::measured_s is the dispatch's.
 struct ExchangeRow {
   ExchangeShape dispatch;
   std::int64_t combine_multiprocessors = 1;
@@ -53,7 +53,7 @@ struct ExchangeRow {
   ExchangeShape ShapeOf(ExchangePart part) const;
 };
 
-struct KernelRow {
+struct TimingRow {
   std::string device;
   std::string
       kind;  // "gemm", "attention_forward", "experts_forward", "matmul", "sdp_bwd", "exchange", ...
@@ -68,10 +68,10 @@ struct KernelRow {
   double peak_flop_per_s = 0;
 };
 
-struct KernelTable {
-  KernelTableKind kind = KernelTableKind::kProducts;
+struct TimingTable {
+  TimingTableKind kind = TimingTableKind::kProducts;
   CsvTable csv;
-  std::vector<KernelRow> rows;  // parallel to csv.rows
+  std::vector<TimingRow> rows;  // parallel to csv.rows
 };
 
 // Parses a table; `file` is its origin for messages.
@@ -79,6 +79,6 @@ struct KernelTable {
 // Errors: kCorruptInput or kInvalidArgument, naming file, line and column: bad CSV, columns of no
 // known table, or a number that is missing or out of range. Unknown formats, layouts and loads are
 // rows with a `refusal`. O(bytes); safe from any thread.
-Result<KernelTable> ParseKernelTable(std::string_view text, std::string_view file);
+Result<TimingTable> ParseTimingTable(std::string_view text, std::string_view file);
 
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-#include "sim/validate/kernels/kernel_table.h"
+#include "sim/validate/kernels/timing_table.h"
 
 #include <algorithm>
 #include <array>
@@ -87,7 +87,7 @@ class ShapeText {
 
 std::int64_t ElementSize(std::string_view type) { return type == "fp32" ? 4 : 2; }
 
-void ReadProduct(Cells& cells, KernelRow& row) {
+void ReadProduct(Cells& cells, TimingRow& row) {
   row.kind = "gemm";
   row.format = cells.Text("format");
   const ProductShape shape = {cells.Count("m"), cells.Count("n"), cells.Count("k"), 1};
@@ -103,7 +103,7 @@ void ReadProduct(Cells& cells, KernelRow& row) {
   row.kernel = ProductRow{*format, shape, best};
 }
 
-void ReadAttention(Cells& cells, KernelRow& row) {
+void ReadAttention(Cells& cells, TimingRow& row) {
   row.kind = "attention_forward";
   row.format = "bfloat16";
   AttentionShape shape = {.batch = cells.Count("batch"),
@@ -116,7 +116,7 @@ void ReadAttention(Cells& cells, KernelRow& row) {
   row.kernel = shape;
 }
 
-void ReadExperts(Cells& cells, KernelRow& row) {
+void ReadExperts(Cells& cells, TimingRow& row) {
   row.kind = "experts_forward";
   row.format = cells.Text("format");
   ExpertsRow experts;
@@ -140,7 +140,7 @@ void ReadExperts(Cells& cells, KernelRow& row) {
 }
 
 // Products of training. Weight gradients of groups have the tokens as depth.
-void ReadTrainingProduct(ShapeText& text, bool grouped, KernelRow& row) {
+void ReadTrainingProduct(ShapeText& text, bool grouped, TimingRow& row) {
   TrainingProduct product;
   if (grouped) {
     const std::int64_t m = text.Count("M"), n = text.Count("N"), k = text.Count("K");
@@ -174,7 +174,7 @@ void ReadTrainingProduct(ShapeText& text, bool grouped, KernelRow& row) {
 
 // SimuMax counts 2 and 5 products of full squares [1].
 // [1] MooreThreads/SimuMax, simu_tools/efficency_test/test_fa_efficiency.py
-void ReadTrainingAttention(ShapeText& text, bool forward, KernelRow& row) {
+void ReadTrainingAttention(ShapeText& text, bool forward, TimingRow& row) {
   TrainingAttentionRow attention;
   attention.forward = forward;
   AttentionShape& shape = attention.shape;
@@ -192,7 +192,7 @@ void ReadTrainingAttention(ShapeText& text, bool forward, KernelRow& row) {
   row.kernel = attention;
 }
 
-Result<void> ReadShare(Cells& cells, KernelRow& row) {
+Result<void> ReadShare(Cells& cells, TimingRow& row) {
   row.kind = cells.Text("kind");
   ShapeText text(cells.Text("shape"));
   if (row.kind == "matmul" || row.kind == "group_matmul") {
@@ -216,7 +216,7 @@ Result<void> ReadShare(Cells& cells, KernelRow& row) {
   return {};
 }
 
-void ReadCollective(Cells& cells, KernelRow& row) {
+void ReadCollective(Cells& cells, TimingRow& row) {
   row.kind = cells.Text("collective");
   row.format = cells.Text("format");
   const CollectiveShape shape = {kHalfBytes * cells.Count("message_size"), cells.Count("gpus")};
@@ -229,7 +229,7 @@ void ReadCollective(Cells& cells, KernelRow& row) {
   row.kernel = CollectiveRow{kMeasuredCollectives[*at].kind, shape};
 }
 
-void ReadExchange(Cells& cells, KernelRow& row) {
+void ReadExchange(Cells& cells, TimingRow& row) {
   row.kind = "exchange";
   row.format = "bfloat16";
   ExchangeRow exchange;
@@ -251,24 +251,24 @@ void ReadExchange(Cells& cells, KernelRow& row) {
 
 // A kind and the columns that tell its tables; the measured ones may be missing.
 struct KindColumns {
-  KernelTableKind kind;
+  TimingTableKind kind;
   std::initializer_list<std::string_view> columns;
 };
 const std::array<KindColumns, 6>& Kinds() {
   static const std::array<KindColumns, 6> kinds = {{
-      {KernelTableKind::kExperts,
+      {TimingTableKind::kExperts,
        {"format", "tokens", "hidden", "ffn_hidden", "topk", "experts", "tp", "ep", "distribution"}},
-      {KernelTableKind::kProducts, {"format", "m", "n", "k"}},
-      {KernelTableKind::kAttention, {"batch", "sequence", "heads", "kv_heads", "head_dim"}},
-      {KernelTableKind::kShares, {"kind", "shape", "peak_tflops"}},
-      {KernelTableKind::kCollectives, {"collective", "format", "gpus", "message_size"}},
-      {KernelTableKind::kExchange,
+      {TimingTableKind::kProducts, {"format", "m", "n", "k"}},
+      {TimingTableKind::kAttention, {"batch", "sequence", "heads", "kv_heads", "head_dim"}},
+      {TimingTableKind::kShares, {"kind", "shape", "peak_tflops"}},
+      {TimingTableKind::kCollectives, {"collective", "format", "gpus", "message_size"}},
+      {TimingTableKind::kExchange,
        {"nodes", "hidden", "tokens", "topk", "experts", "dispatch_sms", "combine_sms"}},
   }};
   return kinds;
 }
 
-std::optional<KernelTableKind> KindOf(const CsvTable& csv) {
+std::optional<TimingTableKind> KindOf(const CsvTable& csv) {
   if (csv.Column("device") < 0) return std::nullopt;
   for (const KindColumns& kind : Kinds()) {
     bool all = true;
@@ -278,24 +278,24 @@ std::optional<KernelTableKind> KindOf(const CsvTable& csv) {
   return std::nullopt;
 }
 
-Result<void> ReadRow(KernelTableKind kind, Cells& cells, KernelRow& row) {
+Result<void> ReadRow(TimingTableKind kind, Cells& cells, TimingRow& row) {
   switch (kind) {
-    case KernelTableKind::kProducts:
+    case TimingTableKind::kProducts:
       ReadProduct(cells, row);
       break;
-    case KernelTableKind::kAttention:
+    case TimingTableKind::kAttention:
       ReadAttention(cells, row);
       break;
-    case KernelTableKind::kExperts:
+    case TimingTableKind::kExperts:
       ReadExperts(cells, row);
       break;
-    case KernelTableKind::kShares:
+    case TimingTableKind::kShares:
       FT_TRY(ReadShare(cells, row));
       break;
-    case KernelTableKind::kCollectives:
+    case TimingTableKind::kCollectives:
       ReadCollective(cells, row);
       break;
-    case KernelTableKind::kExchange:
+    case TimingTableKind::kExchange:
       ReadExchange(cells, row);
       break;
   }
@@ -310,10 +310,10 @@ ExchangeShape ExchangeRow::ShapeOf(ExchangePart part) const {
   return shape;
 }
 
-Result<KernelTable> ParseKernelTable(std::string_view text, std::string_view file) {
-  KernelTable out;
+Result<TimingTable> ParseTimingTable(std::string_view text, std::string_view file) {
+  TimingTable out;
   FT_ASSIGN(out.csv, ParseCsv(text, file, kLimits));
-  const std::optional<KernelTableKind> kind = KindOf(out.csv);
+  const std::optional<TimingTableKind> kind = KindOf(out.csv);
   if (!kind.has_value()) {
     return Refuse(
         "{}: its columns are of no known table of kernels; docs/validation.md lists the columns of "
@@ -322,7 +322,7 @@ Result<KernelTable> ParseKernelTable(std::string_view text, std::string_view fil
   }
   out.kind = *kind;
   for (const CsvRow& cells : out.csv.rows) {
-    KernelRow row;
+    TimingRow row;
     Cells reader(out.csv, cells);
     row.device = reader.Text("device");
     FT_TRY(ReadRow(*kind, reader, row));

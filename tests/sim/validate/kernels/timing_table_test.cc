@@ -1,4 +1,4 @@
-#include "sim/validate/kernels/kernel_table.h"
+#include "sim/validate/kernels/timing_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,24 +8,24 @@ namespace {
 
 using testing::HasSubstr;
 
-KernelTable Table(std::string_view text) {
-  auto table = ParseKernelTable(text, "t.csv");
+TimingTable Table(std::string_view text) {
+  auto table = ParseTimingTable(text, "t.csv");
   EXPECT_TRUE(table.has_value()) << table.error().message;
-  return table.has_value() ? *std::move(table) : KernelTable{};
+  return table.has_value() ? *std::move(table) : TimingTable{};
 }
 
 std::string RefusalOf(std::string_view text) {
-  const auto table = ParseKernelTable(text, "t.csv");
+  const auto table = ParseTimingTable(text, "t.csv");
   return table.has_value() ? "accepted" : table.error().message;
 }
 
-TEST(KernelTable, ReadsProducts) {
-  const KernelTable table = Table(
+TEST(TimingTable, ReadsProducts) {
+  const TimingTable table = Table(
       "device,format,m,n,k,ms,libraries\n"
       "a,fp8,256,512,1024,0.5,3\n"
       "a,int8,256,512,1024,0.5,3\n");
   ASSERT_EQ(table.rows.size(), 2U);
-  EXPECT_EQ(table.kind, KernelTableKind::kProducts);
+  EXPECT_EQ(table.kind, TimingTableKind::kProducts);
   EXPECT_DOUBLE_EQ(table.rows[0].measured_s, 0.5e-3);
   const auto& product = std::get<ProductRow>(table.rows[0].kernel);
   EXPECT_EQ(product.format, ProductFormat::kFp8);
@@ -33,13 +33,13 @@ TEST(KernelTable, ReadsProducts) {
   EXPECT_EQ(table.rows[1].refusal, "no model of the format int8");
 }
 
-TEST(KernelTable, ReadsAttentionAndExperts) {
-  const KernelTable attention =
+TEST(TimingTable, ReadsAttentionAndExperts) {
+  const TimingTable attention =
       Table("device,batch,sequence,heads,kv_heads,head_dim,ms\na,2,256,8,4,64,1\n");
   const auto& shape = std::get<AttentionShape>(attention.rows[0].kernel);
   EXPECT_EQ(shape.kv_heads, 4);
   EXPECT_EQ(shape.value_dim, 64);
-  const KernelTable experts = Table(
+  const TimingTable experts = Table(
       "device,format,tokens,hidden,ffn_hidden,topk,experts,tp,ep,distribution,ms\n"
       "a,bfloat16,512,1024,256,2,8,1,4,power_law_1.2,1\n"
       "a,bfloat16,512,1024,256,2,8,1,4,zipf,1\n");
@@ -48,8 +48,8 @@ TEST(KernelTable, ReadsAttentionAndExperts) {
 }
 
 // 2 * 100 * 200 * 300 = 1.2e7 FLOP at half of 2 TFLOP/s: 12 us.
-TEST(KernelTable, TurnsSharesIntoSeconds) {
-  const KernelTable table = Table(
+TEST(TimingTable, TurnsSharesIntoSeconds) {
+  const TimingTable table = Table(
       "device,kind,shape,share_of_peak,peak_tflops\n"
       "a,matmul,\"b=1, m=100, k=200, n=300, layout=NT, accumulate=True, out_dtype=fp32\",0.5,2\n");
   EXPECT_NEAR(table.rows[0].measured_s, 12e-6, 1e-12);
@@ -61,8 +61,8 @@ TEST(KernelTable, TurnsSharesIntoSeconds) {
 }
 
 // Weight gradients of groups: the tokens are the depth.
-TEST(KernelTable, ReadsGroupedProductsOfEachStage) {
-  const KernelTable table = Table(
+TEST(TimingTable, ReadsGroupedProductsOfEachStage) {
+  const TimingTable table = Table(
       "device,kind,shape,share_of_peak,peak_tflops\n"
       "a,group_matmul,\"ng=4, M=10, N=20, K=30, dtype=bf16, main_grad_dtype=fp32, "
       "stage=bwd_grad_w, accumulate=True\",0.5,2\n"
@@ -72,8 +72,8 @@ TEST(KernelTable, ReadsGroupedProductsOfEachStage) {
 }
 
 // Backward: 5 * 2 * 64^2 * 8 * (192 + 128) FLOP.
-TEST(KernelTable, CountsTheFullSquareOfTrainingsAttention) {
-  const KernelTable table = Table(
+TEST(TimingTable, CountsTheFullSquareOfTrainingsAttention) {
+  const TimingTable table = Table(
       "device,kind,shape,share_of_peak,peak_tflops\n"
       "a,sdp_bwd,\"batch=2, seq_len=64, head_num=8, kv_head_num=4, qk_head_dim=192, "
       "v_head_dim=128, qkv_contiguous=True\",0.5,1\n");
@@ -82,8 +82,8 @@ TEST(KernelTable, CountsTheFullSquareOfTrainingsAttention) {
 }
 
 // Message sizes count elements of 2 bytes.
-TEST(KernelTable, ReadsCollectives) {
-  const KernelTable table = Table(
+TEST(TimingTable, ReadsCollectives) {
+  const TimingTable table = Table(
       "device,collective,format,gpus,message_size,ms\n"
       "a,alltoall,half,8,1024,0.02\n"
       "a,broadcast,half,8,1024,0.02\n");
@@ -94,8 +94,8 @@ TEST(KernelTable, ReadsCollectives) {
   EXPECT_EQ(table.rows[1].refusal, "no model of broadcast in half");
 }
 
-TEST(KernelTable, ReadsBothPartsOfAnExchange) {
-  const KernelTable table = Table(
+TEST(TimingTable, ReadsBothPartsOfAnExchange) {
+  const TimingTable table = Table(
       "device,nodes,hidden,tokens,topk,experts,dispatch_sms,combine_sms,dispatch_us,combine_us\n"
       "a,2,7168,512,8,256,20,24,150.5,350\n"
       "a,2,7168,512,8,4,20,24,150.5,350\n");
@@ -110,12 +110,12 @@ TEST(KernelTable, ReadsBothPartsOfAnExchange) {
   EXPECT_EQ(table.rows[1].refusal, "topk is above experts");
 }
 
-TEST(KernelTable, RowsWithoutAMeasurementAreKept) {
+TEST(TimingTable, RowsWithoutAMeasurementAreKept) {
   EXPECT_EQ(Table("device,format,m,n,k\na,fp8,1,2,3\n").rows[0].measured_s, 0);
   EXPECT_EQ(Table("device,format,m,n,k,ms\na,fp8,1,2,3,\n").rows[0].measured_s, 0);
 }
 
-TEST(KernelTable, ErrorsNameFileLineAndColumn) {
+TEST(TimingTable, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(RefusalOf("device,format,m,n,k,ms\na,fp8,256,0,1,1\n"),
               HasSubstr("t.csv line 2, column n"));
   EXPECT_THAT(RefusalOf("device,format,m,n,k,ms\na,fp8,256,1,1,-3\n"),
