@@ -192,6 +192,7 @@ void MoreOfMiniMaxM2(Config& config, ModelSpec& model) {
 // Sizes are in two objects. LayerNorms have no biases.
 void MoreOfDbrx(Config& config, ModelSpec& model) {
   model.norm_bias = false;
+  config.IgnoreIn({"num_key_value_heads"});
   auto attention = config.ObjectOr("attn_config");
   auto experts = config.ObjectOr("ffn_config");
   if (!attention || !experts) {
