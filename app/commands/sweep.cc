@@ -151,7 +151,7 @@ class SweepCommand final : public Command {
     FT_TRY(ReadOptions(texts, [&one](Arguments& arguments) { one.Declare(arguments); }));
     FT_ASSIGN(PlanQuestion question, one.search_.Ask());
     const ForecastContext& context = question.context;
-    if (number == 0) report.title = context.model.name + " on " + context.cluster.name;
+    if (number == 0) report.title = context.model.name + " on " + search_.cluster().cluster;
     if (!json_) {
       std::fprintf(stderr, "%zu of %zu: %s\n", number + 1, count, Join(point.values, ", ").c_str());
     }

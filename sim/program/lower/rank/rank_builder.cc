@@ -38,13 +38,14 @@ int RankBuilder::NewState(std::int64_t bytes, Category category, Space space, Nu
 void RankBuilder::Add(const InstructionKey& key, const StepDescription& step) {
   const int number = blocks_.Find(step.block, step.make);
   const Block& block = blocks_[number];
-  FT_CHECK(step.use_of || step.uses.size() == block.slots.size());
+  std::size_t used = 0;
   std::vector<Binding> bindings;
   bindings.reserve(block.slots.size());
   for (std::size_t i = 0; i < block.slots.size(); ++i) {
     const TensorSlot& slot = block.slots[i];
     if (slot.base == kNoSlot) {
-      bindings.push_back(Bind(step.use_of ? step.use_of(slot) : step.uses[i]));
+      FT_CHECK(step.use_of || used < step.uses.size());
+      bindings.push_back(Bind(step.use_of ? step.use_of(slot) : step.uses[used++]));
       continue;
     }
     const Binding& base = bindings[static_cast<std::size_t>(slot.base)];
@@ -52,6 +53,7 @@ void RankBuilder::Add(const InstructionKey& key, const StepDescription& step) {
     FT_CHECK(offset >= 0 && offset + slot.bytes <= base.bytes);
     bindings.push_back({base.buffer, base.offset + offset, slot.bytes});
   }
+  FT_CHECK(step.use_of || used == step.uses.size());
   AppendInstruction(rank_, key, number, bindings).for_next_step = ahead_;
 }
 

@@ -79,7 +79,7 @@ struct StepDescription {
   // keys mean equal blocks, which ranks, buckets and the search's prices share.
   std::string block;
   std::function<Block()> make;
-  std::vector<TensorUse> uses;  // one per slot of the block, in their order
+  std::vector<TensorUse> uses;  // one per slot of the block that is no view, in their order
   // If set, returns the use of each slot that is not a view, in place of `uses`. Model blocks use
   // it: their uses follow from the roles of slots.
   std::function<TensorUse(const TensorSlot&)> use_of = {};

@@ -69,14 +69,16 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
   if (std::none_of(step.uses.begin(), step.uses.end(), counts)) return {};
   const Block& block = blocks[blocks.Find(step.block, step.make)];
   const std::vector<Tenant> slots = Touch(block);
-  FT_CHECK(slots.size() == step.uses.size());
   Lives lives{{}, static_cast<int>(block.ops.size())};
+  std::size_t used = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const TensorUse& use = step.uses[i];
+    if (block.slots[i].base != kNoSlot) continue;  // lives with its base
+    const TensorUse& use = step.uses[used++];
     if (!counts(use)) continue;
     lives.tenants.push_back({use.whole, use.category, slots[i].first, slots[i].last,
                              use.life == Life::kFreed, use.life == Life::kMade});
   }
+  FT_CHECK(used == step.uses.size());
   return MemoryOf(lives);
 }
 

@@ -73,18 +73,39 @@ Op& AddProduct(BlockBuilder& b, const std::string& name, std::int16_t x, std::in
   return op;
 }
 
+// Workspace of an update, which its matrices use in turn: elements of the largest one, and of the
+// square of its shorter side.
+struct Workspace {
+  std::int64_t all = 0, square = 0;
+  // Slots.
+  std::int16_t norm = kNoSlot, x = kNoSlot, next = kNoSlot, a = kNoSlot, polynomial = kNoSlot;
+};
+template <class Parts>
+Workspace WorkspaceOf(const Parts& parts) {
+  Workspace work;
+  for (const auto& part : parts) {
+    const std::int64_t shorter = std::min(part.matrix.rows, part.matrix.cols);
+    work.all = std::max(work.all, part.matrix.rows * part.matrix.cols);
+    work.square = std::max(work.square, shorter * shorter);
+  }
+  return work;
+}
+
 // Orthogonalizes a matrix by five Newton-Schulz iterations and returns the slot of the result. The
 // shorter side's products are small: A has the square of the shorter side.
 std::int16_t Orthogonalize(BlockBuilder& b, const std::string& suffix, std::int16_t momentum,
-                           const MatrixPlace& matrix) {
+                           const MatrixPlace& matrix, const Workspace& work) {
   const bool wide = matrix.rows <= matrix.cols;
   const std::int64_t shorter = std::min(matrix.rows, matrix.cols);
   const std::int64_t longer = std::max(matrix.rows, matrix.cols);
   const std::int64_t all = matrix.rows * matrix.cols, square = shorter * shorter;
-  const std::int16_t norm = b.Temporary("norm" + suffix, 1);
-  std::int16_t x = b.Temporary("x" + suffix, all), next = b.Temporary("next" + suffix, all);
-  const std::int16_t a = b.Temporary("a" + suffix, square);
-  const std::int16_t poly = b.Temporary("polynomial" + suffix, square);
+  const auto view = [&](const char* name, std::int16_t of, std::int64_t elements) {
+    return b.View(name + suffix, of, 0, elements);
+  };
+  const std::int16_t norm = work.norm;
+  std::int16_t x = view("x", work.x, all), next = view("next", work.next, all);
+  const std::int16_t a = view("a", work.a, square);
+  const std::int16_t poly = view("polynomial", work.polynomial, square);
   b.Add(OpKind::kSquaredNorm, OpClass::kMemoryBound, "norm" + suffix, {In(momentum), Out(norm)})
       .shape = {.elements = all};
   AddCombine(b, "normalize" + suffix, momentum, x, all, 1, 0, norm);
@@ -125,7 +146,7 @@ std::vector<Part> PartsOf(const LowerContext& context, int bucket) {
 }
 
 // Slots: parameters of the shard, what is orthogonalized of the whole bucket, weights of which the
-// parameters are masters, moving average. The last two may be empty.
+// parameters are masters, moving average; the workspace. The third and fourth may be empty.
 Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
                   const std::vector<Part>& parts) {
   BlockBuilder b("muon.update");
@@ -143,6 +164,12 @@ Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
       slot("weights", masters ? elements : 0, Category::kParameters, 2, WeightFormat(plan));
   const std::int16_t average =
       slot("average", plan.average_decay > 0 ? elements : 0, Category::kOptimizerState, 3);
+  Workspace work = WorkspaceOf(parts);
+  work.norm = slot("norm", 1, Category::kWorkspace, 4);
+  work.x = slot("x", work.all, Category::kWorkspace, 5);
+  work.next = slot("next", work.all, Category::kWorkspace, 6);
+  work.a = slot("a", work.square, Category::kWorkspace, 7);
+  work.polynomial = slot("polynomial", work.square, Category::kWorkspace, 8);
   for (const Part& part : parts) {
     const std::string suffix = "." + std::to_string(part.number);
     const MatrixPlace& matrix = part.matrix;
@@ -152,7 +179,7 @@ Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
     };
     const std::int16_t direction = Orthogonalize(
         b, suffix, b.View("momentum" + suffix, momentum, matrix.offset, matrix.rows * matrix.cols),
-        matrix);
+        matrix, work);
     Op& op = b.Add(
         OpKind::kSgd, OpClass::kMemoryBound, "muon" + suffix,
         {InOut(view("param", param, shard.begin)), In(view("direction", direction, matrix.offset)),
@@ -209,6 +236,11 @@ StepDescription Update(const LowerContext& context, const InstructionKey& key) {
     TensorUse average = WholeState(&Bucket::average, key.part);
     average.bytes = BytesIn(NumberFormat::kFp32, shard.end - shard.begin);
     uses.push_back(average);
+  }
+  const Workspace work = WorkspaceOf(parts);
+  for (const std::int64_t elements :
+       {std::int64_t{1}, work.all, work.all, work.square, work.square}) {
+    uses.push_back(Borrows(ShapeOf(elements)));
   }
   return {std::move(name),
           [&plan, shard, whole = bucket.elements, parts = std::move(parts)] {
