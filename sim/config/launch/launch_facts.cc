@@ -258,7 +258,7 @@ void AddModel(const ModelSpec& model, LaunchDraft& draft) {
         text = std::to_string(value.AsInteger());
         break;
       case JsonValue::Kind::kNumber:
-        text = NumberText(value.AsNumber());
+        text = NumberInFile(value.AsNumber());
         break;
       case JsonValue::Kind::kString:
         text = value.AsString();
@@ -399,6 +399,13 @@ LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& m
   }
   if (!model_name.empty()) draft["run.model"].text = model_name;
   return draft;
+}
+
+std::string NumberInFile(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) {
+    return std::to_string(static_cast<std::int64_t>(value));
+  }
+  return NumberText(value);
 }
 
 }  // namespace foretrain

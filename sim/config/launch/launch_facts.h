@@ -67,4 +67,7 @@ Result<void> CompleteDraft(const Dialect& dialect, std::int64_t ranks, LaunchDra
 LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& model,
                     std::string_view model_name, std::int64_t ranks_per_node);
 
+// A number as trainers read it: a whole one without point and exponent.
+std::string NumberInFile(double value);
+
 }  // namespace foretrain

@@ -1,5 +1,4 @@
 // Values of one row, in both directions.
-#include <cmath>
 
 #include "base/text.h"
 #include "sim/config/launch/read_launch.h"
@@ -39,14 +38,6 @@ Result<std::string> TranslateList(const DialectRow& row, std::string_view text, 
   return Join(words, to_ours ? "," : " ");
 }
 
-// A whole number stays one.
-std::string NumberOf(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e15) {
-    return std::to_string(static_cast<std::int64_t>(value));
-  }
-  return NumberText(value);
-}
-
 }  // namespace
 
 Result<std::string> OursOf(const DialectRow& row, std::string_view theirs) {
@@ -62,7 +53,7 @@ Result<std::string> OursOf(const DialectRow& row, std::string_view theirs) {
   FT_ASSIGN(std::string ours, Translate(row, text, true));
   if (row.scale != 1 && !ours.empty()) {
     FT_ASSIGN(const double number, ParseNumber("value", ours, -1e15, 1e15));
-    ours = NumberOf(number * row.scale);
+    ours = NumberInFile(number * row.scale);
   }
   return ours;
 }
@@ -72,7 +63,7 @@ Result<std::string> TheirsOf(const DialectRow& row, std::string_view ours) {
   std::string text(ours);
   if (row.scale != 1) {
     FT_ASSIGN(const double number, ParseNumber("value", ours, -1e18, 1e18));
-    text = NumberOf(number / row.scale);
+    text = NumberInFile(number / row.scale);
   }
   return Translate(row, text, false);
 }

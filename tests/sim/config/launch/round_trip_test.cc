@@ -161,5 +161,20 @@ TEST(WrittenLaunch, NamesWhatTheTrainerCannotBeTold) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
+// Megatron-LM's --rotary-base takes no exponent.
+TEST(WrittenLaunch, HasWholeNumbersWithoutAnExponent) {
+  const std::vector<Dialect> dialects = AllDialects();
+  const auto dialect = FindDialect(dialects, "megatron", "--emit");
+  ASSERT_TRUE(dialect.has_value());
+  ModelSpec model = SmallLlama(false);
+  model.rope_theta = 5e5;
+  Plan plan;
+  plan.sequence = 16;
+  plan.micro_batch = plan.global_batch = 1;
+  const auto written = WriteLaunch(*dialect, dialects, plan, model, "", 8);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  EXPECT_THAT(written->text, testing::HasSubstr("--rotary-base 500000 "));
+}
+
 }  // namespace
 }  // namespace foretrain
