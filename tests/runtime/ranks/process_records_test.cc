@@ -17,6 +17,7 @@
 #include "tests/capture_device.h"
 #include "tests/runtime/ranks/free_port.h"
 #include "tests/runtime/training.h"
+#include "traces/metrics/data_wait.h"
 
 namespace foretrain {
 namespace {
@@ -86,12 +87,19 @@ bool IsLaunch(const Span& span) {
   return span.queue == Queue::kHost && span.op_class == OpClass::kHost;
 }
 
+// The spans of ops. A rank waits for data as it happens.
+std::vector<Span> OpsIn(const RecordingSink& sink) {
+  std::vector<Span> spans = sink.timeline.spans;
+  std::erase_if(spans, [](const Span& span) { return IsDataWait(span.op); });
+  return spans;
+}
+
 TEST_F(DevicesOfProcesses, RecordForRankZero) {
   TheCaptureDevice<1>().dropped = 17;
   const RecordingSink& sink = RunBoth();
   // The ops of both processes as their devices recorded them, with their launches.
   std::map<int, std::set<std::pair<std::int32_t, OpId>>> ops, launches;
-  for (const Span& span : sink.timeline.spans) {
+  for (const Span& span : OpsIn(sink)) {
     (IsLaunch(span) ? launches : ops)[span.rank].insert({span.step, span.op});
   }
   EXPECT_GT(ops[1].size(), 100U);
@@ -154,7 +162,7 @@ TEST_F(DevicesOfProcesses, SayWhichOfThemFails) {
   EXPECT_EQ(sink.captures.at(0).problem, "");
   EXPECT_THAT(sink.captures.at(1).problem, HasSubstr("recorded no further"));
   std::map<int, std::set<std::pair<std::int32_t, OpId>>> ops;
-  for (const Span& span : sink.timeline.spans) {
+  for (const Span& span : OpsIn(sink)) {
     if (!IsLaunch(span)) ops[span.rank].insert({span.step, span.op});
   }
   EXPECT_EQ(ops[1].size(), ops[0].size());
