@@ -8,6 +8,29 @@
 namespace foretrain {
 namespace {
 
+// The fields of a scaling that the library computes.
+void WriteScaling(JsonWriter& json, const ModelSpec& model) {
+  const RopeScaling scaling = model.rope_scaling;
+  json.Field("rope_type", Name(scaling));
+  json.Field("factor", model.rope_factor);
+  json.Field("original_max_position_embeddings", model.rope_original);
+  if (scaling == RopeScaling::kLlama3) {
+    json.Field("low_freq_factor", model.rope_low).Field("high_freq_factor", model.rope_high);
+  }
+  if (scaling == RopeScaling::kYarn) {
+    json.Field("beta_slow", model.rope_low).Field("beta_fast", model.rope_high);
+    json.Field("truncate", model.rope_whole_pairs);
+    json.Field("attention_factor", model.rope_magnitude);
+    // DeepSeek scales scores by the square of 0.1 mscale_all_dim ln(factor) + 1.
+    if (model.IsLatent() && model.attention_scale > 0 && model.rope_factor > 1) {
+      const double root =
+          std::sqrt(model.attention_scale * std::sqrt(static_cast<double>(model.head_dim)));
+      const double scale = (root - 1) / (0.1 * std::log(model.rope_factor));
+      json.Field("mscale", scale).Field("mscale_all_dim", scale);
+    }
+  }
+}
+
 void WriteWindow(JsonWriter& json, const ModelSpec& model) {
   json.Name("sliding_window");
   model.attention_window > 0 ? json.Integer(model.attention_window) : json.Null();
@@ -140,9 +163,20 @@ void WriteAttentionBias(JsonWriter& json, const ModelSpec& model) {
   json.Field("attention_bias", model.attention_bias);
 }
 
+// The library gives layers with a window its own rotary base unless rope_parameters names theirs.
 void WriteOlmo3(JsonWriter& json, const ModelSpec& model) {
   WriteAttentionBias(json, model);
   WriteNeededWindow(json, model);
+  json.Name("rope_parameters").BeginObject().Name("full_attention").BeginObject();
+  if (model.rope_scaling == RopeScaling::kYarn) {
+    WriteScaling(json, model);
+  } else {
+    json.Field("rope_type", "default");
+  }
+  const double local = model.local_rope_theta;
+  json.Field("rope_theta", model.rope_theta).EndObject().Name("sliding_attention").BeginObject();
+  json.Field("rope_type", "default").Field("rope_theta", local > 0 ? local : model.rope_theta);
+  json.EndObject().EndObject();
 }
 
 void WriteOlmoe(JsonWriter& json, const ModelSpec& model) {
@@ -243,24 +277,8 @@ void WriteRope(JsonWriter& json, const ModelSpec& model) {
       scaling != RopeScaling::kYarn) {
     return;
   }
-  json.Name("rope_scaling").BeginObject().Field("rope_type", Name(scaling));
-  json.Field("factor", model.rope_factor);
-  json.Field("original_max_position_embeddings", model.rope_original);
-  if (scaling == RopeScaling::kLlama3) {
-    json.Field("low_freq_factor", model.rope_low).Field("high_freq_factor", model.rope_high);
-  }
-  if (scaling == RopeScaling::kYarn) {
-    json.Field("beta_slow", model.rope_low).Field("beta_fast", model.rope_high);
-    json.Field("truncate", model.rope_whole_pairs);
-    json.Field("attention_factor", model.rope_magnitude);
-    // DeepSeek scales scores by the square of 0.1 mscale_all_dim ln(factor) + 1.
-    if (model.IsLatent() && model.attention_scale > 0 && model.rope_factor > 1) {
-      const double root =
-          std::sqrt(model.attention_scale * std::sqrt(static_cast<double>(model.head_dim)));
-      const double scale = (root - 1) / (0.1 * std::log(model.rope_factor));
-      json.Field("mscale", scale).Field("mscale_all_dim", scale);
-    }
-  }
+  json.Name("rope_scaling").BeginObject();
+  WriteScaling(json, model);
   json.EndObject();
 }
 

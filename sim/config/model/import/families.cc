@@ -30,7 +30,8 @@ ModelSpec Llama() {
   return model;
 }
 
-// A missing epsilon in a config file means the library's default, which differs between families.
+// A missing epsilon or rotary base in a config file means the library's default, which differs
+// between families.
 ModelSpec LlamaWith(double epsilon) {
   ModelSpec model = Llama();
   model.norm_epsilon = epsilon;
@@ -73,8 +74,17 @@ std::vector<Family> MakeFamilies() {
   ModelSpec phi = GptWith(PositionKind::kRope, false);
   ModelSpec cohere = stable;
   cohere.tied_embeddings = true;
+  ModelSpec cohere1 = cohere;
+  cohere1.rope_theta = 5e5;
   ModelSpec smol = Llama();
   smol.tied_embeddings = true;
+  smol.rope_theta = 2e6;
+  ModelSpec olmo3 = LlamaWith(1e-5);
+  olmo3.rope_theta = 5e5;
+  ModelSpec phi_moe = stable;
+  phi_moe.rope_theta = 1e6;
+  ModelSpec mini_max = Llama();
+  mini_max.rope_theta = 5e6;
   const ModelSpec& dbrx = stable;
   return {
       {.type = "gpt2",
@@ -193,16 +203,19 @@ std::vector<Family> MakeFamilies() {
       {.type = "glm4_moe", .base = LlamaWith(1e-5), .needs_kv_heads = true, .more = MoreOfGlm4Moe},
       {.type = "granite", .base = Llama(), .needs_kv_heads = true, .more = MoreOfGranite},
       {.type = "olmo2", .base = LlamaWith(1e-5), .more = MoreOfOlmo2},
-      {.type = "olmo3", .base = LlamaWith(1e-5), .more = MoreOfOlmo3},
+      {.type = "olmo3", .base = olmo3, .more = MoreOfOlmo3},
       {.type = "olmoe", .base = LlamaWith(1e-5), .more = MoreOfOlmoe},
       {.type = "smollm3", .base = smol, .needs_kv_heads = true, .more = MoreOfSmolLm3},
-      {.type = "cohere", .base = cohere, .names = {.epsilon = kLayerNormEps}, .more = MoreOfCohere},
+      {.type = "cohere",
+       .base = cohere1,
+       .names = {.epsilon = kLayerNormEps},
+       .more = MoreOfCohere},
       {.type = "cohere2",
        .base = cohere,
        .names = {.epsilon = kLayerNormEps},
        .more = MoreOfCohere2},
-      {.type = "phimoe", .base = stable, .needs_kv_heads = true, .more = MoreOfPhiMoe},
-      {.type = "minimax_m2", .base = Llama(), .needs_kv_heads = true, .more = MoreOfMiniMaxM2},
+      {.type = "phimoe", .base = phi_moe, .needs_kv_heads = true, .more = MoreOfPhiMoe},
+      {.type = "minimax_m2", .base = mini_max, .needs_kv_heads = true, .more = MoreOfMiniMaxM2},
       {.type = "dbrx",
        .base = dbrx,
        .names = {.layers = "n_layers",
