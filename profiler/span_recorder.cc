@@ -23,8 +23,7 @@ std::int64_t WallNs() {
 }
 
 // Smallest time between two consecutive readings: the undisturbed cost of one reading.
-template <class Read>
-std::int64_t ReadingNs(Read read) {
+std::int64_t ReadingNs(std::int64_t (*read)()) {
   std::int64_t min = read();
   std::int64_t before = min;
   min = INT64_MAX;
@@ -38,24 +37,26 @@ std::int64_t ReadingNs(Read read) {
 
 }  // namespace
 
+RecorderClocks SystemClocks() { return {WallNs, ThreadCpuNs}; }
+
 // The CPU clock is read outside the timed part, since it costs more than a recording.
 std::int64_t SpanLane::BeginSample() {
   until_sample_ = kSampleEvery;
-  if (first_cpu_ns_ < 0) first_cpu_ns_ = ThreadCpuNs();
-  return WallNs();
+  if (first_cpu_ns_ < 0) first_cpu_ns_ = clocks_.thread_cpu_ns();
+  return clocks_.wall_ns();
 }
 
 // The sample includes one reading of the wall clock, which is subtracted.
 void SpanLane::EndSample(std::int64_t begin_ns) {
-  const std::int64_t took_ns = WallNs() - begin_ns - wall_clock_ns_;
+  const std::int64_t took_ns = clocks_.wall_ns() - begin_ns - wall_clock_ns_;
   ++samples_;
   sampled_ns_ += std::clamp<std::int64_t>(took_ns, 0, kMaxSampleNs);
-  Publish(ThreadCpuNs());
+  Publish(clocks_.thread_cpu_ns());
 }
 
 // Brings the thread's CPU time up to date at a step's end: samples alone may lie far apart.
 void SpanLane::MarkStep() {
-  if (samples_ > 0) Publish(ThreadCpuNs());
+  if (samples_ > 0) Publish(clocks_.thread_cpu_ns());
 }
 
 void SpanLane::Publish(std::int64_t cpu_ns) {
@@ -68,13 +69,15 @@ void SpanLane::Publish(std::int64_t cpu_ns) {
   thread_ns_.store(cpu_ns - first_cpu_ns_, std::memory_order_relaxed);
 }
 
-SpanRecorder::SpanRecorder()
-    : wall_clock_ns_(ReadingNs(WallNs)), cpu_clock_ns_(ReadingNs(ThreadCpuNs)) {}
+SpanRecorder::SpanRecorder(const RecorderClocks& clocks)
+    : clocks_(clocks),
+      wall_clock_ns_(ReadingNs(clocks.wall_ns)),
+      cpu_clock_ns_(ReadingNs(clocks.thread_cpu_ns)) {}
 
 // Lanes are never removed, so references stay valid.
 SpanLane& SpanRecorder::AddLane() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(wall_clock_ns_, cpu_clock_ns_)));
+  lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(clocks_, wall_clock_ns_, cpu_clock_ns_)));
   return *lanes_.back();
 }
 

@@ -93,6 +93,15 @@ struct RecordingCost {
   }
 };
 
+// Clocks that cost is measured by, in nanoseconds from any start.
+struct RecorderClocks {
+  std::int64_t (*wall_ns)();
+  std::int64_t (*thread_cpu_ns)();  // CPU time of the calling thread
+};
+
+// The clocks of this machine.
+RecorderClocks SystemClocks();
+
 // The spans of one thread, and the cost of recording them. One recording in kSampleEvery is timed,
 // by the wall clock: reading it takes 20 to 40 ns, the thread's CPU clock 200 to 700, as much as
 // several recordings. A sample in which the thread lost its processor is cut off at kMaxSampleNs.
@@ -123,14 +132,15 @@ class SpanLane {
 
  private:
   friend class SpanRecorder;
-  SpanLane(std::int64_t wall_clock_ns, std::int64_t cpu_clock_ns)
-      : wall_clock_ns_(wall_clock_ns), cpu_clock_ns_(cpu_clock_ns) {}
+  SpanLane(const RecorderClocks& clocks, std::int64_t wall_clock_ns, std::int64_t cpu_clock_ns)
+      : clocks_(clocks), wall_clock_ns_(wall_clock_ns), cpu_clock_ns_(cpu_clock_ns) {}
   std::int64_t BeginSample();
   void EndSample(std::int64_t begin_ns);
   void Publish(std::int64_t cpu_ns);
 
   ChunkQueue<Span> spans_;
-  int until_sample_ = 1;              // the first one too, so that short runs have a sample
+  int until_sample_ = 1;  // the first one too, so that short runs have a sample
+  const RecorderClocks clocks_;
   const std::int64_t wall_clock_ns_;  // cost of one reading
   const std::int64_t cpu_clock_ns_;
   std::int64_t samples_ = 0;
@@ -142,7 +152,7 @@ class SpanLane {
 
 class SpanRecorder {
  public:
-  SpanRecorder();
+  explicit SpanRecorder(const RecorderClocks& clocks = SystemClocks());
 
   // Adds a lane for one thread. It lives as long as the recorder. Safe from any thread.
   SpanLane& AddLane();
@@ -155,6 +165,7 @@ class SpanRecorder {
   RecordingCost Cost() const;
 
  private:
+  const RecorderClocks clocks_;
   const std::int64_t wall_clock_ns_;  // cost of one reading
   const std::int64_t cpu_clock_ns_;
   mutable std::mutex mutex_;

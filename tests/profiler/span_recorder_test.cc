@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 namespace foretrain {
 namespace {
@@ -45,41 +45,46 @@ TEST(SpanRecorder, LosesNothingWhileItIsDrained) {
   for (int i = 0; i < kSpans; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
 }
 
-// A fixed amount of work of some microseconds: shorter than the cut-off of a sample.
-void Work() {
-  static volatile std::uint32_t sum = 0;
-  for (std::uint32_t i = 0; i < 2'000; ++i) sum = sum + i;
-}
+// A thread that does nothing but the work that tests tell: both clocks stand still between.
+thread_local std::int64_t worked_ns = 0;
+std::int64_t WorkedNs() { return worked_ns; }
+constexpr RecorderClocks kWorkClocks{WorkedNs, WorkedNs};
 
-// The share that a recorder measures if a recording takes as long as the work between two
-// recordings: half of the thread's time.
-double MeasuredShare() {
-  SpanRecorder recorder;
+TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
+  constexpr int kSpans = 40 * SpanLane::kSampleEvery;
+  SpanRecorder recorder(kWorkClocks);
   SpanLane& lane = recorder.AddLane();
-  for (int i = 0; i < 40 * SpanLane::kSampleEvery; ++i) {
-    Work();
+  for (int i = 0; i < kSpans; ++i) {
     lane.Record([&] {
       lane.Add(MakeSpan(i));
-      Work();
+      worked_ns += 100;
     });
+    worked_ns += 300;
   }
   lane.MarkStep();
   std::vector<Span> spans;
   recorder.Drain(spans);
   const RecordingCost cost = recorder.Cost();
-  EXPECT_EQ(cost.spans, 40 * SpanLane::kSampleEvery);
-  EXPECT_GT(cost.thread_ns, 0);
-  return cost.Share();
+  EXPECT_EQ(cost.spans, kSpans);
+  EXPECT_EQ(cost.recording_ns, 100 * kSpans);
+  EXPECT_EQ(cost.thread_ns, 400 * kSpans);
+  EXPECT_EQ(cost.Share(), 0.25);
 }
 
-// On a busy machine the thread may lose its core within a timed sample, so the median of five
-// counts.
-TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
-  std::vector<double> shares;
-  for (int i = 0; i < 5; ++i) shares.push_back(MeasuredShare());
-  std::sort(shares.begin(), shares.end());
-  EXPECT_GT(shares[2], 0.25);  // 41 samples of equal work, one in 128 timed
-  EXPECT_LT(shares[2], 0.9);
+TEST(SpanRecorder, CutsOffASampleInWhichTheThreadLostItsProcessor) {
+  SpanRecorder recorder(kWorkClocks);
+  SpanLane& lane = recorder.AddLane();
+  lane.Record([&] { worked_ns += 1'000'000'000; });
+  EXPECT_EQ(recorder.Cost().recording_ns, SpanLane::kMaxSampleNs);
+}
+
+TEST(SpanRecorder, MeasuresByTheClocksOfThisMachine) {
+  SpanRecorder recorder;
+  SpanLane& lane = recorder.AddLane();
+  for (int i = 0; i < 1'000; ++i) lane.Record([&] { lane.Add(MakeSpan(i)); });
+  lane.MarkStep();
+  EXPECT_GT(recorder.Cost().recording_ns, 0);
+  EXPECT_GT(recorder.Cost().thread_ns, 0);
 }
 
 TEST(SpanRecorder, HasNoCostBeforeTheFirstSpan) {
