@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tests/app/commands/small_run.h"
 #include "tests/paths.h"
@@ -232,9 +233,13 @@ TEST(StopPoints, AreNotInTheProduct) {
 TEST(StoreAsOutput, IsRefusedAndKept) {
   const TemporaryFolder folder;
   ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--store runs.db").code, 0);
-  for (const char* arguments :
-       {"export --store runs.db --out runs.db", "view runs.db --screenshot runs.db",
-        "calibrate --seconds 1 --out runs.db", "demo --screenshot runs.db"}) {
+  std::vector<const char*> commands{"export --store runs.db --out runs.db",
+                                    "calibrate --seconds 1 --out runs.db"};
+#if FORETRAIN_HAVE_UI
+  commands.insert(commands.end(),
+                  {"view runs.db --screenshot runs.db", "demo --screenshot runs.db"});
+#endif
+  for (const char* arguments : commands) {
     const ProgramEnd end = RunForetrain(folder.path(), arguments);
     EXPECT_EQ(end.code, 3) << arguments;
     EXPECT_THAT(end.errors, HasSubstr("runs.db: is a database, such as a store of runs"))

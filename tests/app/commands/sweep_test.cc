@@ -52,7 +52,8 @@ TEST(Sweep, AgreesWithPlan) {
   ASSERT_EQ(sweep.code, 0) << sweep.errors;
   ASSERT_EQ(plan.code, 0) << plan.errors;
   const nlohmann::json point = nlohmann::json::parse(sweep.output)["points"][0];
-  for (const nlohmann::json& found : nlohmann::json::parse(plan.output)["plans"]) {
+  const nlohmann::json plans = nlohmann::json::parse(plan.output)["plans"];
+  for (const nlohmann::json& found : plans) {
     if (!found["recommended"]) continue;
     EXPECT_EQ(point["plan"], found["plan"]);
     EXPECT_EQ(point["step_time_s"], found["step_time_s"]);

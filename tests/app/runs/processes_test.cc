@@ -50,13 +50,16 @@ struct Death {
 
 class DeathOfAProcess : public testing::TestWithParam<Death> {};
 
+// A sanitizer would take the signal for a crash of its own.
 TEST_P(DeathOfAProcess, EndsTheOthersByName) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
-  const ProgramEnd end =
-      RunCommand(folder.path(),
-                 Pair(train, train,
-                      kAfterAStep + ("kill -" + std::string(GetParam().signal)) + " $other) & "));
+  const std::string unhandled =
+      "export ASAN_OPTIONS=$ASAN_OPTIONS:handle_segv=0 TSAN_OPTIONS=$TSAN_OPTIONS:handle_segv=0; ";
+  const ProgramEnd end = RunCommand(
+      folder.path(),
+      unhandled + Pair(train, train,
+                       kAfterAStep + ("kill -" + std::string(GetParam().signal)) + " $other) & "));
   EXPECT_EQ(folder.Read("codes"), "3 " + std::to_string(GetParam().code) + "\n") << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("rank 1: its process has ended without saying why"));
   const nlohmann::json runs = RunsIn(folder);
