@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,8 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/checkpoint/checkpoint_weights.h"
+#include "runtime/parameters/peft.h"
 #include "runtime/parameters/weight_writer.h"
 #include "runtime/parameters/weights.h"
 
@@ -54,6 +57,8 @@ class Convert final : public Command {
                      "Format of the numbers; auto: that of FROM");
     arguments.Option("--merge-adapters", adapters_, "DIR",
                      "Add these PEFT adapters to the weights");
+    arguments.Flag("--adapters-only", adapters_only_,
+                   "Write the adapters of a training with --method lora alone, as PEFT's folder");
     arguments.Flag("--ema", averages_, "Take the moving averages of train --ema as weights");
     arguments.Bytes("--max-file", options_.max_file_bytes, "Largest file of weights");
     DeclareJson(arguments);
@@ -61,7 +66,8 @@ class Convert final : public Command {
         "Writes config.json and model.safetensors, or several files with their index. The folder "
         "appears\ncomplete or not at all. Files of the tokenizer are copied from FROM.\n"
         "  foretrain convert llama3/ --precision bf16 --out llama3-bf16\n"
-        "  foretrain convert llama3/ --merge-adapters my-lora/ --out merged");
+        "  foretrain convert llama3/ --merge-adapters my-lora/ --out merged\n"
+        "  foretrain convert checkpoints --adapters-only --out my-lora");
   }
 
   Result<Exit> Run() override {
@@ -69,6 +75,7 @@ class Convert final : public Command {
       return Fail(ErrorCode::kInvalidArgument, "convert: give FROM and --out DIR");
     }
     PosixFileSystem files;
+    if (adapters_only_) return WriteTrainedAdapters(files);
     FT_ASSIGN(const ModelSpec model, ReadModel(files));
     FT_ASSIGN(const Weights weights,
               OpenMergedWeights(files, {from_, averages_, adapters_, "--merge-adapters"}, model));
@@ -82,6 +89,32 @@ class Convert final : public Command {
 
  private:
   enum class Precision { kOfFrom, kFp32, kBf16, kFp16 };
+
+  // The base model's weights are not in the checkpoint: they were frozen.
+  Result<Exit> WriteTrainedAdapters(FileSystem& files) {
+    if (!adapters_.empty()) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "--adapters-only: --merge-adapters adds adapters to weights; leave one of the two "
+          "out");
+    }
+    FT_ASSIGN(const std::optional<Checkpoint> checkpoint, FindCheckpoint(files, from_));
+    if (!checkpoint || !checkpoint->manifest().plan.HasAdapters()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--adapters-only: {} is no checkpoint of train --method lora",
+                              Printable(from_, 512)));
+    }
+    FT_ASSIGN(const TensorSource source,
+              averages_ ? AveragesOf(files, *checkpoint) : WeightsOf(files, *checkpoint));
+    Weights weights;
+    options_.format = FormatFor(weights);
+    const Manifest& manifest = checkpoint->manifest();
+    FT_ASSIGN(const WrittenWeights written,
+              WriteAdapters(files, out_, manifest.model, source, manifest.plan,
+                            {.format = options_.format, .model_type = options_.model_type}));
+    Print(written, weights);
+    return Exit::kDone;
+  }
 
   // FROM's config.json is kept unless another model or family is asked for.
   Result<ModelSpec> ReadModel(FileSystem& files) {
@@ -138,7 +171,7 @@ class Convert final : public Command {
   }
 
   std::string from_, out_, model_, adapters_;
-  bool averages_ = false;
+  bool averages_ = false, adapters_only_ = false;
   Precision precision_ = Precision::kOfFrom;
   WeightWriterOptions options_;
 };

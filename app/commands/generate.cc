@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/cli/flags/bounded_numbers.h"
 #include "app/commands/commands.h"
 #include "app/weights/named_weights.h"
 #include "app/weights/token_text.h"
@@ -28,22 +29,6 @@ constexpr std::int64_t kMaxPromptBytes = 64 * kMiB;
 constexpr std::int64_t kMaxTokens = 1'000'000;
 // Windows grow in steps, so that runs of almost the same length compute the same.
 constexpr std::int64_t kWindowStep = 16;
-
-// Reads a number of [low, high] into `value`.
-Arguments::ReadText Into(double& value, double low, double high) {
-  return [&value, low, high](const std::string& name, const std::string& text) -> Result<void> {
-    FT_ASSIGN(value, ParseNumber(name, text, low, high));
-    return {};
-  };
-}
-template <typename Integer>
-Arguments::ReadText Into(Integer& value, std::int64_t low, std::int64_t high) {
-  return [&value, low, high](const std::string& name, const std::string& text) -> Result<void> {
-    FT_ASSIGN(const std::int64_t number, ParseInt(name, text, low, high));
-    value = static_cast<Integer>(number);
-    return {};
-  };
-}
 
 // Continues a prompt with the tokens that a model gives.
 class Generate final : public Command {

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "app/cli/device_choice.h"
+#include "app/cli/flags/bounded_numbers.h"
+#include "app/cli/flags/capture_flags.h"
 #include "app/cli/flags/checkpoint_flags.h"
 #include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/launch_flags.h"
@@ -82,7 +83,7 @@ class TrainCommand final : public Command {
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     ExecutorOptions& executor = options_.job.executor;
     executor.optimizer = optimizer_.SettingsOf(plan.optimizer);
-    FT_ASSIGN(executor.window, Window(plan.World()));
+    FT_ASSIGN(executor.window, capture_.Window(options_.capture, options_.job.steps, plan.World()));
     options_.json_lines = json_;
     options_.checkpoints.arguments = ArgumentsToSave(plan);
     // Both options divide one GPU among the ranks.
@@ -122,7 +123,8 @@ class TrainCommand final : public Command {
                             "alone: checkpoints");
     arguments.Parsed("--save-every", "STEPS|TIME", "Steps or time (30s, 10min) between checkpoints",
                      IntoSaveEvery(checkpoints.every), "10min");
-    arguments.Parsed("--keep", "N", "Newest checkpoints that stay", IntoKeep(checkpoints), "2");
+    arguments.Parsed("--keep", "N", "Newest checkpoints that stay",
+                     Into(checkpoints.keep, 1, 1'000'000), "2");
     arguments.OptionalValue("--resume", checkpoints.resume, kDefaultCheckpoints, "DIR",
                             "Go on from the newest whole checkpoint of this folder, or from this "
                             "one, with the options of the run that saved it; options given now "
@@ -134,7 +136,7 @@ class TrainCommand final : public Command {
     DeclareLearningRate(arguments, job.learning_rate);
     optimizer_.Declare(arguments);
     arguments.Parsed("--seed", "N", "Seed of the initial weights, of dropout and of --shuffle",
-                     IntoSeed(job));
+                     Into(job.seed, 0, INT64_MAX));
     arguments.Parsed("--timeout", "TIME",
                      "How long a rank waits for its peers before the run fails",
                      IntoTimeout(executor), "10min");
@@ -143,7 +145,7 @@ class TrainCommand final : public Command {
     device_.Declare(arguments);
     arguments.Parsed("--sm-share", "N",
                      "Multiprocessors of the GPU that each rank has for itself; 0: ranks share all",
-                     IntoSmShare(executor));
+                     Into(executor.sm_share, 0, 10'000));
     DeclareGraphs(arguments, executor.graphs);
     arguments.Choice("--attention-kernels", executor.attention,
                      {{"auto", AttentionChoice::kAuto},
@@ -183,33 +185,8 @@ class TrainCommand final : public Command {
                      "Add a line of JSON for each step to this file");
     arguments.Option("--tensorboard", options_.step_files.tensorboard, "FOLDER",
                      "Write loss, speed and memory of each step for TensorBoard");
-    arguments.Option("--profile-step-start", first_step_, "N", "First step to record");
-    arguments.Option("--profile-step-end", end_step_, "N",
-                     "Step to end the recording before; default: none");
-    arguments.Parsed("--sample-counters", "TIME",
-                     "Sample the GPU's hardware counters that often, 100us to 1s, within the "
-                     "recorded steps; 0: not at all",
-                     IntoCountersInterval(options_.counters_interval_ns), "0");
-    arguments.Option("--profile-ranks", ranks_, "RANKS", "Ranks to record, e.g. 0,8; default: all");
+    capture_.Declare(arguments, options_.counters_interval_ns);
     DeclareJson(arguments);
-  }
-
-  // These three read an option's text into a typed field. The bounds are checked here, where the
-  // message can name the option.
-  static Arguments::ReadText IntoSeed(TrainJob& job) {
-    return [&job](const std::string& name, const std::string& text) -> Result<void> {
-      FT_ASSIGN(const std::int64_t seed, ParseInt(name, text, 0, INT64_MAX));
-      job.seed = static_cast<std::uint64_t>(seed);
-      return {};
-    };
-  }
-
-  static Arguments::ReadText IntoKeep(CheckpointOptions& checkpoints) {
-    return [&checkpoints](const std::string& name, const std::string& text) -> Result<void> {
-      FT_ASSIGN(const std::int64_t keep, ParseInt(name, text, 1, 1'000'000));
-      checkpoints.keep = static_cast<int>(keep);
-      return {};
-    };
   }
 
   static Arguments::ReadText IntoTimeout(ExecutorOptions& executor) {
@@ -220,27 +197,6 @@ class TrainCommand final : public Command {
                     name + ": \"" + text + "\" is outside 1 ms to 1000000 s");
       }
       executor.timeout_ns = NsFromSeconds(timeout_s);
-      return {};
-    };
-  }
-
-  // The store bears nine values each 100 us for a GPU (docs/profiling.md).
-  static Arguments::ReadText IntoCountersInterval(std::int64_t& interval_ns) {
-    return [&interval_ns](const std::string& name, const std::string& text) -> Result<void> {
-      FT_ASSIGN(const double interval_s, ParseSeconds(name, text));
-      if (interval_s != 0 && (interval_s < 1e-4 || interval_s > 1)) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    name + ": \"" + text + "\" is outside 100us to 1s; try 1ms");
-      }
-      interval_ns = NsFromSeconds(interval_s);
-      return {};
-    };
-  }
-
-  static Arguments::ReadText IntoSmShare(ExecutorOptions& executor) {
-    return [&executor](const std::string& name, const std::string& text) -> Result<void> {
-      FT_ASSIGN(const std::int64_t share, ParseInt(name, text, 0, 10000));
-      executor.sm_share = static_cast<int>(share);
       return {};
     };
   }
@@ -370,35 +326,6 @@ class TrainCommand final : public Command {
     return {};
   }
 
-  // The steps and ranks to record. Errors: kInvalidArgument, naming the option: no step of the run,
-  // a rank outside [0, world), or a window although nothing is recorded.
-  Result<CaptureWindow> Window(int world) const {
-    CaptureWindow window;
-    const bool given = !(first_step_.empty() && end_step_.empty() && ranks_.empty());
-    if (options_.capture == CaptureLevel::kOff && given) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--capture off records nothing: leave out --profile-step-start, "
-                  "--profile-step-end and --profile-ranks");
-    }
-    if (!first_step_.empty()) {
-      FT_ASSIGN(window.first_step,
-                ParseInt("--profile-step-start", first_step_, 0, options_.job.steps - 1));
-    }
-    if (!end_step_.empty()) {
-      FT_ASSIGN(window.end_step,
-                ParseInt("--profile-step-end", end_step_, window.first_step + 1, INT64_MAX));
-    }
-    if (ranks_.empty()) return window;
-    for (const std::string_view part : Split(ranks_, ',')) {
-      FT_ASSIGN(const std::int64_t rank, ParseInt("--profile-ranks", Trim(part), 0, world - 1));
-      window.ranks.push_back(static_cast<int>(rank));
-    }
-    // Sorted and unique, as CaptureWindow needs them.
-    std::sort(window.ranks.begin(), window.ranks.end());
-    window.ranks.erase(std::unique(window.ranks.begin(), window.ranks.end()), window.ranks.end());
-    return window;
-  }
-
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
@@ -407,9 +334,9 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   DeviceFlag device_;
   LaunchFlags launch_;
+  CaptureFlags capture_;
   std::int64_t restarts_ = 0;
   std::string store_ = kDefaultStore;
-  std::string first_step_, end_step_, ranks_;  // of the recording; empty: all
 };
 
 }  // namespace

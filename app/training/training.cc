@@ -7,22 +7,17 @@
 #include <cstdio>
 #include <utility>
 
-#include "app/build_info.h"
-#include "app/cli/flags/optimizer_flags.h"
 #include "app/cli/stop_signal.h"
 #include "app/report/checkpoint_report.h"
 #include "app/training/evaluation/evaluations.h"
 #include "app/training/evaluation/training_data.h"
-#include "base/hash.h"
-#include "base/text.h"
+#include "app/training/training_job.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
-#include "runtime/parameters/peft.h"
-#include "runtime/parameters/weights.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"
@@ -32,79 +27,6 @@ namespace foretrain {
 namespace {
 
 constexpr int kMaxAdvice = 2;
-
-// The CPU, unless the options name a device.
-const FtDeviceApi& DeviceOf(const TrainingOptions& options) {
-  return options.device != nullptr ? *options.device : CpuDeviceApi();
-}
-
-// The weights in the files that the options name. Adapters are trained on if the plan has adapters,
-// and merged into the weights if not.
-Result<TensorSource> InitialFiles(const TrainingOptions& options, const ModelSpec& model,
-                                  const Plan& plan, std::uint64_t seed) {
-  PosixFileSystem files;
-  FT_ASSIGN(const Weights weights, OpenWeights(files, options.init, model, seed));
-  if (!weights.unused.empty() && !options.ranks.IsMember()) {
-    std::fprintf(stderr, "foretrain: %s: %zu tensors are no part of the model, the first is %s\n",
-                 options.init.c_str(), weights.unused.size(),
-                 Printable(weights.unused.front(), 200).c_str());
-  }
-  if (options.adapters.empty()) return weights.source;
-  if (!weights.names) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--adapters: " + options.init + " has no names of the Hugging Face library");
-  }
-  FT_ASSIGN(const AdapterOf adapters, OpenAdapters(files, options.adapters, model, *weights.names));
-  if (!plan.HasAdapters()) return MergedWeights(weights.source, adapters);
-  return WeightsWithAdapters(weights.source, adapters, model, plan, seed);
-}
-
-// The job that the options ask for, with everything that they leave to the machine and the profile.
-Result<TrainJob> JobOf(const ForecastContext& context, const Plan& plan,
-                       const TrainingOptions& options) {
-  TrainJob job = options.job;
-  job.processes = options.ranks.processes.get();
-  ExecutorOptions& executor = job.executor;
-  executor.local = options.ranks.local;
-  executor.world = options.ranks.world;
-  executor.gemm_algorithms = context.costs.profile().gemm_algorithms;
-  executor.attention_times = context.costs.profile().attention_times;
-  executor.record_spans = options.capture != CaptureLevel::kOff;
-  executor.record_memory = options.capture == CaptureLevel::kFull;
-  executor.faults = AskedFaults();
-  if (options.pattern_weights) job.weights = PatternWeights(context.model, job.seed);
-  if (!options.init.empty()) {
-    FT_ASSIGN(job.weights, InitialFiles(options, context.model, plan, job.seed));
-  }
-  return job;
-}
-
-// The steps of the whole training, those before a checkpoint included.
-std::int64_t AllSteps(const TrainJob& job) { return job.executor.first_step + job.steps; }
-
-// Compares build, program, data and settings with those of rank 0's process: processes that differ
-// would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
-// those of ProcessGroup::Agree. O(tokens).
-Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options,
-                        const TokenData& data) {
-  FT_TRY(
-      group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
-  FT_TRY(group.Agree("program", HexText(job.program->hash)));
-  FT_TRY(group.Agree("data file",
-                     fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
-  const CaptureWindow& window = job.executor.window;
-  return group.Agree(
-      "command",
-      fmt::format("steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
-                  "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}, counters every {} ns",
-                  job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
-                  Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
-                  static_cast<int>(job.executor.attention),
-                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
-                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
-                  options.counters_interval_ns));
-}
 
 // Adds to an error about memory the kMaxAdvice changes of `plan` that fit in `memory_bytes` a rank
 // and cost the least time by the forecast. Returns other errors unchanged, and every error if

@@ -30,8 +30,7 @@ class Checkpoint {
 
   // Fills the state of all ranks of `executor`, between two runs. Numbers of another format are
   // rounded. Buffers of kind kRank are loaded if the program is the same; else they keep their
-  // first values. Errors: those of Verify, for each piece before it is used; kUnsupported, 8-bit
-  // moments under another plan; the arena's.
+  // first values. Errors: those of Verify, for each piece before it is used; the arena's.
   Result<void> Load(FileSystem& files, Executor& executor) const;
 
   const Manifest& manifest() const { return manifest_; }

@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/state_loader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "runtime/checkpoint/stored_numbers.h"
@@ -22,6 +21,12 @@ Range ElementsOf(const StatePiece& piece, std::int64_t row, std::int64_t col_beg
       (row - piece.row_begin) * (piece.col_end - piece.col_begin) - piece.col_begin;
   return {std::max(piece.first, start + col_begin), std::min(piece.end, start + col_end)};
 }
+
+std::int64_t BytesBefore(NumberFormat format, std::int64_t elements) {
+  return elements * LayoutOf(format).bits / 8;
+}
+
+bool IsNumber(NumberFormat format) { return IsFloat(format) || format == NumberFormat::kInt8; }
 
 }  // namespace
 
@@ -64,22 +69,11 @@ Result<void> StateLoader::Fill(Target& target, const SavedPiece& saved,
   const std::int64_t col_begin = std::max(from.col_begin, to.col_begin);
   const std::int64_t col_end = std::min(from.col_end, to.col_end);
   if (col_begin >= col_end) return {};
-  const bool codes = from.format == NumberFormat::kInt8 || to.format == NumberFormat::kInt8;
-  if (codes && !(same_program_ && from.format == to.format)) {
-    return Fail(
-        ErrorCode::kUnsupported,
-        "moments in 8 bits resume under the plan that saved them; leave its options as they "
-        "were, or train with moments in bf16 or fp32 from the start");
-  }
-  if (from.format != to.format && !(IsFloat(from.format) && IsFloat(to.format))) {
+  if (from.format != to.format && !(IsNumber(from.format) && IsNumber(to.format))) {
     return Fail(ErrorCode::kUnsupported, std::string(Name(from.kind)) + " of " + from.name +
                                              " is " + std::string(Name(from.format)) +
                                              ", this plan's is " + std::string(Name(to.format)));
   }
-  FT_ASSIGN(std::byte* const base, HostCopy(to.data.buffer));
-  const std::int64_t filled_before = target.filled;
-  const std::int64_t from_bytes = LayoutOf(from.format).bits / 8;
-  const std::int64_t to_bytes = LayoutOf(to.format).bits / 8;
   const std::int64_t from_width = from.col_end - from.col_begin;
   const std::int64_t to_width = to.col_end - to.col_begin;
   for (std::int64_t row = std::max(from.row_begin, to.row_begin); row < row_end; ++row) {
@@ -91,15 +85,46 @@ Result<void> StateLoader::Fill(Target& target, const SavedPiece& saved,
     const std::int64_t first = std::max(source.first, wanted.first - shift);
     const std::int64_t end = std::min(source.end, wanted.end - shift);
     if (first >= end) continue;
-    CopyNumbers(from.format, bytes.data() + (first - from.first) * from_bytes, to.format,
-                base + to.data.offset + (first + shift - to.first) * to_bytes, end - first);
+    FT_TRY(Copy(to, saved, bytes, {first - from.first, first + shift - to.first, end - first}));
     target.filled += end - first;
   }
-  if (saved.scale_bytes == 0 || target.filled == filled_before) return {};
-  FT_ASSIGN(std::byte* const scales, HostCopy(to.scales.buffer));
-  std::memcpy(scales + to.scales.offset, bytes.data() + saved.data_bytes,
-              static_cast<std::size_t>(std::min(saved.scale_bytes, to.scales.bytes)));
   return {};
+}
+
+Result<void> StateLoader::Copy(const StatePiece& to, const SavedPiece& saved,
+                               std::span<const std::byte> bytes, const Run& run) {
+  const StatePiece& from = saved.piece;
+  const std::byte* const numbers = bytes.data() + BytesBefore(from.format, run.from);
+  const SavedCodes codes{bytes.data(), bytes.data() + saved.data_bytes, from.scale_skip};
+  if (to.format == NumberFormat::kInt8) {
+    MomentCodes& in = CodesOf(to);
+    const std::int64_t at = to.data.offset + run.to;
+    if (from.format == NumberFormat::kInt8) {
+      in.TakeCodes(at, codes, run.from, run.count);
+    } else {
+      in.TakeNumbers(at, from.format, numbers, run.count);
+    }
+    return {};
+  }
+  FT_ASSIGN(std::byte* const base, HostCopy(to.data.buffer));
+  std::byte* const here = base + to.data.offset + BytesBefore(to.format, run.to);
+  if (from.format != NumberFormat::kInt8) {
+    CopyNumbers(from.format, numbers, to.format, here, run.count);
+    return {};
+  }
+  std::vector<float> values(static_cast<std::size_t>(run.count));
+  DecodeMoments(from.kind, codes, run.from, values);
+  CopyNumbers(NumberFormat::kFp32, reinterpret_cast<const std::byte*>(values.data()), to.format,
+              here, run.count);
+  return {};
+}
+
+MomentCodes& StateLoader::CodesOf(const StatePiece& to) {
+  const auto at = codes_.find(to.data.buffer);
+  if (at != codes_.end()) return at->second.codes;
+  const std::int64_t elements = arena_.BufferBytes(to.data.buffer);
+  return codes_.emplace(to.data.buffer, Codes{to.scales.buffer, MomentCodes(to.kind, elements)})
+      .first->second.codes;
 }
 
 Result<std::byte*> StateLoader::HostCopy(std::int32_t buffer) {
@@ -126,6 +151,12 @@ Result<void> StateLoader::Finish() {
                       key.second);
     }
   }
+  for (const auto& [buffer, taken] : codes_) {
+    FT_ASSIGN(std::byte* const codes, HostCopy(buffer));
+    FT_ASSIGN(std::byte* const scales, HostCopy(taken.scales));
+    taken.codes.Store(codes, scales);
+  }
+  codes_.clear();
   for (const auto& [buffer, bytes] : copies_) {
     FT_TRY(arena_.WriteState({buffer, 0, static_cast<std::int64_t>(bytes.size())}, bytes.data()));
   }

@@ -155,9 +155,9 @@ Result<AdapterOf> OpenAdapters(FileSystem& files, const std::string& folder, con
   });
 }
 
-Result<void> WriteAdapters(FileSystem& files, const std::string& folder, const ModelSpec& model,
-                           const TensorSource& source, const Plan& plan,
-                           const AdapterWriterOptions& options) {
+Result<WrittenWeights> WriteAdapters(FileSystem& files, const std::string& folder,
+                                     const ModelSpec& model, const TensorSource& source,
+                                     const Plan& plan, const AdapterWriterOptions& options) {
   FT_ASSIGN(const DtypeNames dtype, DtypeNamesOf(options.format));
   FT_ASSIGN(const HuggingFaceConfig config, ConfigOf(model, options.model_type, dtype.config));
   FT_ASSIGN(const TensorNames names, TensorNames::OfType(config.model_type, model));
@@ -182,11 +182,14 @@ Result<void> WriteAdapters(FileSystem& files, const std::string& folder, const M
     }
   }
   FT_ASSIGN(const auto gathered, GatherFileTensors(std::move(parts), 0, dtype.safetensors));
-  return CreateFolder(files, folder, [&](const std::string& to) -> Result<void> {
+  FT_TRY(CreateFolder(files, folder, [&](const std::string& to) -> Result<void> {
     FT_TRY(WriteTensorFile(files, to + "/" + std::string(kAdapterWeightsName), gathered, source));
     return WriteNewFile(files, to + "/" + std::string(kAdapterConfigName),
                         ConfigText(plan, ends, names.transposes(), options.base));
-  });
+  }));
+  WrittenWeights written{config.model_type, std::ssize(gathered), 0, /*files=*/1};
+  for (const GatheredTensor& one : gathered) written.bytes += one.tensor.bytes();
+  return written;
 }
 
 }  // namespace foretrain

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "runtime/parameters/adapters.h"
 #include "runtime/parameters/tensor_names.h"
+#include "runtime/parameters/weight_writer.h"
 #include "sim/program/ir/number_format.h"
 
 namespace foretrain {
@@ -38,8 +39,8 @@ struct AdapterWriterOptions {
 //   source  gives the adapters by our names
 //
 // Errors: those of WriteWeights.
-Result<void> WriteAdapters(FileSystem& files, const std::string& folder, const ModelSpec& model,
-                           const TensorSource& source, const Plan& plan,
-                           const AdapterWriterOptions& options);
+Result<WrittenWeights> WriteAdapters(FileSystem& files, const std::string& folder,
+                                     const ModelSpec& model, const TensorSource& source,
+                                     const Plan& plan, const AdapterWriterOptions& options);
 
 }  // namespace foretrain

@@ -198,6 +198,8 @@ def read_safetensors(path):
     length = struct.unpack("<Q", raw[:8])[0]
     tensors = {}
     for name, entry in json.loads(raw[8 : 8 + length]).items():
+        if name == "__metadata__":
+            continue
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
         tensors[name] = torch.frombuffer(raw[begin:end], dtype=torch.float32).view(entry["shape"])
     return tensors

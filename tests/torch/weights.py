@@ -3,7 +3,8 @@
 
 save CONFIG OUT DATA         makes a random model of a config.json, saves it to OUT in several files
 adapt FOLDER OUT DATA NAMES  adds random LoRA adapters to the modules NAMES (a,b,c) of FOLDER, saves them to OUT
-adapted FOLDER ADAPTERS DATA loads FOLDER with ADAPTERS
+adapted FOLDER ADAPTERS DATA [MERGED]  loads FOLDER with ADAPTERS; also prints `logits`, the largest difference from
+                             those of the folder MERGED
 compare A DATA B C           loads the folders
 generate FOLDER IDS N        adds N tokens to the tokens IDS (1,2,3), each the most probable one
 
@@ -63,7 +64,7 @@ def adapt(folder, out, data, names):
     return {"loss": result(adapted, data)[1]}
 
 
-def adapted(folder, adapters, data):
+def adapted(folder, adapters, data, merged=None):
     import warnings
 
     from peft import PeftModel
@@ -73,8 +74,12 @@ def adapted(folder, adapters, data):
         warnings.simplefilter("always")
         model = PeftModel.from_pretrained(model, adapters).eval()
     missing = [str(w.message) for w in caught if "missing" in str(w.message)]
-    return {"loss": result(model, data)[1], "missing": missing,
-            "plain": result(model.unload(), data)[1]}
+    logits, loss = result(model, data)
+    told = {"loss": loss, "missing": missing, "plain": result(model.unload(), data)[1]}
+    if merged is not None:
+        told["logits"] = (logits - result(load(merged)[0], data)[0]).abs().max().item()
+        told["largest_logit"] = logits.abs().max().item()
+    return told
 
 
 def compare(a, data, *others):

@@ -2,20 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "app/cli/flags/bounded_numbers.h"
 
 namespace foretrain {
 namespace {
 
 constexpr double kMaxBeta = 0.9999999;  // at 1 a moment would take nothing of a gradient
-
-// Reads a number of [low, high].
-Arguments::ReadText Into(std::optional<double>& value, double low, double high) {
-  return [&value, low, high](const std::string& name, const std::string& text) -> Result<void> {
-    FT_ASSIGN(value, ParseNumber(name, text, low, high));
-    return {};
-  };
-}
 
 void Set(const std::optional<double>& given, float& value) {
   if (given) value = static_cast<float>(*given);

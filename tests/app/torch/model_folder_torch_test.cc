@@ -249,6 +249,26 @@ TEST_P(AdapterFolders, AreWrittenAsTheLibraryReadsThem) {
   EXPECT_NEAR(Loss("--init hub --adapters ours"), expected, kTolerance * expected);
 }
 
+// Adapters trained here, in PEFT and merged by convert.
+TEST_P(AdapterFolders, AreLoadedByTheLibraryAfterTraining) {
+  Save(ModelOf(GetParam().model));
+  Run("train --capture off --ranks 1 --model hub/config.json --init hub --data text --sequence 32 "
+      "--global-batch 4 --steps 10 --lr 0.01 --method lora --lora-rank 4 --lora-alpha 8 --save");
+  Run(std::string("convert checkpoints --adapters-only --out ours --family ") +
+      ModelOf(GetParam().model).type);
+  Run("convert hub --merge-adapters ours --out merged");
+  const json library = InLibrary("adapted hub ours text merged");
+  EXPECT_EQ(library.at("missing"), json::array());
+  EXPECT_LE(library.at("logits").get<double>(),
+            kTolerance * library.at("largest_logit").get<double>());
+  const double expected = library.at("loss");
+  EXPECT_LT(expected, 0.99 * library.at("plain").get<double>()) << "it did not train";
+  EXPECT_NEAR(Loss("--init hub --adapters ours"), expected, kTolerance * expected);
+  std::cout << GetParam().model << ": largest difference of a logit "
+            << library.at("logits").get<double>() << " of "
+            << library.at("largest_logit").get<double>() << std::endl;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, AdapterFolders,
     testing::Values(Adapted{"Gpt2", "c_attn,c_proj", "4"}, Adapted{"Llama", "q_proj,v_proj", "8"},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/io/file_system.h"
@@ -119,6 +120,25 @@ TEST_F(Convert, MergesAdaptersAsTrainingDoes) {
               1e-5 * merged);
 }
 
+// The training evaluates the first batch of its text after its last step, which is the batch of the
+// first step of another one.
+TEST_F(Convert, WritesTheAdaptersThatWereTrained) {
+  const std::string lora = " --method lora --lora-rank 4 --lora-alpha 8";
+  const ProgramEnd trained =
+      Run("train --json --capture off --ranks 1 --data text --sequence 16 --global-batch 2 "
+          "--steps 5 --lr 0.01 --init hub --eval-data text --eval-batches 1 --save" +
+          lora);
+  ASSERT_EQ(trained.code, 0) << trained.errors;
+  const json result = json::parse(trained.output.substr(trained.output.rfind("\n{") + 1));
+  const double expected = result.at("evaluation_loss");
+  const ProgramEnd end = Run("convert checkpoints --adapters-only --out ours --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  EXPECT_EQ(json::parse(end.output).at("model_type"), "mistral");
+  EXPECT_NEAR(Loss("--init hub --adapters ours" + lora), expected, 1e-6 * expected);
+  EXPECT_NEAR(Loss("--init hub --adapters ours"), expected, 1e-5 * expected);
+  EXPECT_GT(std::fabs(Loss("--init hub") - expected), 1e-3 * expected);
+}
+
 TEST_F(Convert, RefusesWithASentence) {
   const auto refused = [&](const std::string& arguments, const char* says) {
     const ProgramEnd end = Run("convert " + arguments);
@@ -133,6 +153,7 @@ TEST_F(Convert, RefusesWithASentence) {
   refused("hub --family bert --out new", "\"bert\" is not written");
   refused("hub --model gpt2-124m --out new", "256 x 32 and the model's embedding.tokens.weight");
   refused("hub --merge-adapters hub --out new", "adapter_config.json");
+  refused("hub --adapters-only --out new", "no checkpoint of train --method lora");
   EXPECT_EQ(files_.Stat(Path("new"))->kind, FileKind::kMissing);
 }
 

@@ -25,7 +25,7 @@ Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const Sav
   job.program = std::make_shared<const Program>(std::move(program));
   job.steps = run.steps;
   job.seed = run.seed;
-  job.learning_rate.peak = 1e-2;
+  job.learning_rate.peak = run.learning_rate;
   job.executor.timeout_ns = 60'000'000'000;
   job.executor.poison = run.api == nullptr;
   job.executor.record_spans = job.executor.record_memory = false;

@@ -20,6 +20,7 @@ struct SavedRun {
   std::int64_t steps = 4;  // in all, those before `from` included
   std::string from{};      // a checkpoint, or a folder of them; empty: a fresh run
   std::uint64_t seed = 5;
+  double learning_rate = 1e-2;
   const FtDeviceApi* api = nullptr;  // null: the CPU's
 };
 

@@ -41,8 +41,8 @@ class AdapterFiles : public testing::Test {
   }
   ~AdapterFiles() override { std::filesystem::remove_all(ParentFolder(folder_)); }
 
-  Result<void> Write(const ModelSpec& model, const std::string& type, const TensorMap& tensors,
-                     const Plan& plan) {
+  Result<WrittenWeights> Write(const ModelSpec& model, const std::string& type,
+                               const TensorMap& tensors, const Plan& plan) {
     std::filesystem::remove_all(folder_);
     AdapterWriterOptions options;
     options.model_type = type;
