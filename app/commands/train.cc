@@ -60,6 +60,7 @@ class TrainCommand final : public Command {
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (restarts_ > 0) return Supervise(launched);
     FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
+    FT_TRY(TakeTrainingOfLaunch());
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -329,6 +330,23 @@ class TrainCommand final : public Command {
       if (one != "--json" && !one.starts_with("--resume=")) saved.push_back(one);
     }
     return saved;
+  }
+
+  bool IsGiven(const std::string& option) const {
+    return std::any_of(arguments_.begin(), arguments_.end(), [&](const std::string& argument) {
+      return argument == option || argument.starts_with(option + "=");
+    });
+  }
+
+  // Steps and learning rate of the launch file, unless the user gives them.
+  Result<void> TakeTrainingOfLaunch() {
+    if (!dialect_.launch()) return {};
+    const Launch& launch = *dialect_.launch();
+    TrainJob& job = options_.job;
+    if (launch.steps > 0 && !IsGiven("--steps")) job.steps = launch.steps;
+    if (launch.learning_rate > 0 && !IsGiven("--lr")) job.learning_rate.peak = launch.learning_rate;
+    job.learning_rate.steps = job.steps;
+    return CheckLearningRate(job.learning_rate);
   }
 
   // Checks the options that need no machine and no plan, so that a typing error fails before any
