@@ -48,7 +48,11 @@ class CheckCommand final : public Command {
     FT_TRY(dialect_.Open());
     const bool assumes = cluster_.cluster == "local" && cluster_.ranks == 0;
     if (assumes) cluster_.cluster = std::string("1x") + kAssumedNode;
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    FT_TRY(cluster_.Resolve(catalogue));
     if (const auto read = dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_); !read) {
+      const bool is_option = dialect_.launch().has_value() || !plan_.plan_file.empty();
+      if (is_option) return tl::unexpected<Error>(read.error());
       return Refused(read.error(), LaunchAccount());
     }
     if (assumes) AssumeCluster();

@@ -139,7 +139,8 @@ Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterF
     FT_ASSIGN(const ModelSpec spec, named.Resolve(catalogue));
     return spec.layers;
   };
-  FT_ASSIGN(Launch launch, ReadLaunch(parts_, dialects_, options));
+  FT_ASSIGN(launch_, ReadLaunch(parts_, dialects_, options));
+  const Launch& launch = *launch_;
   if (cluster.cluster == "local" && cluster.ranks == 0) cluster.ranks = launch.ranks;
   model.from = from_;
   if (!has_model && !launch.model.empty()) {
@@ -159,7 +160,6 @@ Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterF
   }
   preset_ = dialect.preset;
   framework_ = dialect.framework;
-  launch_ = std::move(launch);
   return {};
 }
 

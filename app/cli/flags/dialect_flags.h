@@ -32,6 +32,7 @@ class DialectFlags {
 
   bool reads() const { return !from_.empty(); }
   bool emits() const { return !emit_.empty(); }
+  // What the files say, once they were understood; also if Read then misses an option.
   const std::optional<Launch>& launch() const { return launch_; }
 
   // The built-in dialects, and that of the file; after Open.

@@ -129,11 +129,15 @@ class FormatReader {
     AddKey(std::string(key), std::string(Trim(line.substr(end))), number);
   }
 
+  // Of several values the last one counts: a batch may grow at first.
   void AddKey(std::string key, std::string value, int number) {
-    if (log_.keys.size() >= kMaxKeys) return;
     const auto known = std::find_if(log_.keys.begin(), log_.keys.end(),
                                     [&](const LogKey& other) { return other.key == key; });
-    if (known == log_.keys.end()) log_.keys.push_back({std::move(key), std::move(value), number});
+    if (known != log_.keys.end()) {
+      if (known->value != value) *known = {std::move(key), std::move(value), number};
+    } else if (log_.keys.size() < kMaxKeys) {
+      log_.keys.push_back({std::move(key), std::move(value), number});
+    }
   }
 
   const LogFormat& format_;
