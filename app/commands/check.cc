@@ -65,8 +65,7 @@ class CheckCommand final : public Command {
     if (!asked) return Refused(asked.error(), launch.account);
     if (const auto done = Examine(machine.context, asked->plan); !done) {
       const ErrorCode code = done.error().code;
-      const bool is_plan =
-          code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported;
+      const bool is_plan = code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported;
       if (!is_plan) return tl::unexpected<Error>(done.error());
       return Refused(done.error(), launch.account);
     }
@@ -115,8 +114,8 @@ class CheckCommand final : public Command {
     const int threads = HardwareThreads();
     FT_ASSIGN(const PlanCauses causes, FindPlanCauses(context.model, context.costs, plan, file,
                                                       memory.limit_bytes, threads));
-    report_.findings = LintPlan(context.model, context.costs, plan, file, launch.account, causes,
-                                memory, threads);
+    report_.findings =
+        LintPlan(context.model, context.costs, plan, file, launch.account, causes, memory, threads);
     for (Finding& finding : LintKeys(launch.account)) {
       report_.findings.push_back(std::move(finding));
     }
@@ -124,12 +123,11 @@ class CheckCommand final : public Command {
     if (report_.log) {
       std::erase_if(report_.findings, [](const Finding& one) { return one.kind == "speed"; });
     }
-    std::stable_sort(
-        report_.findings.begin(), report_.findings.end(),
-        [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+    std::stable_sort(report_.findings.begin(), report_.findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
     if (!report_.log) return {};
-    FT_ASSIGN(report_.run, CheckRun({&*report_.log, &launch.account, &context.model,
-                                     &context.costs, plan, &causes}));
+    FT_ASSIGN(report_.run, CheckRun({&*report_.log, &launch.account, &context.model, &context.costs,
+                                     plan, &causes}));
     return {};
   }
 

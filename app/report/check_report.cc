@@ -48,9 +48,9 @@ std::string VerdictText(const RunCheck& run) {
 std::string RunText(const CheckReport& report, int width) {
   const RunCheck& run = *report.run;
   const StepSeries& series = run.series;
-  std::string text = fmt::format("log {} ({}): {} lines with a step, {} of them warm-up\n\n",
-                                 report.log->file, report.log->title, series.points,
-                                 series.warm_up);
+  std::string text =
+      fmt::format("log {} ({}): {} lines with a step, {} of them warm-up\n\n", report.log->file,
+                  report.log->title, series.points, series.warm_up);
   Table times({"", ">step time", ""});
   times.AddRow({"measured", FormatSeconds(run.measured_s),
                 fmt::format("median {}, 80 % from {} to {}", FormatSeconds(series.median_s),

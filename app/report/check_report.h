@@ -12,12 +12,12 @@
 namespace foretrain {
 
 struct CheckReport {
-  std::string plan;                 // Describe(plan), with model and cluster; empty: none exists
-  std::string assumed;              // values that were filled in, for people
-  std::string rates;                // where they come from
-  std::vector<Finding> findings;    // most severe first
-  std::optional<TrainerLog> log;    // with --log
-  std::optional<RunCheck> run;      // of the log
+  std::string plan;               // Describe(plan), with model and cluster; empty: none exists
+  std::string assumed;            // values that were filled in, for people
+  std::string rates;              // where they come from
+  std::vector<Finding> findings;  // most severe first
+  std::optional<TrainerLog> log;  // with --log
+  std::optional<RunCheck> run;    // of the log
   std::vector<LogDifference> differences;
 };
 

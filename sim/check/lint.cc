@@ -63,7 +63,11 @@ class PlanLint {
            WhatFits(memory, threads)});
     }
     if (memory.host_bytes > 0 && forecast.host_bytes > memory.host_bytes && !cluster.is_cpu) {
-      Add({Severity::kError, "memory", "", "", 0,
+      Add({Severity::kError,
+           "memory",
+           "",
+           "",
+           0,
            fmt::format("the ranks of a node need {} of host memory, and it has {}",
                        FormatBytes(forecast.host_bytes), FormatBytes(memory.host_bytes)),
            {"offload less, or to NVMe"}});
@@ -78,7 +82,11 @@ class PlanLint {
       if (!each_layer || place.place.IsWithinLinks() || cluster.is_cpu) continue;
       const bool is_tp = place.degree == "tp";
       Add(At(KeyOf(account_, place.degree),
-             {is_tp ? Severity::kWarning : Severity::kNote, "placement", "", "", 0,
+             {is_tp ? Severity::kWarning : Severity::kNote,
+              "placement",
+              "",
+              "",
+              0,
               fmt::format("{} {} leaves the links of a node: {} of its ranks share one, and it "
                           "communicates over the {} at {}/s",
                           place.degree, place.ranks, place.place.per_node, place.tier,
@@ -87,8 +95,7 @@ class PlanLint {
     }
     const RankOrderChoice best = FastestRankOrder(model_, costs_, plan_);
     if (cluster.is_cpu || best.step_s > best.given_step_s * (1 - kBetterOrder)) return;
-    const auto keys =
-        KeysBetween(launch_, model_, cluster.devices_per_node, plan_, best.plan);
+    const auto keys = KeysBetween(launch_, model_, cluster.devices_per_node, plan_, best.plan);
     Add({Severity::kWarning, "placement", "", "", 0,
          fmt::format("ranks in the order {} take {:.0f} % less time",
                      NameOfRankOrder(best.plan.rank_order),
@@ -105,7 +112,11 @@ class PlanLint {
     }
     const int devices = costs_.cluster().Devices();
     if (plan_.World() < devices) {
-      Add({Severity::kWarning, "speed", "", "", 0,
+      Add({Severity::kWarning,
+           "speed",
+           "",
+           "",
+           0,
            fmt::format("{} of {} devices are used", plan_.World(), devices),
            {"start as many ranks as there are devices"}});
     }
@@ -150,8 +161,7 @@ class PlanLint {
     const auto found = EnumeratePlans(model_, costs_, space, plan_.World(), options);
     if (!found) return {};
     for (const Candidate& one : found->fastest) {
-      auto keys =
-          KeysBetween(launch_, model_, costs_.cluster().devices_per_node, plan_, one.plan);
+      auto keys = KeysBetween(launch_, model_, costs_.cluster().devices_per_node, plan_, one.plan);
       if (keys && !keys->empty()) return *std::move(keys);
     }
     return {};
@@ -186,7 +196,10 @@ std::vector<Finding> LintKeys(const LaunchAccount& account) {
   std::vector<Finding> findings;
   for (const LaunchKey& key : account.not_modelled) {
     const bool is_unknown = key.note == "is not known";
-    findings.push_back(At(&key, {is_unknown ? Severity::kWarning : Severity::kNote, "key", "", "",
+    findings.push_back(At(&key, {is_unknown ? Severity::kWarning : Severity::kNote,
+                                 "key",
+                                 "",
+                                 "",
                                  0,
                                  is_unknown ? "is not known: it may be misspelled"
                                             : "counts and is not modelled: " + key.note,
@@ -195,7 +208,11 @@ std::vector<Finding> LintKeys(const LaunchAccount& account) {
   for (const LaunchKey& key : account.defaults) {
     const bool is_dropout = key.key.find("dropout") != std::string::npos;
     if (!is_dropout) continue;
-    findings.push_back({Severity::kWarning, "key", key.key, key.file, 0,
+    findings.push_back({Severity::kWarning,
+                        "key",
+                        key.key,
+                        key.file,
+                        0,
                         fmt::format("is not given, and the trainer takes {}", key.value),
                         {"give it, with 0 for pre-training"}});
   }

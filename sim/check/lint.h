@@ -18,7 +18,7 @@ std::string_view Name(Severity severity);  // "error", "warning", "note"
 
 struct Finding {
   Severity severity = Severity::kNote;
-  std::string kind;  // "plan", "memory", "placement", "speed", "key"
+  std::string kind;       // "plan", "memory", "placement", "speed", "key"
   std::string key, file;  // of the launch file; empty if several keys give it
   int line = 0;
   std::string text;

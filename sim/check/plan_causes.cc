@@ -72,8 +72,8 @@ std::vector<SingleChange> ChangesFor(const ModelSpec& model, const ClusterSpec& 
 }
 
 std::vector<FasterChange> FasterOnes(const ModelSpec& model, const CostModel& costs,
-                                  const Dialect& dialect, const Plan& plan,
-                                  const std::set<CauseKind>& taken, std::int64_t memory_bytes) {
+                                     const Dialect& dialect, const Plan& plan,
+                                     const std::set<CauseKind>& taken, std::int64_t memory_bytes) {
   const std::int64_t host_room = HostShareOf(costs.cluster(), costs.profile().system);
   Evaluator evaluator(model, costs, AllPlanFields());
   const double now_s = evaluator.Evaluate(plan).step_s;
@@ -88,8 +88,9 @@ std::vector<FasterChange> FasterOnes(const ModelSpec& model, const CostModel& co
     if (!fits || estimate.step_s > now_s * (1 - kWorthTrying)) continue;
     candidates.push_back({estimate.step_s, *kind, std::move(change)});
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const FasterChange& a, const FasterChange& b) { return a.step_s < b.step_s; });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const FasterChange& a, const FasterChange& b) { return a.step_s < b.step_s; });
   return candidates;
 }
 

@@ -55,7 +55,7 @@ struct LaunchDialect {
 
 struct PlanCause {
   CauseKind kind = CauseKind::kMicroBatch;
-  std::string options;  // of foretrain: "--micro-batch 4"
+  std::string options;            // of foretrain: "--micro-batch 4"
   std::vector<std::string> keys;  // of the trainer: "--micro-batch-size 4"
   Plan plan;                      // with this change and those before it
   double step_s = 0;              // its forecast

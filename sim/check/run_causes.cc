@@ -75,8 +75,8 @@ class RunChecker {
     out_.measured_s = out_.series.mean_s;
     out_.forecast_s = in_.plans->as_is.step_s;
     out_.interval = in_.plans->as_is.interval;
-    out_.attainable_s = in_.plans->causes.empty() ? out_.forecast_s
-                                                  : in_.plans->causes.back().step_s;
+    out_.attainable_s =
+        in_.plans->causes.empty() ? out_.forecast_s : in_.plans->causes.back().step_s;
     out_.verdict = out_.measured_s > out_.interval.high_s  ? RunVerdict::kSlower
                    : out_.measured_s < out_.interval.low_s ? RunVerdict::kFaster
                                                            : RunVerdict::kAsForecast;
@@ -126,8 +126,8 @@ class RunChecker {
     const double data_s = TimedSeconds(*in_.log, LogPart::kData);
     if (data_s > loader_s_) {
       loader_s_ = data_s;
-      loader_text_ = fmt::format("the trainer waits {} of a step for its data",
-                                 FormatSeconds(data_s));
+      loader_text_ =
+          fmt::format("the trainer waits {} of a step for its data", FormatSeconds(data_s));
       timed_s_ = data_s;
     }
     if (loader_s_ > 0) {
@@ -224,9 +224,16 @@ class RunChecker {
 };
 
 // Targets whose value in a log is compared with the launch.
-constexpr std::array<std::string_view, 10> kCompared = {
-    "tp", "pp", "cp", "ep", "zero_stage", "sequence", "micro_batch", "global_batch",
-    "run.micro_batches", "run.local_batch"};
+constexpr std::array<std::string_view, 10> kCompared = {"tp",
+                                                        "pp",
+                                                        "cp",
+                                                        "ep",
+                                                        "zero_stage",
+                                                        "sequence",
+                                                        "micro_batch",
+                                                        "global_batch",
+                                                        "run.micro_batches",
+                                                        "run.local_batch"};
 
 const DialectRow* RowOf(const Dialect& dialect, const std::string& key) {
   const std::string plain = PlainKey(key);
@@ -235,8 +242,7 @@ const DialectRow* RowOf(const Dialect& dialect, const std::string& key) {
                        std::any_of(row.also.begin(), row.also.end(), [&](const std::string& also) {
                          return PlainKey(also) == plain;
                        });
-    const bool compared =
-        std::find(kCompared.begin(), kCompared.end(), row.to) != kCompared.end();
+    const bool compared = std::find(kCompared.begin(), kCompared.end(), row.to) != kCompared.end();
     if (is_it && compared && !row.is_weak) return &row;
   }
   return nullptr;

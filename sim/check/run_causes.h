@@ -39,9 +39,9 @@ std::string_view Name(Evidence evidence);  // "log", "forecast", "possible"
 struct RunCause {
   CauseKind kind = CauseKind::kNotExplained;
   Evidence evidence = Evidence::kLog;
-  std::string text;  // what is seen, for people
-  double seconds = 0;  // of a step
-  double share = 0;    // of the gap, or of all causes if they exceed it
+  std::string text;                // what is seen, for people
+  double seconds = 0;              // of a step
+  double share = 0;                // of the gap, or of all causes if they exceed it
   std::vector<std::string> helps;  // keys of the launch file, or a sentence
 };
 
@@ -64,7 +64,7 @@ struct RunInput {
   const LaunchAccount* account = nullptr;  // of the launch file, for its intervals of pauses
   const ModelSpec* model = nullptr;
   const CostModel* costs = nullptr;
-  Plan plan;  // that ran
+  Plan plan;                          // that ran
   const PlanCauses* plans = nullptr;  // of that plan
 };
 

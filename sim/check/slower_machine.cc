@@ -48,7 +48,8 @@ std::string_view Name(SlowPart part) {
 
 DeviceProfile WithSlower(const DeviceProfile& profile, SlowPart part, double factor) {
   ConstantMoves by{};
-  for (const PartConstant& one : ConstantsOf(part)) by[IndexOf(one.name)] = one.sign * std::log(factor);
+  for (const PartConstant& one : ConstantsOf(part))
+    by[IndexOf(one.name)] = one.sign * std::log(factor);
   DeviceProfile out = profile;
   MoveConstants(by, out);
   return out;

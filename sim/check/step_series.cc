@@ -126,8 +126,7 @@ StepSeries SplitSteps(std::span<const double> seconds) {
   const double rise = Mean(level) - LowestPart(level);
   // The lowest of many parts lies below the mean by noise too.
   const double by_chance =
-      3 * spread * Mean(level) /
-      std::sqrt(std::max(1.0, static_cast<double>(steady.size()) / 10));
+      3 * spread * Mean(level) / std::sqrt(std::max(1.0, static_cast<double>(steady.size()) / 10));
   if (rise > kMinDrift * out.mean_s && rise > by_chance) out.drift_s = std::min(rise, calm_s);
   out.base_s = calm_s - out.drift_s;
   return out;

@@ -33,8 +33,8 @@ struct StepSeries {
 // as the median, up to a quarter of the points. The level at a point is the lower quartile of the
 // kWindow points around it: stalls only ever add time, and a loader that is too slow may hold up
 // half of the steps. A point is a spike if it exceeds the level by 6 times the spread below it, and
-// by 8 %. The level drifts if its mean exceeds its lowest part by more than 2 % and by more than its
-// own noise. O(points * kWindow).
+// by 8 %. The level drifts if its mean exceeds its lowest part by more than 2 % and by more than
+// its own noise. O(points * kWindow).
 StepSeries SplitSteps(std::span<const double> seconds);
 inline constexpr int kWindow = 21;
 

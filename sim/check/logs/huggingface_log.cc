@@ -44,8 +44,7 @@ void ProgressBars::Read(std::string_view line, int number) {
   double step_s = 0;
   if (const std::size_t at = line.find("s/it", bracket); at != std::string_view::npos) {
     step_s = NumberBefore(line, at).value_or(0);
-  } else if (const std::size_t rate = line.find("it/s", bracket);
-             rate != std::string_view::npos) {
+  } else if (const std::size_t rate = line.find("it/s", bracket); rate != std::string_view::npos) {
     const double steps_per_s = NumberBefore(line, rate).value_or(0);
     if (steps_per_s > 0) step_s = 1 / steps_per_s;
   }

@@ -22,7 +22,7 @@ struct LogValue {
 // A kind of line: one that has the text `has`.
 struct LogLine {
   std::string has;
-  std::string step;  // label of the step's number; empty: the line is about no step
+  std::string step;              // label of the step's number; empty: the line is about no step
   std::vector<LogValue> values;  // of equal targets the first one that the line has counts
 };
 

@@ -21,8 +21,8 @@ std::string_view DigitsAt(std::string_view line, std::size_t at) {
   std::size_t end = at;
   while (end < line.size() && end - at < kMaxDigits) {
     const char c = line[end];
-    const bool sign = (c == '-' || c == '+') &&
-                      (end == at || line[end - 1] == 'e' || line[end - 1] == 'E');
+    const bool sign =
+        (c == '-' || c == '+') && (end == at || line[end - 1] == 'e' || line[end - 1] == 'E');
     const bool exponent = (c == 'e' || c == 'E') && end > at && end + 1 < line.size() &&
                           (IsDigit(line[end + 1]) || line[end + 1] == '-' || line[end + 1] == '+');
     const bool comma = c == ',' && end > at && end + 1 < line.size() && IsDigit(line[end - 1]) &&
@@ -80,7 +80,8 @@ std::size_t AfterLabel(std::string_view line, std::string_view label) {
   if (label.empty()) return std::string_view::npos;
   for (std::size_t at = line.find(label); at != std::string_view::npos;
        at = line.find(label, at + 1)) {
-    const bool starts = at == 0 || !IsNameCharacter(line[at - 1]) || !IsNameCharacter(label.front());
+    const bool starts =
+        at == 0 || !IsNameCharacter(line[at - 1]) || !IsNameCharacter(label.front());
     if (starts) return at + label.size();
   }
   return std::string_view::npos;
@@ -91,8 +92,8 @@ std::optional<double> NumberAt(std::string_view line, std::size_t at, bool human
     return c == ' ' || c == '\t' || c == '=' || c == ':' || c == '\'' || c == '"' || c == '(';
   };
   // Dots lead up to a value: "batch-generator ........: (1.0, 2.0)".
-  while (at < line.size() && (skips(line[at]) || (line[at] == '.' && at + 1 < line.size() &&
-                                                  !IsDigit(line[at + 1])))) {
+  while (at < line.size() &&
+         (skips(line[at]) || (line[at] == '.' && at + 1 < line.size() && !IsDigit(line[at + 1])))) {
     ++at;
   }
   if (at >= line.size()) return std::nullopt;
@@ -111,7 +112,8 @@ std::optional<double> NumberAt(std::string_view line, std::size_t at, bool human
 
 std::optional<double> NumberBefore(std::string_view line, std::size_t at) {
   std::size_t start = at;
-  while (start > 0 && at - start < kMaxDigits && (IsDigit(line[start - 1]) || line[start - 1] == '.')) {
+  while (start > 0 && at - start < kMaxDigits &&
+         (IsDigit(line[start - 1]) || line[start - 1] == '.')) {
     --start;
   }
   if (start == at) return std::nullopt;

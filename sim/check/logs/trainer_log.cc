@@ -45,8 +45,8 @@ class FormatReader {
       const std::size_t at = AfterLabel(line, timer.name);
       if (at == std::string_view::npos || at >= line.size()) continue;
       // Not "optimizer-copy" for "optimizer".
-      const bool ends = line[at] == ' ' || line[at] == ':' || line[at] == '.' ||
-                        timer.name.ends_with(':');
+      const bool ends =
+          line[at] == ' ' || line[at] == ':' || line[at] == '.' || timer.name.ends_with(':');
       const auto value = ends ? NumberAt(line, at) : std::nullopt;
       if (value && *value >= 0 && log_.timers[i].seconds.size() < kMaxLogSteps) {
         log_.timers[i].seconds.push_back(*value * timer.scale);
@@ -80,8 +80,8 @@ class FormatReader {
     }
     for (const LogValue& value : kind.values) {
       const std::size_t at = AfterLabel(line, value.after);
-      const auto given = at == std::string_view::npos ? std::nullopt
-                                                      : NumberAt(line, at, value.human);
+      const auto given =
+          at == std::string_view::npos ? std::nullopt : NumberAt(line, at, value.human);
       if (!given || !(*given > 0)) continue;
       Set(value, *given * value.scale, step);
     }
@@ -109,8 +109,8 @@ class FormatReader {
         target = &step.samples_per_s;
         break;
       case LogValue::To::kPeakBytes:
-        log_.peak_bytes = std::max(log_.peak_bytes, static_cast<std::int64_t>(
-                                                        std::min(number, 1e15)));
+        log_.peak_bytes =
+            std::max(log_.peak_bytes, static_cast<std::int64_t>(std::min(number, 1e15)));
         return;
     }
     if (*target == 0) *target = number;
@@ -201,10 +201,11 @@ std::vector<double> StepSecondsOf(const TrainerLog& log, const Plan& plan) {
       samples * static_cast<double>(plan.sequence) / static_cast<double>(plan.World());
   std::vector<double> seconds;
   const auto add = [&](const LogStep& step) {
-    const double step_s = step.step_s > 0                ? step.step_s
-                          : step.tokens_per_s_device > 0 ? tokens_a_device / step.tokens_per_s_device
-                          : step.samples_per_s > 0       ? samples / step.samples_per_s
-                                                         : 0;
+    const double step_s = step.step_s > 0 ? step.step_s
+                          : step.tokens_per_s_device > 0
+                              ? tokens_a_device / step.tokens_per_s_device
+                          : step.samples_per_s > 0 ? samples / step.samples_per_s
+                                                   : 0;
     if (step_s > 0 && step_s < 1e7) seconds.push_back(step_s);
   };
   for (const LogStep& step : log.steps) add(step);

@@ -215,7 +215,7 @@ class PartReader {
     }
     for (const DialectGap& gap : dialect_.gaps) {
       if (!MatchesKey(gap.key, plain)) continue;
-        const bool is_off = std::any_of(gap.off.begin(), gap.off.end(), [&](const auto& off) {
+      const bool is_off = std::any_of(gap.off.begin(), gap.off.end(), [&](const auto& off) {
         return SameValue(ToLower(off), ToLower(entry.value));
       });
       key.note = gap.why;
@@ -224,7 +224,7 @@ class PartReader {
     }
     for (const std::string& pattern : dialect_.without_effect) {
       if (!MatchesKey(pattern, plain)) continue;
-        account_.without_effect.push_back(std::move(key));
+      account_.without_effect.push_back(std::move(key));
       return;
     }
     // Other variables of a script are its own.

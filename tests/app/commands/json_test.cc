@@ -43,13 +43,15 @@ TEST(Json, HasTheKeysThatTheNotesName) {
   const std::string docs = TextOfDocs();
   ASSERT_NE(docs, "");
   // With a finding, a difference and causes.
-  folder.Write("run.sh",
-               "torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 1024 "
-               "--num-attention-heads 8 --seq-length 256 --max-position-embeddings 256 "
-               "--vocab-size 8000 --bf16 --micro-batch-size 1 --global-batch-size 64 --no-such 1\n");
-  folder.Write("train.log",
-               "  seq_length ........ 512\n iteration 1/ 9 | elapsed time per iteration (ms): 1.0 |\n"
-               " iteration 2/ 9 | elapsed time per iteration (ms): 1.0 |\n");
+  folder.Write(
+      "run.sh",
+      "torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 1024 "
+      "--num-attention-heads 8 --seq-length 256 --max-position-embeddings 256 "
+      "--vocab-size 8000 --bf16 --micro-batch-size 1 --global-batch-size 64 --no-such 1\n");
+  folder.Write(
+      "train.log",
+      "  seq_length ........ 512\n iteration 1/ 9 | elapsed time per iteration (ms): 1.0 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): 1.0 |\n");
   for (const std::string command :
        {"models", "clusters", "presets", "devices",
         "plan --layers 2 --global-batch 4 --sequence 32", "predict --layers 2 --sequence 32",

@@ -97,7 +97,8 @@ TEST(LaunchFileOption, GivesATrainingItsStepsAndLearningRate) {
     }
     return rates;
   };
-  EXPECT_THAT(steps(""), testing::ElementsAre(testing::DoubleNear(5e-4, 1e-9), testing::DoubleNear(5e-4, 1e-9)));
+  EXPECT_THAT(steps(""), testing::ElementsAre(testing::DoubleNear(5e-4, 1e-9),
+                                              testing::DoubleNear(5e-4, 1e-9)));
   EXPECT_THAT(steps(" --steps 1 --lr 1e-3"), testing::ElementsAre(testing::DoubleNear(1e-3, 1e-9)));
 }
 

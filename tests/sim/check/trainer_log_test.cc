@@ -35,7 +35,8 @@ TEST(TrainerLog, ReadsMegatronWithItsArgumentsTimersAndMemory) {
       "  micro_batch_size ................................ 2\n"
       "  tensor_model_parallel_size ...................... 4\n"
       " [2026-01-05 10:00:00] iteration       10/     500 | consumed samples:         2560 | "
-      "elapsed time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 400.1 | learning "
+      "elapsed time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 400.1 | "
+      "learning "
       "rate: 1.000000E-04 | global batch size:   256 | lm loss: 9.876543E+00 | loss scale: 1.0 |\n"
       "[Rank 0] (after 10 iterations) memory (MB) | allocated: 100.0 | max allocated: 200.0 | "
       "reserved: 300.0 | max reserved: 400.0\n"
@@ -66,7 +67,8 @@ TEST(TrainerLog, ReadsTorchtitanWithAndWithoutColours) {
   const TrainerLog plain = Read(
       "[rank0]:[titan] 2026-01-05 10:00:00,000 - root - INFO - Trainer is initialized with local "
       "batch size 8, global batch size 64, gradient accumulation steps 1, sequence length 1024\n"
-      "[rank0]:[titan] 2026-01-05 10:00:09,000 - root - INFO - step: 10  loss:  7.1234  grad_norm:  "
+      "[rank0]:[titan] 2026-01-05 10:00:09,000 - root - INFO - step: 10  loss:  7.1234  grad_norm: "
+      " "
       "1.2  memory: 45.10GiB(56.90%)  tps: 3,276.8  tflops: 200.10  mfu: 20.23%\n");
   EXPECT_EQ(plain.format, "torchtitan");
   ASSERT_EQ(plain.steps.size(), 1U);
@@ -82,11 +84,13 @@ TEST(TrainerLog, ReadsTorchtitanWithAndWithoutColours) {
 }
 
 TEST(TrainerLog, ReadsBothLinesOfDeepSpeed) {
-  const TrainerLog pipeline = Read("steps: 10 loss: 9.5123 iter time (s): 0.512 samples/sec: 31.25\n");
+  const TrainerLog pipeline =
+      Read("steps: 10 loss: 9.5123 iter time (s): 0.512 samples/sec: 31.25\n");
   EXPECT_EQ(pipeline.format, "deepspeed");
   EXPECT_DOUBLE_EQ(pipeline.steps.at(0).step_s, 0.512);
   const TrainerLog timer = Read(
-      "[2026-01-05 10:00:00,000] [INFO] [config.py:1001:print]   train_micro_batch_size_per_gpu  4\n"
+      "[2026-01-05 10:00:00,000] [INFO] [config.py:1001:print]   train_micro_batch_size_per_gpu  "
+      "4\n"
       "[2026-01-05 10:00:00,000] [INFO] [config.py:1001:print]   zero_optimization_stage ...... 2\n"
       "[2026-01-05 10:00:01,000] [INFO] [timer.py:260:stop] epoch=0/micro_step=20/global_step=10, "
       "RunningAvgSamplesPerSec=30.5, CurrSamplesPerSec=32.0, MemAllocated=2.3GB, "
@@ -99,7 +103,8 @@ TEST(TrainerLog, ReadsBothLinesOfDeepSpeed) {
 TEST(TrainerLog, ReadsNanotronsShortNumbers) {
   const TrainerLog log = Read(
       "01/05/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]: iteration: 20 / 100 | consumed_tokens: 10.5M | "
-      "elapsed_time_per_iteration_ms: 1.25K | tokens_per_sec: 52.4K | tokens_per_sec_per_gpu: 6.55K "
+      "elapsed_time_per_iteration_ms: 1.25K | tokens_per_sec: 52.4K | tokens_per_sec_per_gpu: "
+      "6.55K "
       "| global_batch_size: 65.5K | lm_loss: 5.1 | lr: 0.0003 | model_tflops_per_gpu: 210 |\n"
       " Memory usage: 1000.00MiB. Peak allocated 2000.00MiB. Peak reserved: 3000.00MiB\n");
   EXPECT_EQ(log.format, "nanotron");
@@ -116,7 +121,8 @@ TEST(TrainerLog, ReadsProgressBarsOfTheTrainer) {
       "\r  3%|1         | 3/100 [00:13<04:00,  2.00s/it, loss=2.1]\n"
       "\r  5%|#         | 1/20 [00:00<00:03,  5.00it/s]\r 10%|#         | 2/20 [00:00<00:03,  "
       "5.00it/s]\n"
-      "{'train_runtime': 250.0, 'train_samples_per_second': 25.6, 'train_steps_per_second': 0.4}\n");
+      "{'train_runtime': 250.0, 'train_samples_per_second': 25.6, 'train_steps_per_second': "
+      "0.4}\n");
   EXPECT_EQ(log.format, "huggingface");
   ASSERT_EQ(log.steps.size(), 3U);
   EXPECT_DOUBLE_EQ(log.steps[2].step_s, 2);

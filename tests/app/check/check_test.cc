@@ -131,7 +131,8 @@ TEST(CheckOfAFile, RefusesBadInputWithCode2) {
 TEST(CheckOfALog, EndsWithCode1IfTheRunIsSlowerThanTheInterval) {
   const TemporaryFolder folder;
   folder.Write("run.sh", Script(""));
-  const std::string check = "check --from megatron:run.sh --cluster 1x8xh100 --log train.log --json";
+  const std::string check =
+      "check --from megatron:run.sh --cluster 1x8xh100 --log train.log --json";
   folder.Write("train.log", Log(50, 0.001));
   const nlohmann::json fast = Json(RunForetrain(folder.path(), check));
   EXPECT_EQ(fast.at("verdict"), "faster");
@@ -167,8 +168,9 @@ TEST(CheckOfALog, NamesThePausesThatAKeyOfTheFileExplains) {
   folder.Write("run.sh", Script("--save-interval 20"));
   std::string log;
   for (int i = 1; i <= 200; ++i) {
-    log += " iteration " + std::to_string(i) + "/ 500 | elapsed time per iteration (ms): " +
-           std::to_string(i % 20 == 0 ? 900 : 100) + " |\n";
+    log += " iteration " + std::to_string(i) +
+           "/ 500 | elapsed time per iteration (ms): " + std::to_string(i % 20 == 0 ? 900 : 100) +
+           " |\n";
   }
   folder.Write("train.log", log);
   const ProgramEnd end = RunForetrain(

@@ -1,5 +1,5 @@
 // Twelve made logs that are slow for a known reason: `check` finds it first in ten of them. The
-// machine of a log has other constants than the forecast (tests/app/commands/made_log.h).
+// machine of a log has other constants than the forecast (tests/app/check/made_log.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/app/commands/made_log.h"
+#include "tests/app/check/made_log.h"
 #include "tests/app/run_binary.h"
 
 namespace foretrain {
@@ -55,7 +55,8 @@ std::string Nanotron(int dp, int tp, int accumulation) {
       "max_position_embeddings: 2048, num_attention_heads: 64, num_hidden_layers: 16, "
       "num_key_value_heads: 64, rms_norm_eps: 1.0e-05, tie_word_embeddings: false, vocab_size: "
       "49152}}\noptimizer: {{accumulate_grad_in_fp32: true, clip_grad: 1.0, zero_stage: 1}}\n"
-      "tokens: {{sequence_length: 2048, micro_batch_size: 1, batch_accumulation_per_replica: {}}}\n",
+      "tokens: {{sequence_length: 2048, micro_batch_size: 1, batch_accumulation_per_replica: "
+      "{}}}\n",
       dp, tp, accumulation);
 }
 
@@ -85,29 +86,27 @@ std::vector<Case> Cases() {
   const char* const fours = "--cluster 4x4xh100";
   const char* const eight = "--cluster 8x8xh100";
   const char* const gpt2 = "--cluster 8x8xh100 --model gpt2-xl --sequence 1024";
-  const RunFault none = RunFault::kNone, hot = RunFault::kThrottling,
-                 data = RunFault::kDataLoader;
-  return {
-      {"small micro-batch", "megatron", "a.sh",
-       Megatron(1, 8, 1, 1, 256, 24, 2048, 16, 1024, overlap), node, none, "micro-batch"},
-      {"tp 8 on nodes of 4", "megatron", "b.sh",
-       Megatron(4, 4, 8, 1, 32, 16, 8192, 64, 4096, "--sequence-parallel " + overlap), fours, none,
-       "tp-across-nodes"},
-      {"no overlap of gradients", "megatron", "c.sh",
-       Megatron(8, 8, 1, 1, 64, 32, 2048, 16, 2048, ""), eight, none, "gradient-overlap"},
-      {"throttled GPUs", "megatron", "d.sh", usual, node, hot, "throttling"},
-      {"data loader, with timers", "megatron", "e.sh", usual, node, data, "data-loader", true},
-      {"small micro-batch", "torchtitan", "f.toml", Torchtitan(1), "--cluster 4x8xh100", none,
-       "micro-batch"},
-      {"data loader", "torchtitan", "g.toml", Torchtitan(4), "--cluster 4x8xh100", data,
-       "data-loader"},
-      {"no overlap of gradients", "deepspeed", "h.json", DeepSpeed(false), gpt2, none,
-       "gradient-overlap"},
-      {"throttled GPUs", "deepspeed", "i.json", DeepSpeed(true), gpt2, hot, "throttling"},
-      {"tp 8 on nodes of 4", "nanotron", "j.yaml", Nanotron(2, 8, 32), fours, none,
-       "tp-across-nodes"},
-      {"small micro-batch", "huggingface", "k.sh", Trainer(1, 16), node, none, "micro-batch"},
-      {"data loader", "huggingface", "l.sh", Trainer(4, 4), node, data, "data-loader"}};
+  const RunFault none = RunFault::kNone, hot = RunFault::kThrottling, data = RunFault::kDataLoader;
+  return {{"small micro-batch", "megatron", "a.sh",
+           Megatron(1, 8, 1, 1, 256, 24, 2048, 16, 1024, overlap), node, none, "micro-batch"},
+          {"tp 8 on nodes of 4", "megatron", "b.sh",
+           Megatron(4, 4, 8, 1, 32, 16, 8192, 64, 4096, "--sequence-parallel " + overlap), fours,
+           none, "tp-across-nodes"},
+          {"no overlap of gradients", "megatron", "c.sh",
+           Megatron(8, 8, 1, 1, 64, 32, 2048, 16, 2048, ""), eight, none, "gradient-overlap"},
+          {"throttled GPUs", "megatron", "d.sh", usual, node, hot, "throttling"},
+          {"data loader, with timers", "megatron", "e.sh", usual, node, data, "data-loader", true},
+          {"small micro-batch", "torchtitan", "f.toml", Torchtitan(1), "--cluster 4x8xh100", none,
+           "micro-batch"},
+          {"data loader", "torchtitan", "g.toml", Torchtitan(4), "--cluster 4x8xh100", data,
+           "data-loader"},
+          {"no overlap of gradients", "deepspeed", "h.json", DeepSpeed(false), gpt2, none,
+           "gradient-overlap"},
+          {"throttled GPUs", "deepspeed", "i.json", DeepSpeed(true), gpt2, hot, "throttling"},
+          {"tp 8 on nodes of 4", "nanotron", "j.yaml", Nanotron(2, 8, 32), fours, none,
+           "tp-across-nodes"},
+          {"small micro-batch", "huggingface", "k.sh", Trainer(1, 16), node, none, "micro-batch"},
+          {"data loader", "huggingface", "l.sh", Trainer(4, 4), node, data, "data-loader"}};
 }
 
 // Prints the table of docs/check.md: case, trainer, measured over attainable, first cause, share.

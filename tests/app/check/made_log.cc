@@ -1,4 +1,4 @@
-#include "tests/app/commands/made_log.h"
+#include "tests/app/check/made_log.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -75,8 +75,7 @@ std::vector<double> ThrottledSteps(const Asked& asked, const DeviceProfile& mach
   std::vector<double> at(kPoints);  // seconds at clocks from 1 to kLowest
   for (int i = 0; i < kPoints; ++i) {
     const double clock = 1 - (1 - kLowest) * i / (kPoints - 1);
-    at[static_cast<std::size_t>(i)] =
-        StepOn(asked, WithSlower(machine, SlowPart::kClocks, clock));
+    at[static_cast<std::size_t>(i)] = StepOn(asked, WithSlower(machine, SlowPart::kClocks, clock));
   }
   const auto step_at = [&](double clock) {
     const double where = (1 - clock) / (1 - kLowest) * (kPoints - 1);
@@ -155,7 +154,8 @@ std::string LineOf(const Asked& asked, int step, int steps, double step_s, doubl
   }
   if (asked.trainer == "deepspeed") {
     return fmt::format(
-        "[2026-01-05 10:00:00,000] [INFO] [timer.py:260:stop] epoch=0/micro_step={}/global_step={}, "
+        "[2026-01-05 10:00:00,000] [INFO] [timer.py:260:stop] "
+        "epoch=0/micro_step={}/global_step={}, "
         "RunningAvgSamplesPerSec={:.6f}, CurrSamplesPerSec={:.6f}, MemAllocated=10.00GB, "
         "MaxMemAllocated=40.00GB\n",
         step * plan.MicroBatches(), step, samples / step_s, samples / step_s);
