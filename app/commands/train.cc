@@ -368,7 +368,8 @@ class TrainCommand final : public Command {
                   fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
     job.learning_rate.steps = job.steps;
-    FT_TRY(CheckLearningRate(job.learning_rate));
+    // A launch file may give steps and rate (TakeTrainingOfLaunch).
+    if (!dialect_.reads()) FT_TRY(CheckLearningRate(job.learning_rate));
     FT_TRY(CheckEvaluation(options_.evaluation));
     FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.
