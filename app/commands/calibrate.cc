@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "app/cli/device_choice.h"
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -32,6 +33,7 @@ class CalibrateCommand final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
+    dialect_.Declare(arguments, /*writes=*/false);
     arguments.Section("Calibration");
     device_.Declare(arguments);
     arguments.Option("--seconds", seconds_, "S", "Approximate duration of the measurement");
@@ -39,8 +41,10 @@ class CalibrateCommand final : public Command {
     arguments.Option("--out", out_, "FILE",
                      "File for the profile; default: where forecasts look for it");
     arguments.Section("Learning from measured runs");
-    arguments.Option("--from-run", from_run_, "STORE[:RUN],...",
-                     "Learn from these runs instead of measuring; default RUN: the newest");
+    arguments.Option(
+        "--from-run", from_run_, "STORE[:RUN]|LOG,...",
+        "Learn from these runs instead of measuring; default RUN: the newest. With --from "
+        "also logs of its trainer");
     arguments.Option("--step-time", step_time_, "TIME",
                      "Learn from one measured step, e.g. 12.3s, of the plan that the options name");
     DeclareJson(arguments);
@@ -50,6 +54,7 @@ class CalibrateCommand final : public Command {
         "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan\n"
         "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU\n"
         "  foretrain calibrate --from-run foretrain.db:3    learn from a stored run\n"
+        "  foretrain calibrate --from megatron:run.sh --from-run train.log --cluster 16x8xh100\n"
         "  foretrain calibrate --step-time 12.3s --preset megatron --model llama3-8b --cluster "
         "1x8xh100 --tp 2");
   }
@@ -88,9 +93,11 @@ class CalibrateCommand final : public Command {
  private:
   bool Learns() const { return !from_run_.empty() || !step_time_.empty(); }
 
-  Result<Exit> Learn() const {
-    FT_ASSIGN(const LearnedProfile profile,
-              LearnFromMeasurements({model_, cluster_, plan_, from_run_, step_time_, out_}));
+  Result<Exit> Learn() {
+    FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
+    FT_ASSIGN(
+        const LearnedProfile profile,
+        LearnFromMeasurements({model_, cluster_, plan_, dialect_, from_run_, step_time_, out_}));
     std::fputs(
         json_ ? (LearnedProfileJson(profile) + "\n").c_str() : LearnedProfileText(profile).c_str(),
         stdout);
@@ -109,6 +116,10 @@ class CalibrateCommand final : public Command {
           ErrorCode::kInvalidArgument,
           "--cluster, --device-profile: calibrate measures this machine; with --from-run or "
           "--step-time it learns from runs on others");
+    }
+    if (!Learns() && dialect_.reads()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--from: says what a log is of; give that log with --from-run, or leave it out");
     }
     PosixFileSystem files;
     const std::string& nvme = request_.options.nvme.folder;
@@ -191,6 +202,7 @@ class CalibrateCommand final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  DialectFlags dialect_;
   DeviceFlag device_;
   double seconds_ = 20;
   CalibrationRequest request_;  // the options that go to it as they are

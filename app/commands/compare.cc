@@ -22,6 +22,9 @@ class Compare final : public Command {
     arguments.Option("--fail-above", fail_above_, "SHARE",
                      "Exit with code 1 if the step time error is larger than this, e.g. 3%");
     DeclareJson(arguments);
+    arguments.Footer(
+        "Runs of other trainers: `foretrain check --from megatron:run.sh --log train.log`, or "
+        "`foretrain import` for their traces.");
   }
 
   // The limit is parsed before the store is opened, so that a typing error fails at once.

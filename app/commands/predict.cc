@@ -8,6 +8,7 @@
 #include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
+#include "app/forecast/asked_plan.h"
 #include "app/forecast/forecast_watch.h"
 #include "app/forecast/forecasting.h"
 #include "app/report/checkpoint_report.h"
@@ -66,24 +67,18 @@ class Predict final : public Command {
   Result<Exit> Run() override {
     FT_TRY(CheckOutputFile("--out", out_));
     FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
-    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const std::optional<Preset> trainer, dialect_.Software());
-    FT_ASSIGN(const ForecastContext context,
-              MakeContext(model_, cluster_, preset ? preset : trainer));
+    FT_ASSIGN(const AskedMachine asked, AskMachine(model_, cluster_, plan_, dialect_));
+    const ForecastContext& context = asked.context;
+    const std::optional<Preset>& preset = asked.preset;
     if (cluster_.cuda_graphs && context.cluster.is_cpu) {
       return Fail(ErrorCode::kInvalidArgument, "--cuda-graphs: " + context.cluster.name +
                                                    " has no GPUs; leave it out or name a cluster "
                                                    "that has, e.g. --cluster 1x8xh100");
     }
-    const PlanFlags given = plan_;
-    PreferPrecision(context.cluster, preset, plan_);
-    FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
-    defaults_ = DefaultsText(given, preset, context.model, plan);
-    Plan emitted = plan;
-    if (preset && !context.cluster.is_cpu) ApplySoftware(*preset, plan_.GivenFields(), plan);
-    if (!preset && trainer && !context.cluster.is_cpu) {
-      ApplySoftware(*trainer, dialect_.given(), plan);
-    }
+    FT_ASSIGN(AskedPlan asked_plan, AskPlan(asked, plan_, dialect_));
+    defaults_ = asked_plan.defaults;
+    Plan plan = asked_plan.plan;
+    Plan emitted = asked_plan.stated;
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
       plan = FastestRankOrder(context.model, context.costs, plan).plan;

@@ -61,6 +61,7 @@ class TrainCommand final : public Command {
     FT_ASSIGN(const LaunchedRank launched, launch_.Launched());
     if (restarts_ > 0) return Supervise(launched);
     FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
+    FT_TRY(TakeTrainingOfLaunch());
     if (launched.world > 1 || cluster_.ranks > 1 || plan_.GivenRanks() > 1) LoadKernelsEagerly();
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
@@ -287,6 +288,23 @@ class TrainCommand final : public Command {
     return saved;
   }
 
+  bool IsGiven(const std::string& option) const {
+    return std::any_of(arguments_.begin(), arguments_.end(), [&](const std::string& argument) {
+      return argument == option || argument.starts_with(option + "=");
+    });
+  }
+
+  // Steps and learning rate of the launch file, unless the user gives them.
+  Result<void> TakeTrainingOfLaunch() {
+    if (!dialect_.launch()) return {};
+    const Launch& launch = *dialect_.launch();
+    TrainJob& job = options_.job;
+    if (launch.steps > 0 && !IsGiven("--steps")) job.steps = launch.steps;
+    if (launch.learning_rate > 0 && !IsGiven("--lr")) job.learning_rate.peak = launch.learning_rate;
+    job.learning_rate.steps = job.steps;
+    return CheckLearningRate(job.learning_rate);
+  }
+
   // Checks the options that need no machine and no plan, so that a typing error fails before any
   // device is opened.
   Result<void> CheckOptions() {
@@ -306,7 +324,8 @@ class TrainCommand final : public Command {
                   fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
     job.learning_rate.steps = job.steps;
-    FT_TRY(CheckLearningRate(job.learning_rate));
+    // A launch file may give steps and rate (TakeTrainingOfLaunch).
+    if (!dialect_.reads()) FT_TRY(CheckLearningRate(job.learning_rate));
     FT_TRY(CheckEvaluation(options_.evaluation));
     FT_TRY(CheckStepFiles(options_.step_files));
     // The forecast must assume CUDA graphs exactly if the run uses them.

@@ -2,18 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
-#include "app/cli/defaults.h"
+#include "app/forecast/asked_plan.h"
 #include "app/forecast/calibration.h"
 #include "app/forecast/forecasting.h"
+#include "app/forecast/run_log.h"
+#include "base/io/file_system.h"
 #include "base/json/json.h"
 #include "base/parallel.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/check/run_causes.h"
 #include "sim/config/cluster/cluster_json.h"
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_json.h"
@@ -34,15 +39,46 @@ struct Measurement {
 };
 
 // Model, machine and plan of the options.
-Result<Measurement> OfOptions(const LearnRequest& request, const Catalogue& catalogue,
-                              const std::optional<Preset>& preset) {
+Result<Measurement> OfOptions(const LearnRequest& request) {
+  FT_ASSIGN(const AskedMachine machine,
+            AskMachine(request.model, request.cluster, request.plan, request.dialect));
+  FT_ASSIGN(const AskedPlan asked, AskPlan(machine, request.plan, request.dialect));
   Measurement out;
-  FT_ASSIGN(out.model, request.model.Resolve(catalogue));
-  FT_ASSIGN(out.cluster, request.cluster.Resolve(catalogue));
-  PlanFlags flags = request.plan;
-  PreferPrecision(out.cluster, preset, flags);
-  FT_ASSIGN(out.plan, PlanOf(flags, out.model, out.cluster.Devices()));
-  if (preset && !out.cluster.is_cpu) ApplySoftware(*preset, request.plan.GivenFields(), out.plan);
+  out.model = machine.context.model;
+  out.cluster = machine.context.cluster;
+  out.plan = asked.plan;
+  return out;
+}
+
+// True if the file is a store; false for one that cannot be read, or any other.
+bool IsStore(const std::string& path) {
+  constexpr std::string_view kHead = "SQLite format 3";
+  PosixFileSystem files;
+  const auto file = files.Open(path);
+  if (!file) return false;
+  std::array<std::byte, kHead.size()> head{};
+  const auto read = (*file)->ReadAt(0, head);
+  return read && *read == static_cast<std::int64_t>(kHead.size()) &&
+         std::memcmp(head.data(), kHead.data(), kHead.size()) == 0;
+}
+
+// A log of the launch file's trainer: the median of its steady steps, which single slow steps do
+// not move.
+Result<Measurement> OfLog(const std::string& path, const LearnRequest& request) {
+  const Launch& launch = *request.dialect.launch();
+  FT_ASSIGN(const TrainerLog log, ReadRunLog("--from-run", path, launch));
+  FT_ASSIGN(Measurement out, OfOptions(request));
+  const LaunchDialect file{&request.dialect.dialect(), request.dialect.dialects(),
+                           request.model.described.empty() ? request.model.model : ""};
+  const RanPlan ran = RanPlanOf(log, file, out.plan, out.model, out.cluster.devices_per_node);
+  const std::vector<double> seconds = StepSecondsOf(log, ran.plan);
+  if (seconds.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                path + ": has no time of a step; give a log of " + log.title + " with some");
+  }
+  out.name = path;
+  out.plan = ran.plan;
+  out.step_s = SplitSteps(seconds).median_s;
   return out;
 }
 
@@ -71,9 +107,9 @@ Result<RunInfo> FindMeasured(const StoreReader& reader, RunId id) {
 }
 
 // A stored run: its own model, machine and plan, else those of the options. Only its specs are
-// read.
+// read. With a launch file, other files are logs.
 Result<Measurement> OfRun(const std::string& text, const LearnRequest& request,
-                          const Catalogue& catalogue, const std::optional<Preset>& preset) {
+                          const Catalogue& catalogue) {
   const std::size_t colon = text.rfind(':');
   const bool numbered = colon != std::string::npos && colon + 1 < text.size() &&
                         text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
@@ -81,7 +117,9 @@ Result<Measurement> OfRun(const std::string& text, const LearnRequest& request,
   if (numbered) {
     FT_ASSIGN(id, ParseInt("--from-run", text.substr(colon + 1), 1, 1'000'000'000));
   }
-  FT_ASSIGN(const StoreReader reader, StoreReader::Open(numbered ? text.substr(0, colon) : text));
+  const std::string path = numbered ? text.substr(0, colon) : text;
+  if (!numbered && request.dialect.reads() && !IsStore(path)) return OfLog(path, request);
+  FT_ASSIGN(const StoreReader reader, StoreReader::Open(path));
   FT_ASSIGN(const RunInfo info, FindMeasured(reader, id));
   const std::string where = reader.path() + ": run " + std::to_string(info.id);
   const std::optional<double> step_s = info.Metric("step_time_s");
@@ -95,11 +133,11 @@ Result<Measurement> OfRun(const std::string& text, const LearnRequest& request,
   const RunSpecs& specs = stored.specs;
   Measurement out;
   if (specs.plan_json.empty()) {
-    if (!request.model.Given() && request.plan.plan_file.empty()) {
+    if (!request.model.Given() && !request.dialect.reads() && request.plan.plan_file.empty()) {
       return Fail(ErrorCode::kInvalidArgument,
                   where + " records no plan; give its --model, --cluster and --plan");
     }
-    FT_ASSIGN(out, OfOptions(request, catalogue, preset));
+    FT_ASSIGN(out, OfOptions(request));
   } else {
     FT_ASSIGN(out.model, ModelFromJson(specs.model_json, where + " model"));
     FT_ASSIGN(out.cluster, ClusterFromJson(specs.hardware_json, where + " hardware", catalogue));
@@ -112,13 +150,12 @@ Result<Measurement> OfRun(const std::string& text, const LearnRequest& request,
 }
 
 // All measurements that the options name, in their order.
-Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request,
-                                                  const std::optional<Preset>& preset) {
+Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request) {
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   std::vector<Measurement> out;
   for (const std::string_view run : Split(request.runs, ',')) {
     if (run.empty()) continue;
-    FT_ASSIGN(Measurement one, OfRun(std::string(run), request, catalogue, preset));
+    FT_ASSIGN(Measurement one, OfRun(std::string(run), request, catalogue));
     out.push_back(std::move(one));
   }
   if (!request.step_time.empty()) {
@@ -127,7 +164,7 @@ Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request,
       return Fail(ErrorCode::kInvalidArgument,
                   "--step-time: \"" + Printable(request.step_time) + "\" must be above 0");
     }
-    FT_ASSIGN(Measurement one, OfOptions(request, catalogue, preset));
+    FT_ASSIGN(Measurement one, OfOptions(request));
     one.name = "--step-time";
     one.step_s = step_s;
     out.push_back(std::move(one));
@@ -153,8 +190,11 @@ Result<double> StepOf(const MeasuredStep& step, const DeviceProfile& profile) {
 // The base is the profile without what was learned before, unless --device-profile names a learned
 // one: then its constants are the prior.
 Result<LearnedProfile> LearnFromMeasurements(const LearnRequest& request) {
-  FT_ASSIGN(const std::optional<Preset> preset, request.plan.ResolvePreset());
-  FT_ASSIGN(const std::vector<Measurement> measured, ReadMeasurements(request, preset));
+  FT_ASSIGN(std::optional<Preset> preset, request.plan.ResolvePreset());
+  if (!preset) {
+    FT_ASSIGN(preset, request.dialect.Software());
+  }
+  FT_ASSIGN(const std::vector<Measurement> measured, ReadMeasurements(request));
   std::vector<MeasuredStep> steps;
   LearnedProfile out;
   for (const Measurement& one : measured) {

@@ -5,23 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/plan_flags.h"
 #include "sim/learn/learn.h"
 
 namespace foretrain {
 
 struct LearnRequest {
-  ModelFlags model;      // of --step-time, and of runs that record none
+  ModelFlags model;      // of --step-time, logs, and runs that record none
   ClusterFlags cluster;  // likewise; its --device-profile is the profile to improve
   PlanFlags plan;        // likewise; its preset is the system that ran
-  std::string runs;      // "STORE[:RUN],..."
+  DialectFlags dialect;  // likewise; was read
+  std::string runs;      // "STORE[:RUN]" or a log of another trainer, separated by commas
   std::string step_time;
   std::string out;  // file; empty: where forecasts look for it
 };
 
 // One run that was learned from.
 struct LearnedRun {
-  std::string name;  // "foretrain.db: run 3", or "--step-time"
+  std::string name;  // "foretrain.db: run 3", "train.log" or "--step-time"
   std::string plan;
   double measured_s = 0, before_s = 0, after_s = 0;
 };

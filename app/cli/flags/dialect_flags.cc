@@ -95,22 +95,30 @@ void DialectFlags::Declare(Arguments& arguments, bool writes) {
   }
 }
 
-Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterFlags& cluster,
-                                PlanFlags& plan) {
-  if (from_.empty()) return {};
+Result<void> DialectFlags::Open() {
+  if (from_.empty() || !parts_.empty()) return {};
   const std::size_t colon = from_.find(':');
-  FT_ASSIGN(const std::vector<Dialect> dialects, BuiltInDialects());
-  FT_ASSIGN(const Dialect dialect, FindDialect(dialects, from_.substr(0, colon), "--from"));
+  FT_ASSIGN(dialects_, BuiltInDialects());
+  FT_ASSIGN(const Dialect dialect, FindDialect(dialects_, from_.substr(0, colon), "--from"));
   if (colon == std::string::npos || colon + 1 == from_.size()) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("--from {}: names no file; give {}:FILE", from_, dialect.name));
   }
+  FT_ASSIGN(std::vector<LaunchPart> parts, ReadParts(dialects_, dialect, from_.substr(colon + 1)));
+  if (parts.size() == 1) FT_TRY(CheckDialect(parts.front(), dialects_));
+  parts_ = std::move(parts);
+  return {};
+}
+
+Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterFlags& cluster,
+                                PlanFlags& plan) {
+  if (from_.empty()) return {};
+  FT_TRY(Open());
+  const Dialect& dialect = parts_.front().dialect;
   if (!plan.plan_file.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--from with --plan: a plan file holds every option; give one of the two");
   }
-  FT_ASSIGN(const std::vector<LaunchPart> parts,
-            ReadParts(dialects, dialect, from_.substr(colon + 1)));
   const bool has_model = model.model != kDefaultModel;
   given_ = plan.GivenFields();
   ReadLaunchOptions options;
@@ -131,7 +139,8 @@ Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterF
     FT_ASSIGN(const ModelSpec spec, named.Resolve(catalogue));
     return spec.layers;
   };
-  FT_ASSIGN(Launch launch, ReadLaunch(parts, dialects, options));
+  FT_ASSIGN(launch_, ReadLaunch(parts_, dialects_, options));
+  const Launch& launch = *launch_;
   if (cluster.cluster == "local" && cluster.ranks == 0) cluster.ranks = launch.ranks;
   model.from = from_;
   if (!has_model && !launch.model.empty()) {
@@ -151,7 +160,6 @@ Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterF
   }
   preset_ = dialect.preset;
   framework_ = dialect.framework;
-  launch_ = std::move(launch);
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/cli/flags/plan_flags.h"
 #include "base/result.h"
@@ -21,13 +22,22 @@ class DialectFlags {
   // `writes`: also --emit.
   void Declare(Arguments& arguments, bool writes);
 
+  // Reads the files, so that an error of Read is one of what they say. Read does it otherwise.
+  // Errors: a --from without a dialect or a file, files that cannot be read, another trainer's.
+  Result<void> Open();
+
   // Gives the options that the user left open the values of the file: model, ranks of a local
   // cluster, and plan. Errors: see ReadLaunch; kInvalidArgument for a --from without a dialect.
   Result<void> Read(LaunchFields fields, ModelFlags& model, ClusterFlags& cluster, PlanFlags& plan);
 
   bool reads() const { return !from_.empty(); }
   bool emits() const { return !emit_.empty(); }
+  // What the files say, once they were understood; also if Read then misses an option.
   const std::optional<Launch>& launch() const { return launch_; }
+
+  // The built-in dialects, and that of the file; after Open.
+  const std::vector<Dialect>& dialects() const { return dialects_; }
+  const Dialect& dialect() const { return parts_.front().dialect; }
 
   // The trainer's software, as a preset without options; `nullopt` without --from, or if nothing
   // is known of it. It overlaps tensor parallelism if the file says so.
@@ -58,6 +68,8 @@ class DialectFlags {
  private:
   std::string from_, emit_;
   bool strict_ = false;
+  std::vector<Dialect> dialects_;
+  std::vector<LaunchPart> parts_;
   std::optional<Launch> launch_;
   std::vector<const PlanField*> given_;
   std::string preset_, framework_;

@@ -111,6 +111,11 @@ Result<Dialect> DialectFromJson(std::string_view text, std::string_view file) {
   out.without_effect = fields.StringsOr("without_effect");
   out.files = ReadPairs(fields, "files");
   out.other_names = ReadPairs(fields, "other_names");
+  if (std::optional<JsonFields> training = fields.ObjectOr("training")) {
+    out.steps_keys = training->StringsOr("steps");
+    out.learning_rate_keys = training->StringsOr("learning_rate");
+    FT_TRY(training->Finish());
+  }
   if (std::optional<JsonFields> buckets = fields.ObjectOr("buckets")) {
     constexpr std::int64_t kMax = std::int64_t{1} << 50;
     out.buckets.without_overlap_bytes = buckets->Integer("without_overlap_bytes", 1, kMax);

@@ -88,6 +88,8 @@ struct Dialect {
   NamePairs other_names;
   NamePairs files;  // keys whose value is another launch file, with its dialect
   DialectBuckets buckets;
+  // Keys of a run's length and of its peak learning rate, which no forecast needs.
+  std::vector<std::string> steps_keys, learning_rate_keys;
   std::string source;
 };
 

@@ -4,9 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/json/json.h"
 #include "base/text.h"
-#include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/rules/refuse.h"
 
@@ -93,6 +91,9 @@ void SetDegrees(std::int64_t ranks, Counts& counts) {
 // Two of global batch, micro-batch and number of micro-batches give the third.
 void SetBatches(Counts& counts) {
   const std::int64_t dp = counts.Get("dp", 1);
+  if (counts.Has("run.rank_batch")) {
+    counts.Set("global_batch", counts.Get("run.rank_batch", 1) * dp);
+  }
   if (counts.Has("run.local_batch")) {
     const std::int64_t local = counts.Get("run.local_batch", 1);
     const bool piped = counts.Get("pp", 1) > 1;
@@ -171,9 +172,7 @@ void SetBuckets(const DialectBuckets& buckets, LaunchDraft& draft, Counts& count
     draft["bucket_bytes"].text = std::to_string(buckets.without_overlap_bytes);
     return;
   }
-  counts.Set("bucket_bytes",
-             buckets.element_bytes *
-                 std::max(buckets.elements, buckets.elements_per_dp * counts.Get("dp", 1)));
+  counts.Set("bucket_bytes", UsualBucketBytes(buckets, counts.Get("dp", 1)));
 }
 
 // A dynamic scale, unless the file fixes one.
@@ -241,33 +240,6 @@ void SetModel(LaunchDraft& draft, Counts& counts) {
         "model.shared_gate"};
     return std::find(names.begin(), names.end(), entry.first) != names.end();
   });
-}
-
-// Members of a model file as targets: "model.layers" and so on, without its name.
-void AddModel(const ModelSpec& model, LaunchDraft& draft) {
-  const auto json = ParseJson(ToJson(model), "model");
-  FT_CHECK(json.has_value());
-  for (std::size_t i = 0; i < json->items().size(); ++i) {
-    const JsonValue& value = json->items()[i];
-    std::string text;
-    switch (value.kind()) {
-      case JsonValue::Kind::kBool:
-        text = value.AsBool() ? "on" : "off";
-        break;
-      case JsonValue::Kind::kInteger:
-        text = std::to_string(value.AsInteger());
-        break;
-      case JsonValue::Kind::kNumber:
-        text = NumberInFile(value.AsNumber());
-        break;
-      case JsonValue::Kind::kString:
-        text = value.AsString();
-        break;
-      default:
-        continue;
-    }
-    if (json->names()[i] != "name") draft["model." + json->names()[i]].text = text;
-  }
 }
 
 }  // namespace
@@ -342,63 +314,8 @@ Result<void> CompleteDraft(const Dialect& dialect, std::int64_t ranks, LaunchDra
   return counts.Finish();
 }
 
-LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& model,
-                    std::string_view model_name, std::int64_t ranks_per_node) {
-  LaunchDraft draft;
-  for (const PlanField& field : PlanFields()) {
-    draft[std::string(field.name)].text = TextOf(field, plan);
-  }
-  AddModel(model, draft);
-  const auto set = [&draft](const char* target, std::int64_t value) {
-    draft[target].text = std::to_string(value);
-  };
-  const std::int64_t per_node = std::min<std::int64_t>(ranks_per_node, plan.World());
-  set("run.ranks", plan.World());
-  set("run.ranks_per_node", per_node);
-  set("run.nodes", (plan.World() + per_node - 1) / per_node);
-  set("run.shards", plan.dp / std::max(1, plan.replicas));
-  set("run.micro_batches", plan.MicroBatches());
-  // A pipeline runs all micro-batches of a step as one local batch.
-  set("run.local_batch", plan.pp > 1 ? plan.MicroBatches() * plan.micro_batch : plan.micro_batch);
-  set("run.pipeline_micro_batch", plan.micro_batch);
-  if (plan.vpp > 1 && plan.pp > 1) {
-    const std::int64_t chunks = std::int64_t{plan.pp} * plan.vpp;
-    if (model.layers % chunks == 0) set("run.chunk_layers", model.layers / chunks);
-  }
-  if (plan.recompute == RecomputeKind::kFull) {
-    draft["run.recompute_method"].text = plan.recompute_layers > 0 ? "block" : "uniform";
-    set("run.recompute_count", std::max(1, plan.recompute_layers));
-  }
-  const DialectBuckets& buckets = dialect.buckets;
-  if (buckets.without_overlap_bytes > 0) {
-    const bool overlaps = plan.bucket_bytes != buckets.without_overlap_bytes;
-    draft["run.overlaps_gradients"].text = overlaps ? "on" : "off";
-    const std::int64_t usual =
-        buckets.element_bytes * std::max(buckets.elements, buckets.elements_per_dp * plan.dp);
-    if (!overlaps || plan.bucket_bytes == usual) draft.erase("bucket_bytes");
-  }
-  if (plan.HasDynamicScale()) {
-    draft["run.initial_scale"].text = fmt::format("{}", plan.loss_scale);
-    set("run.scale_window", plan.loss_scale_window);
-    const double power = std::log2(plan.loss_scale);
-    if (power == std::floor(power)) set("run.scale_power", static_cast<std::int64_t>(power));
-    draft.erase("loss_scale");
-    draft.erase("loss_scale_window");
-  }
-  if (plan.stage_layers.size() > 1) {
-    set("run.first_layers", plan.stage_layers.front());
-    set("run.last_layers", plan.stage_layers.back());
-  }
-  if (model.IsLatent()) {
-    set("model.plain_head_dim", model.head_dim - model.rope_head_dim);
-    draft.erase("model.head_dim");
-  }
-  if (model.positions == PositionKind::kRope && model.head_dim > 0) {
-    draft["model.rotary_share"].text =
-        NumberText(static_cast<double>(model.RotaryDim()) / static_cast<double>(model.head_dim));
-  }
-  if (!model_name.empty()) draft["run.model"].text = model_name;
-  return draft;
+std::int64_t UsualBucketBytes(const DialectBuckets& buckets, std::int64_t dp) {
+  return buckets.element_bytes * std::max(buckets.elements, buckets.elements_per_dp * dp);
 }
 
 std::string NumberInFile(double value) {

@@ -28,6 +28,7 @@ struct DraftValue {
 //   run.ranks, run.nodes, run.ranks_per_node, run.shards (-1: all ranks that are left)
 //   run.micro_batches        micro-batches of a rank in a step
 //   run.local_batch          samples of a data-parallel rank in one gradient accumulation
+//   run.rank_batch           samples of a data-parallel rank in a step
 //   run.pipeline_micro_batch samples of a micro-batch of a pipeline
 //   run.chunk_layers         layers of a virtual pipeline stage
 //   run.first_layers, run.last_layers  layers of the first and of the last stage
@@ -66,6 +67,9 @@ Result<void> CompleteDraft(const Dialect& dialect, std::int64_t ranks, LaunchDra
 //   ranks_per_node  devices of a node, at least 1
 LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& model,
                     std::string_view model_name, std::int64_t ranks_per_node);
+
+// Bytes of the gradient buckets of a trainer that overlaps their reduction with the backward.
+std::int64_t UsualBucketBytes(const DialectBuckets& buckets, std::int64_t dp);
 
 // A number as trainers read it: a whole one without point and exponent.
 std::string NumberInFile(double value);

@@ -1,14 +1,11 @@
-// From a launch text to a draft, and from drafts to a launch. One file above 400 lines, because the
-// account of keys is kept while they are read.
 #include "sim/config/launch/read_launch.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "base/json/json.h"
 #include "base/text.h"
+#include "sim/config/launch/part_reader.h"
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/plan/plan_values.h"
@@ -16,263 +13,6 @@
 
 namespace foretrain {
 namespace {
-
-std::string Where(const LaunchItem& entry, std::string_view file) {
-  return entry.line > 0 ? fmt::format("{} line {}", file, entry.line) : std::string(file);
-}
-
-// The last entry of each plain key, in the order of the file.
-std::vector<const LaunchItem*> LastEntries(const LaunchText& text) {
-  std::map<std::string, const LaunchItem*> last;
-  for (const LaunchItem& entry : text.entries) last[PlainKey(entry.key)] = &entry;
-  std::vector<const LaunchItem*> entries;
-  for (const LaunchItem& entry : text.entries) {
-    if (last[PlainKey(entry.key)] == &entry) entries.push_back(&entry);
-  }
-  return entries;
-}
-
-// The name of a target for people: the plan's option, or the model's member.
-std::string OptionOf(std::string_view target) {
-  const PlanField* const field = FindPlanField(target);
-  return field != nullptr ? std::string(FirstOption(*field)) : std::string(target);
-}
-
-// Reads one part into a draft.
-class PartReader {
- public:
-  PartReader(const LaunchPart& part, const ReadLaunchOptions& options, LaunchAccount& account)
-      : part_(part), dialect_(part.dialect), options_(options), account_(account) {
-    for (const LaunchItem* entry : LastEntries(part.text)) entries_[PlainKey(entry->key)] = entry;
-  }
-
-  Result<LaunchDraft> Read() {
-    for (const DialectRow& row : dialect_.rows) FT_TRY(ReadRow(row));
-    FT_TRY(AddStandards());
-    for (const DialectCases& cases : dialect_.cases) FT_TRY(ReadCases(cases));
-    // After the cases, which give formats that rows need.
-    DropUnmet();
-    for (const DialectImplied& implied : dialect_.implied) {
-      if (!Meets(draft_, implied.needs) || !TextIn(draft_, implied.to).empty()) continue;
-      draft_[implied.to] = {implied.value, "", 0, part_.file};
-      if (implied.is_assumed) {
-        account_.notes.push_back(fmt::format("{}: gives no {}; {} is assumed", part_.file,
-                                             OptionOf(implied.to), implied.value));
-      }
-    }
-    AccountOthers();
-    return std::move(draft_);
-  }
-
-  // Keys of the file that the dialect knows.
-  int known() const { return known_; }
-
- private:
-  const LaunchItem* Find(const DialectRow& row) const {
-    const auto found = entries_.find(PlainKey(row.key));
-    if (found != entries_.end()) return found->second;
-    for (const std::string& other : row.also) {
-      const auto also = entries_.find(PlainKey(other));
-      if (also != entries_.end()) return also->second;
-    }
-    return nullptr;
-  }
-
-  bool IsOn(const std::string& key) const {
-    const auto found = entries_.find(PlainKey(key));
-    return found != entries_.end() && ToLower(found->second->value) != "false";
-  }
-
-  // True if the key's value is not needed or not known, so that it is passed over.
-  Result<bool> PassesOver(const LaunchItem& entry, std::string_view to) {
-    if (entry.unknown.empty()) return false;
-    if (options_.is_given(to) || to.starts_with("run.")) {
-      account_.notes.push_back(
-          fmt::format("{}: {} {}", Where(entry, part_.file), entry.key, entry.unknown));
-      return true;
-    }
-    return Refuse("{}: {} {}; set it in the file, or give {}", Where(entry, part_.file), entry.key,
-                  entry.unknown, to.starts_with("model.") ? "--model" : OptionOf(to));
-  }
-
-  Result<void> ReadRow(const DialectRow& row) {
-    const LaunchItem* const entry = Find(row);
-    if (entry == nullptr) return {};
-    seen_.insert(entry);
-    ++known_;
-    // Nested files have no such switches.
-    const bool is_nested = entry->key.find('.') != std::string::npos;
-    if (!row.with.empty() && !is_nested && !IsOn(row.with)) return {};
-    if (row.is_weak && !entry->unknown.empty()) {
-      if (row.to == "run.nodes" || row.to == "run.ranks_per_node") open_.insert(row.to);
-      return {};
-    }
-    FT_ASSIGN(const bool passes, PassesOver(*entry, row.to));
-    if (passes) {
-      open_.insert(row.to);
-      return {};
-    }
-    const auto ours = OursOf(row, entry->value);
-    if (!ours) {
-      // A launcher's value, such as a range of nodes, only leaves the machine to other options.
-      if (row.to.starts_with("run.") && row.is_weak) return {};
-      return Refuse("{}: {} {}; {} reads no other value of it yet", Where(*entry, part_.file),
-                    entry->key, ours.error().message, dialect_.title);
-    }
-    if (ours->empty()) {
-      open_.insert(row.to);
-      return {};
-    }
-    if (row.to.starts_with("run.") && row.key.starts_with("launcher.") &&
-        !ParseInt("", *ours, 1, kMaxRanks)) {
-      return {};
-    }
-    const DraftValue& before = draft_[row.to];
-    if (!before.text.empty() && !SameValue(before.text, *ours)) {
-      if (row.is_weak) return {};
-      return Refuse("{}: {} gives {} {}, and {} gives {}; remove one of the two",
-                    Where(*entry, part_.file), entry->key, OptionOf(row.to), *ours, before.key,
-                    before.text);
-    }
-    if (before.text.empty()) draft_[row.to] = {*ours, entry->key, entry->line, part_.file};
-    Use(*entry, OptionOf(row.to));
-    return {};
-  }
-
-  void Use(const LaunchItem& entry, const std::string& option) {
-    if (!used_.insert(&entry).second) return;
-    account_.used.push_back({entry.key, entry.value, part_.file, entry.line, option});
-  }
-
-  // The trainer's own values of keys that the file lacks.
-  Result<void> AddStandards() {
-    for (const DialectRow& row : dialect_.rows) {
-      const bool has_value = draft_.contains(row.to) && !draft_[row.to].text.empty();
-      if (has_value || !row.has_standard || open_.contains(row.to)) continue;
-      FT_ASSIGN(const std::string ours, OursOf(row, row.standard));
-      if (ours.empty()) continue;
-      draft_[row.to] = {ours, "", 0, part_.file};
-      standards_.push_back(&row);
-    }
-    return {};
-  }
-
-  void DropUnmet() {
-    for (const DialectRow& row : dialect_.rows) {
-      if (!row.needs.empty() && !Meets(draft_, row.needs)) draft_.erase(row.to);
-    }
-  }
-
-  Result<void> ReadCases(const DialectCases& cases) {
-    std::map<std::string, std::string> values;
-    std::vector<const LaunchItem*> given;
-    for (const auto& [key, standard] : cases.keys) {
-      values[key] = standard;
-      const auto found = entries_.find(PlainKey(key));
-      if (found == entries_.end()) continue;
-      const LaunchItem& entry = *found->second;
-      if (seen_.insert(&entry).second) ++known_;
-      FT_ASSIGN(const bool passes, PassesOver(entry, cases.cases.front().set.front().first));
-      if (passes) continue;
-      const std::string lower = ToLower(entry.value);
-      values[key] = lower == "true" || lower == "false" ? lower : entry.value;
-      given.push_back(&entry);
-    }
-    for (const DialectCase& one : cases.cases) {
-      if (!Meets(draft_, one.needs) || !Matches(cases, one, values)) continue;
-      for (const auto& [target, value] : one.set) {
-        const bool is_open = TextIn(draft_, target).empty();
-        if (!is_open && given.empty()) continue;
-        draft_[target] = {value, given.empty() ? "" : given.front()->key,
-                          given.empty() ? 0 : given.front()->line, part_.file};
-      }
-      for (const LaunchItem* entry : given) Use(*entry, OptionOf(one.set.front().first));
-      return {};
-    }
-    if (given.empty()) return {};
-    std::vector<std::string> texts;
-    for (const LaunchItem* entry : given) {
-      texts.push_back(fmt::format("{} {}", entry->key, Printable(entry->value)));
-    }
-    return Refuse("{}: {} has no meaning of {} here; correct or remove one",
-                  Where(*given.front(), part_.file), dialect_.title, Join(texts, " with "));
-  }
-
-  static bool Matches(const DialectCases& cases, const DialectCase& one,
-                      const std::map<std::string, std::string>& values) {
-    return std::all_of(cases.keys.begin(), cases.keys.end(), [&](const auto& key) {
-      const auto wanted = std::find_if(one.when.begin(), one.when.end(),
-                                       [&](const auto& pair) { return pair.first == key.first; });
-      const std::string& value = wanted != one.when.end() ? wanted->second : key.second;
-      return value == "*" || SameValue(value, values.at(key.first));
-    });
-  }
-
-  // Standards that the draft kept, and keys that no row uses.
-  void AccountOthers() {
-    static const Plan plain;
-    for (const DialectRow* row : standards_) {
-      const auto found = draft_.find(row->to);
-      if (found == draft_.end() || !found->second.key.empty()) continue;
-      const PlanField* const field = FindPlanField(row->to);
-      if (field == nullptr || SameValue(TextOf(*field, plain), found->second.text)) continue;
-      account_.defaults.push_back({row->key, row->standard, part_.file, 0, OptionOf(row->to)});
-    }
-    for (const LaunchItem* entry : LastEntries(part_.text)) {
-      if (used_.contains(entry)) continue;
-      AccountOther(*entry);
-    }
-  }
-
-  void AccountOther(const LaunchItem& entry) {
-    LaunchKey key{entry.key, entry.value, part_.file, entry.line, ""};
-    const std::string plain = PlainKey(entry.key);
-    const bool is_file =
-        std::any_of(dialect_.files.begin(), dialect_.files.end(),
-                    [&](const auto& file) { return PlainKey(file.first) == plain; });
-    if (seen_.contains(&entry) || is_file || plain.starts_with("launcher.") ||
-        plain.starts_with("sbatch.")) {
-      account_.without_effect.push_back(std::move(key));
-      return;
-    }
-    for (const DialectGap& gap : dialect_.gaps) {
-      if (!MatchesKey(gap.key, plain)) continue;
-      ++known_;
-      const bool is_off = std::any_of(gap.off.begin(), gap.off.end(), [&](const auto& off) {
-        return SameValue(ToLower(off), ToLower(entry.value));
-      });
-      key.note = gap.why;
-      (is_off ? account_.without_effect : account_.not_modelled).push_back(std::move(key));
-      return;
-    }
-    for (const std::string& pattern : dialect_.without_effect) {
-      if (!MatchesKey(pattern, plain)) continue;
-      ++known_;
-      account_.without_effect.push_back(std::move(key));
-      return;
-    }
-    // Other variables of a script are its own.
-    if (part_.dialect.reads_variables &&
-        SyntaxFor(dialect_, part_.file) == LaunchSyntax::kVariables) {
-      account_.without_effect.push_back(std::move(key));
-      return;
-    }
-    key.note = "is not known";
-    account_.not_modelled.push_back(std::move(key));
-  }
-
-  const LaunchPart& part_;
-  const Dialect& dialect_;
-  const ReadLaunchOptions& options_;
-  LaunchAccount& account_;
-  LaunchDraft draft_;
-  std::map<std::string, const LaunchItem*> entries_;  // by plain key
-  std::set<const LaunchItem*> seen_;                  // keys of rows and cases
-  std::set<const LaunchItem*> used_;
-  std::vector<const DialectRow*> standards_;
-  std::set<std::string> open_;  // targets that the file leaves to others: "auto"
-  int known_ = 0;
-};
 
 // Keys of the text that a dialect's rows and cases know.
 int KnownKeys(const Dialect& dialect, const LaunchText& text) {
@@ -288,27 +28,6 @@ int KnownKeys(const Dialect& dialect, const LaunchText& text) {
   return static_cast<int>(
       std::count_if(text.entries.begin(), text.entries.end(),
                     [&](const LaunchItem& entry) { return keys.contains(PlainKey(entry.key)); }));
-}
-
-// Refuses a file of another program.
-Result<void> CheckDialect(const LaunchPart& part, std::span<const Dialect> dialects) {
-  const int known = KnownKeys(part.dialect, part.text);
-  const Dialect* best = nullptr;
-  int best_known = known;
-  for (const Dialect& dialect : dialects) {
-    const int count = KnownKeys(dialect, part.text);
-    if (count > best_known) {
-      best_known = count;
-      best = &dialect;
-    }
-  }
-  if (known > 0 && (best == nullptr || best_known < 3 * known)) return {};
-  return Refuse(
-      "{}: has {} of {}{}", part.file,
-      known == 0 ? "no option" : fmt::format("only {} options", known), part.dialect.title,
-      best != nullptr
-          ? fmt::format("; it looks like {}: give --from {}:{}", best->title, best->name, part.file)
-          : "; give the file that starts the trainer");
 }
 
 // The text with the dialect's first names of keys.
@@ -369,7 +88,49 @@ Result<void> SetModel(const LaunchDraft& draft, const ReadLaunchOptions& options
   return Refuse("{}; complete the file, or give --model", model.error().message);
 }
 
+// The number that one of the keys has; 0 if none has one above 0.
+double NumberOf(const LaunchText& text, const std::vector<std::string>& keys) {
+  for (const LaunchItem* entry : LastEntries(text)) {
+    const bool is_it = std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+      return PlainKey(key) == PlainKey(entry->key);
+    });
+    const auto number = ParseNumber("", entry->value, 0, 1e12);
+    if (is_it && entry->unknown.empty() && number) return *number;
+  }
+  return 0;
+}
+
+// Of several files the first that says it counts.
+void SetTraining(const LaunchPart& part, Launch& launch) {
+  if (launch.steps == 0) {
+    launch.steps = static_cast<std::int64_t>(NumberOf(part.text, part.dialect.steps_keys));
+  }
+  if (launch.learning_rate == 0) {
+    launch.learning_rate = NumberOf(part.text, part.dialect.learning_rate_keys);
+  }
+}
+
 }  // namespace
+
+Result<void> CheckDialect(const LaunchPart& part, std::span<const Dialect> dialects) {
+  const int known = KnownKeys(part.dialect, WithFirstNames(part.dialect, part.text));
+  const Dialect* best = nullptr;
+  int best_known = known;
+  for (const Dialect& dialect : dialects) {
+    const int count = KnownKeys(dialect, part.text);
+    if (count > best_known) {
+      best_known = count;
+      best = &dialect;
+    }
+  }
+  if (known > 0 && (best == nullptr || best_known < 3 * known)) return {};
+  return Refuse(
+      "{}: has {} of {}{}", part.file,
+      known == 0 ? "no option" : fmt::format("only {} options", known), part.dialect.title,
+      best != nullptr
+          ? fmt::format("; it looks like {}: give --from {}:{}", best->title, best->name, part.file)
+          : "; give the file that starts the trainer");
+}
 
 std::vector<LaunchFileName> FilesNamedIn(const Dialect& dialect, const LaunchText& text,
                                          std::string_view file) {
@@ -391,13 +152,13 @@ Result<Launch> ReadLaunch(std::span<const LaunchPart> parts, std::span<const Dia
   launch.dialect = parts.front().dialect.name;
   launch.title = parts.front().dialect.title;
   launch.file = parts.front().file;
+  if (parts.size() == 1) FT_TRY(CheckDialect(parts.front(), dialects));
   LaunchDraft draft;
   for (const LaunchPart& given : parts) {
     const LaunchPart part{given.dialect, WithFirstNames(given.dialect, given.text), given.file};
-    if (parts.size() == 1) FT_TRY(CheckDialect(part, dialects));
     for (const std::string& note : part.text.notes) launch.account.notes.push_back(note);
-    PartReader reader(part, options, launch.account);
-    FT_ASSIGN(const LaunchDraft read, reader.Read());
+    SetTraining(part, launch);
+    FT_ASSIGN(const LaunchDraft read, ReadPart(part, options, launch.account));
     // The first file that gives a value counts. Of two defaults the later one counts, because the
     // file that names another leaves it to that one.
     for (const auto& [target, value] : read) {

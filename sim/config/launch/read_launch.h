@@ -36,8 +36,10 @@ struct Launch {
   std::string dialect, title, file;
   std::int64_t ranks = 0;                                    // that the file gives; 0: it does not
   std::vector<std::pair<std::string, std::string>> options;  // of the plan: field and text
-  std::string model;       // the model as JSON (model_json.h); empty: the file describes none
-  std::string model_name;  // name or folder of the model; empty: none is named
+  std::string model;         // the model as JSON (model_json.h); empty: the file describes none
+  std::string model_name;    // name or folder of the model; empty: none is named
+  std::int64_t steps = 0;    // of the run; 0: the file does not say
+  double learning_rate = 0;  // its peak; 0: the file does not say
   LaunchAccount account;
 };
 
@@ -58,6 +60,9 @@ struct LaunchPart {
   LaunchText text;
   std::string file;
 };
+
+// Refuses a file of another program, with the dialect that it looks like. Errors: kInvalidArgument.
+Result<void> CheckDialect(const LaunchPart& part, std::span<const Dialect> dialects);
 
 struct ReadLaunchOptions {
   // Ranks of the machine, for files that do not give them. Called at most once.

@@ -134,7 +134,8 @@ Result<WrittenLaunch> WriteLaunch(const Dialect& dialect, std::span<const Dialec
   WrittenLaunch out;
   out.text = WriteLaunchText(text.entries, dialect.syntax, head);
   // Reads the entries back, as a user would the file.
-  const LaunchPart part{dialect, text, "the file"};
+  out.entries = text.entries;
+  const LaunchPart part{dialect, std::move(text), "the file"};
   ReadLaunchOptions options;
   options.devices = [&plan]() -> Result<std::int64_t> { return plan.World(); };
   options.layers = [&model](const std::string&) -> Result<std::int64_t> { return model.layers; };

@@ -17,6 +17,7 @@ namespace foretrain {
 
 struct WrittenLaunch {
   std::string text;
+  std::vector<LaunchItem> entries;  // of the text
   // Options of the plan and members of the model that the file does not say, with both values:
   // "--tp-tiles 4 (the file: 1)". Empty: the file gives the same plan.
   std::vector<std::string> unsaid;

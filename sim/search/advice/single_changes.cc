@@ -108,8 +108,8 @@ bool IsDegree(std::string_view field) {
   return std::find(kDegrees.begin(), kDegrees.end(), field) != kDegrees.end();
 }
 
-// Simulates one plan. On a CPU all ranks count, since they share its cores; elsewhere one rank of
-// each class.
+}  // namespace
+
 Result<PlanForecast> ForecastPlan(const ModelSpec& model, const CostModel& costs, const Plan& plan,
                                   int threads) {
   ForecastOptions options;
@@ -127,10 +127,14 @@ Result<PlanForecast> ForecastPlan(const ModelSpec& model, const CostModel& costs
   out.device_bytes = FullestDeviceOf(model, forecast.program, forecast.memory, costs.cluster(),
                                      costs.profile().system)
                          .memory.Needed();
+  const SystemOptions& system = costs.profile().system;
+  const int on_node = std::min(costs.cluster().devices_per_node, plan.World());
+  for (const RankProgram& rank : forecast.program.ranks) {
+    const HostMemory host = HostMemoryOf(model, forecast.program, rank, costs.cluster(), system);
+    out.host_bytes = std::max(out.host_bytes, NodeMemoryOf(host, on_node).Peak());
+  }
   return out;
 }
-
-}  // namespace
 
 // The list starts from DefaultSpace, so that a choice added there is tried here without further
 // code.

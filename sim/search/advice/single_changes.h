@@ -35,7 +35,13 @@ struct PlanForecast {
   ForecastInterval interval;      // of step_s, as if its error were independent of other plans'
   ClassSeconds classes;           // of the steady step, mean over the simulated ranks
   std::int64_t device_bytes = 0;  // needed by the fullest device
+  std::int64_t host_bytes = 0;    // of the fullest node's host
 };
+// Simulates one plan. On a CPU all ranks count, since they share its cores; elsewhere one rank of
+// each class. Errors: those of MakeForecast.
+Result<PlanForecast> ForecastPlan(const ModelSpec& model, const CostModel& costs, const Plan& plan,
+                                  int threads);
+
 struct TriedChange {
   SingleChange of;
   PlanForecast forecast;

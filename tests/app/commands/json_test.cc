@@ -42,13 +42,24 @@ TEST(Json, HasTheKeysThatTheNotesName) {
   ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder)).code, 0);
   const std::string docs = TextOfDocs();
   ASSERT_NE(docs, "");
+  // With a finding, a difference and causes.
+  folder.Write(
+      "run.sh",
+      "torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 1024 "
+      "--num-attention-heads 8 --seq-length 256 --max-position-embeddings 256 "
+      "--vocab-size 8000 --bf16 --micro-batch-size 1 --global-batch-size 64 --no-such 1\n");
+  folder.Write(
+      "train.log",
+      "  seq_length ........ 512\n iteration 1/ 9 | elapsed time per iteration (ms): 1.0 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): 1.0 |\n");
   for (const std::string command :
        {"models", "clusters", "presets", "devices",
         "plan --layers 2 --global-batch 4 --sequence 32", "predict --layers 2 --sequence 32",
         "fit --models gpt2-124m --cluster 1x8xh100", "runs", "compare", "analyze",
         "export --out t.json", "import t.json", "bench --simulate", "bench --search",
         "predict --layers 2 --sequence 32 --explain '*'",
-        "calibrate --from-run foretrain.db:2 --out l"}) {
+        "calibrate --from-run foretrain.db:2 --out l",
+        "check --from megatron:run.sh --log train.log"}) {
     const ProgramEnd end = RunForetrain(folder.path(), command + " --json");
     ASSERT_EQ(end.code, 0) << command << end.errors;
     const auto json = nlohmann::json::parse(end.output, nullptr, /*allow_exceptions=*/false);

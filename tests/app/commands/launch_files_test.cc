@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/app/run_binary.h"
 
@@ -72,6 +74,32 @@ TEST(LaunchFileOption, LeavesTheSplitToASearch) {
   const auto json = nlohmann::json::parse(end.output);
   EXPECT_GT(json["plans_evaluated"], 1);
   EXPECT_THAT(json["emitted"]["text"].get<std::string>(), HasSubstr("--global-batch-size 8"));
+}
+
+TEST(LaunchFileOption, GivesATrainingItsStepsAndLearningRate) {
+  const TemporaryFolder folder;
+  folder.Write("run.sh", std::string(kScript).substr(0, std::string(kScript).rfind("--lr")) +
+                             "--lr 5e-4 --train-iters 2\n");
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "one line of a book\n";
+  folder.Write("book.txt", text);
+  const std::string train = "train --from megatron:run.sh --data book.txt --json";
+  const auto steps = [&](const std::string& more) {
+    const ProgramEnd end = RunForetrain(folder.path(), train + more);
+    EXPECT_EQ(end.code, 0) << end.errors;
+    std::vector<double> rates;
+    std::istringstream lines(end.output);
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (json.is_object() && json.contains("learning_rate") && json.contains("loss")) {
+        rates.push_back(json["learning_rate"]);
+      }
+    }
+    return rates;
+  };
+  EXPECT_THAT(steps(""), testing::ElementsAre(testing::DoubleNear(5e-4, 1e-9),
+                                              testing::DoubleNear(5e-4, 1e-9)));
+  EXPECT_THAT(steps(" --steps 1 --lr 1e-3"), testing::ElementsAre(testing::DoubleNear(1e-3, 1e-9)));
 }
 
 }  // namespace

@@ -190,6 +190,20 @@ const std::vector<Expected> kFiles{
      16,
      {"16", "", "", "", "16", "256", "2048", "bf16", "3", "full"},
      "mistral-7b"},
+    // MINIBS samples on each data-parallel rank.
+    {"mlperf",
+     "mlperf/config_gpt3_64x8.sh",
+     512,
+     {"16", "4", "8", "1", "2", "2048", "2048", "fp8", "1", ""}},
+    {"mlperf",
+     "mlperf/config_llama31_8b_1x8.sh",
+     8,
+     {"8", "1", "1", "1", "2", "32", "8192", "bf16", "1", ""},
+     "llama3-8b"},
+    {"mlperf",
+     "mlperf/config_llama2_70b_lora_8x8.sh",
+     64,
+     {"8", "4", "1", "2", "1", "8", "8192", "fp8", "1", ""}},
 };
 
 std::string NameOfFile(const testing::TestParamInfo<Expected>& test) {
@@ -226,6 +240,41 @@ TEST(LaunchFiles, GiveOptionsThatFollowFromSeveralKeys) {
   ASSERT_TRUE(offload.has_value()) << offload.error().message;
   EXPECT_EQ(OptionIn(*offload, "loss_scale"), "65536");  // 2^16
   EXPECT_EQ(OptionIn(*offload, "offload_parameters"), "host");
+}
+
+TEST(LaunchFiles, GiveStepsAndLearningRateOfATraining) {
+  struct Training {
+    const char* dialect;
+    const char* path;
+    std::int64_t steps;
+    double learning_rate;
+  };
+  for (const Training& one : {Training{"megatron", "megatron/sizes.sh", 1000, 3e-4},
+                              Training{"torchtitan", "torchtitan/llama3_70b.toml", 1000, 1.5e-4},
+                              Training{"nanotron", "nanotron/llama_1b.yaml", 500000, 5e-4},
+                              Training{"deepspeed", "deepspeed/zero2.json", 0, 1e-4},
+                              Training{"mlperf", "mlperf/config_gpt3_64x8.sh", 600, 2e-5}}) {
+    const auto launch = ReadLaunchFile(one.dialect, one.path);
+    ASSERT_TRUE(launch.has_value()) << launch.error().message;
+    EXPECT_EQ(launch->steps, one.steps) << one.path;
+    EXPECT_DOUBLE_EQ(launch->learning_rate, one.learning_rate) << one.path;
+  }
+}
+
+// DeepSpeed overlaps by itself only in stage 3. Buckets have 5e8 elements of 2 bytes.
+TEST(LaunchFiles, SayWhetherDeepSpeedOverlapsReductions) {
+  const auto bucket = [](const std::string& stage) {
+    const auto launch = ReadText("deepspeed", "ds.json",
+                                 "{\"bf16\": {\"enabled\": true}, \"zero_optimization\": "
+                                 "{\"stage\": " +
+                                     stage + "}}");
+    EXPECT_TRUE(launch.has_value()) << launch.error().message;
+    return launch ? OptionIn(*launch, "bucket_bytes") : "";
+  };
+  EXPECT_EQ(bucket("1"), "1000000000000");
+  EXPECT_EQ(bucket("2, \"overlap_comm\": false"), "1000000000000");
+  EXPECT_EQ(bucket("2, \"overlap_comm\": true"), "1000000000");
+  EXPECT_EQ(bucket("3"), "1000000000");
 }
 
 }  // namespace

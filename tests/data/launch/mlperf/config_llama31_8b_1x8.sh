@@ -1,0 +1,20 @@
+source $(dirname ${BASH_SOURCE[0]})/config_common.sh
+
+export MODEL_SIZE="8b"
+export MINIBS=4
+export MICRO_BATCH_SIZE=2
+export TENSOR_MODEL_PARALLEL=1
+export SEQ_PARALLEL=False
+export PIPELINE_MODEL_PARALLEL=1
+export INTERLEAVED_PIPELINE=null
+export CONTEXT_PARALLEL=1
+export TP_COMM_OVERLAP=False
+export SEQ_LENGTH=8192
+
+export LR=0.0008
+export WARMUP_STEPS=192
+export VAL_CHECK_INTERVAL=384
+export NCCL_MIN_CTAS=32
+
+export DGXNNODES=1
+export DGXNGPU=8
