@@ -8,6 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/cluster/cluster_spec.h"
+#include "sim/config/model/model_spec.h"
+#include "sim/config/plan/plan.h"
+#include "sim/cost/profile/device_profile.h"
 #include "traces/kernels/kernel_table.h"
 #include "traces/metrics/gpu/counters.h"
 #include "traces/metrics/metrics.h"
@@ -25,6 +29,14 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
+// What a run executed, and on which machine, as stored with it.
+struct RunSetting {
+  ModelSpec model{};
+  ClusterSpec cluster{};
+  DeviceProfile profile{};  // its rates when the run was recorded or forecast
+  Plan plan{};
+};
+
 // One run, predicted or measured. A field that is empty or 0 is unknown, and views leave out what
 // depends on it.
 struct RunView {
@@ -38,10 +50,13 @@ struct RunView {
   // class. Empty: every rank stands for itself.
   std::vector<int> stands_for_rank{};
 
+  std::shared_ptr<const RunSetting> setting{};  // null if it is unknown, as of a trace
+
   CommunicationGroups groups{};  // which ranks communicate with one another
 
   std::string program_hash{};                    // runs of equal programs pair op by op
   std::optional<std::int64_t> device_bytes{};    // memory of one device
+  bool is_measurement = false;                   // recorded or imported, not forecast
   bool emulated = false;                         // times are not those of the named cluster
   KernelTable kernels{};                         // of the device's recording
   std::int64_t dropped = 0;                      // records the profiler lost

@@ -98,6 +98,7 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   DeriveSteps(view.timeline);
   view.label =
       fmt::format("run {}{}{}", run.info.id, run.info.label.empty() ? "" : ": ", run.info.label);
+  view.is_measurement = run.info.kind != RunKind::kPredicted;
   view.metrics = metrics.has_value() ? *metrics : OptionsOf(specs, view.timeline.world);
   const int steps = StepsIn(view.timeline);
   if (view.metrics.pipelines.empty()) view.metrics.pipelines = PipelinesIn(run.details_json);

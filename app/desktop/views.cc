@@ -1,5 +1,6 @@
 #include "app/desktop/views.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,8 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const RunId id = run.info.id;
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
   RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  view.setting = std::make_shared<const RunSetting>(RunSetting{
+      stored.context.model, stored.context.cluster, stored.context.costs.profile(), stored.plan});
   view.groups = CommunicationGroupsOf(stored.plan);
   view.model = stored.context.model.name;
   view.label =

@@ -18,6 +18,7 @@ namespace foretrain {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class DesktopFrames : public HeadlessFrames {
  protected:
@@ -54,6 +55,34 @@ TEST_F(DesktopFrames, SaysWhichRunIsMissing) {
   OpenDesktop({});
   EXPECT_TRUE(Shows(Frame(), "There is no run to show."));
   EXPECT_TRUE(Shows(Frame(), "no store is open"));
+}
+
+// Two measured runs are set against one another: nothing on the screen may call either a forecast.
+TEST_F(DesktopFrames, CallsAMeasuredRunBesideAnotherTheBaseline) {
+  CompareInput input = SampleInput({.layers = 4, .micro_batches = 4});
+  input.predicted->is_measurement = true;
+  OpenDesktop(input);
+  for (const char* view : {"compare", "time", "memory", "ranks"}) {
+    whole_->state().navigation.GoTo(view);
+    Frame();
+    const ui::FrameRecord& record = Frame();
+    EXPECT_TRUE(Shows(record, "baseline")) << view;
+    for (const std::string& label : record.labels) {
+      EXPECT_THAT(label, Not(HasSubstr("predicted"))) << view;
+      EXPECT_THAT(label, Not(HasSubstr("forecast"))) << view;
+    }
+  }
+}
+
+TEST_F(DesktopFrames, ShowsOtherRunsWhole) {
+  OpenDesktop(TwoRanks());
+  Wheel(20);
+  ASSERT_NE(state().viewport, ui::Fitted(Compare().model().extent));
+  whole_->state().TakeStore(ui::Prepare({.input = SampleInput({.layers = 4})}, {}, false));
+  Frame();
+  SettleModel();
+  Frame();
+  EXPECT_EQ(state().viewport, ui::Fitted(Compare().model().extent));
 }
 
 TEST_F(DesktopFrames, ShowsTheHelpCardAndChangesTheme) {

@@ -11,6 +11,7 @@
 
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/planning_samples.h"
+#include "tests/ui/sample_run.h"
 #include "ui/view/screens/plan_screen.h"
 #include "ui/view/screens/what_if_screen.h"
 
@@ -134,6 +135,30 @@ TEST_F(PlanningScreens, WhatIfStartsFromAPlanOfItsOwn) {
   EXPECT_EQ(WhatIf().scenario()->plan.World(), 4);
   EXPECT_TRUE(Shows(last_, "stage 0"));
   EXPECT_TRUE(Shows(last_, "peak memory"));
+}
+
+// The run's own model, machine and measured rates, not the defaults of the views.
+TEST_F(PlanningScreens, StartFromTheRunThatIsOpen) {
+  const ui::Scenario of = SampleScenario("gpt2-355m", "1x4xa100-80gb-sxm", 2, 2, 1, 8, 512);
+  CompareInput input = SampleInput({.layers = 4, .micro_batches = 4});
+  input.measured->setting = std::make_shared<const RunSetting>(
+      RunSetting{of.model, of.cluster, of.machine.profile, of.plan});
+  OpenDesktop(input);
+  ASSERT_TRUE(whole_->Show("what-if").has_value());
+  Settle();
+  ASSERT_TRUE(WhatIf().scenario().has_value());
+  EXPECT_EQ(WhatIf().scenario()->model.name, of.model.name);
+  EXPECT_EQ(WhatIf().scenario()->plan, of.plan);
+  ASSERT_TRUE(whole_->Show("plan").has_value());
+  Settle();
+  EXPECT_EQ(Plan().view().setup.model, of.model.name);
+  EXPECT_EQ(Plan().view().setup.gpu, "a100-80gb-sxm");
+  EXPECT_EQ(Plan().view().setup.devices_per_node, 4);
+  EXPECT_EQ(Plan().view().sequence_text, "512");
+  ClickOn("devices a node");
+  Plan().view().setup.devices_per_node = 8;
+  ClickOn("From the open run");
+  EXPECT_EQ(Plan().view().setup.devices_per_node, 4);
 }
 
 TEST_F(PlanningScreens, ADragOfASliderChangesPlanAndNumbers) {

@@ -307,8 +307,8 @@ TEST_F(Screen, ColoursAnOpThatTookLongerRed) {
     return image.pixels[y * static_cast<std::size_t>(image.width) + x];
   };
   // 80 of 180 and of 100: beyond the error that is drawn at full strength.
-  EXPECT_EQ(pixel(100.0), ui::DarkTheme().more);
-  EXPECT_EQ(pixel(190.0), ui::DarkTheme().less);
+  EXPECT_EQ(pixel(100.0), ui::DarkTheme().worse);
+  EXPECT_EQ(pixel(190.0), ui::DarkTheme().better);
 }
 
 TEST_F(Screen, DrawsSpansInTheColourOfTheirPass) {

@@ -51,6 +51,12 @@ class Session {
   const CompareOptions& wanted() const { return wanted_; }
   bool IsBuilding() const { return builder_.IsBusy(); }
 
+  // What the shown run executed: the measured one, or the forecast without one. Null if unknown.
+  const RunSetting* setting() const {
+    const SideModel& run = model_->Of(model_->Shown());
+    return run.IsPresent() ? run.run->setting.get() : nullptr;
+  }
+
   std::uint64_t input_number() const { return input_number_; }  // grows with each input
   std::uint64_t runs_number() const { return runs_number_; }    // grows if the runs are others
   std::uint64_t model_number() const { return model_number_; }  // grows with each model

@@ -50,9 +50,9 @@ void DrawTile(Canvas& canvas, const Number& number, float x, float y, float widt
   const float below = y + canvas.Px(49);
   ImFont* const font = canvas.fonts.mono_small;
   if (measured && !number.predicted.empty()) {
-    const Colour colour = number.tone == Tone::kMore   ? theme.more
-                          : number.tone == Tone::kLess ? theme.less
-                                                       : theme.muted;
+    const Colour colour = number.tone == Tone::kWorse    ? theme.worse
+                          : number.tone == Tone::kBetter ? theme.better
+                                                         : theme.muted;
     const float both = canvas.WidthOf(font, number.predicted + number.error) + canvas.Px(16);
     if (both <= width) {
       at += canvas.Text(font, {at, below}, theme.muted, number.predicted) + canvas.Px(8);
@@ -71,26 +71,25 @@ std::string FileNameOf(const std::string& path) {
   return before == std::string::npos ? path : path.substr(before + 1);
 }
 
-// Shows the definition of `term` next to the mouse.
-void Define(Canvas& canvas, std::string_view term) {
-  const std::string_view text = DefinitionOf(term);
+// Shows the definition of a number next to the mouse, and its value for the whole run.
+void Define(Canvas& canvas, const Number& number) {
+  std::string text(DefinitionOf(number.name));
+  if (!number.variant.empty()) text += (text.empty() ? "" : "\n") + number.variant;
   if (text.empty()) return;
   canvas.record.tooltip.emplace_back(text);
   ImGui::BeginTooltip();
   ImGui::PushTextWrapPos(canvas.Px(420));
-  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::TextUnformatted(text.c_str());
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
 }
-
-std::string_view Name(Side side) { return side == Side::kPredicted ? "predicted" : "measured"; }
 
 // Width that both runs need with their whole labels, as the top bar writes them.
 float WidthOfRuns(const Canvas& canvas, const CompareModel& model) {
   float width = 0.0F;
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
-    width += canvas.WidthOf(canvas.fonts.text, Name(side)) +
+    width += canvas.WidthOf(canvas.fonts.text, model.NameOf(side)) +
              canvas.WidthOf(canvas.fonts.text, model.Of(side).run->label) + canvas.Px(62);
   }
   return width;
@@ -129,7 +128,7 @@ void DrawTopBar(Canvas& canvas, const Box& box, const Box& help, const DesktopSt
     DrawSwatch(canvas, swatch, theme.Of(Hue::kForward), side);
     x = swatch.x1 + canvas.Px(8);
     if (!shortly) {
-      x += canvas.Text(canvas.fonts.text, {x, y}, theme.text, Name(side)) + canvas.Px(8);
+      x += canvas.Text(canvas.fonts.text, {x, y}, theme.text, model.NameOf(side)) + canvas.Px(8);
     }
     const std::string& label = model.Of(side).run->label;
     x += canvas.Text(canvas.fonts.text, {x, y}, theme.muted,
@@ -154,7 +153,7 @@ void DrawStrip(Canvas& canvas, const Box& box, const std::vector<Number>& number
     if (number.quality) continue;
     if (x + width > box.x1) break;
     DrawTile(canvas, number, x, box.y0, width);
-    if (Box{x, box.y0, x + width, box.y1}.Contains(mouse.x, mouse.y)) Define(canvas, number.name);
+    if (Box{x, box.y0, x + width, box.y1}.Contains(mouse.x, mouse.y)) Define(canvas, number);
     x += width;
   }
   canvas.PopClip();

@@ -246,7 +246,7 @@ class Painter {
     const float size = std::abs(relative);
     if (size < kMinError) return theme_.line;
     const float strength = 0.28F + 0.72F * std::min(1.0F, size / kFullError);
-    return Mixed(theme_.lane, relative > 0.0F ? theme_.more : theme_.less, strength);
+    return Mixed(theme_.lane, relative > 0.0F ? theme_.worse : theme_.better, strength);
   }
 
   const CompareModel& model_;

@@ -231,7 +231,7 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
   }
   if (lane.drift.empty() || y + canvas.Px(12) > bottom) return;
   const auto drift = static_cast<double>(lane.drift.back().drift_ns);
-  const Colour colour = drift > 0 ? theme.more : drift < 0 ? theme.less : theme.muted;
+  const Colour colour = drift > 0 ? theme.worse : drift < 0 ? theme.better : theme.muted;
   canvas.Text(canvas.fonts.mono_small, {x, y}, colour, SignedTime(drift));
 }
 

@@ -87,10 +87,10 @@ std::string Shortened(const Canvas& canvas, ImFont* font, std::string_view text,
 
 Colour ToneColour(const Theme& theme, Tone tone) {
   switch (tone) {
-    case Tone::kMore:
-      return theme.more;
-    case Tone::kLess:
-      return theme.less;
+    case Tone::kWorse:
+      return theme.worse;
+    case Tone::kBetter:
+      return theme.better;
     case Tone::kAmber:
       return theme.amber;
     case Tone::kPlain:
@@ -100,7 +100,7 @@ Colour ToneColour(const Theme& theme, Tone tone) {
 }
 
 Tone ToneOf(double difference) {
-  return difference > 0 ? Tone::kMore : difference < 0 ? Tone::kLess : Tone::kPlain;
+  return difference > 0 ? Tone::kWorse : difference < 0 ? Tone::kBetter : Tone::kPlain;
 }
 
 // The card lies at the lower right of the mouse and moves left or up if it would leave the window.

@@ -33,8 +33,9 @@ void DrawTooltip(Canvas& canvas, const Box& window, const HoverText& text, Point
 // The same, also above widgets.
 void DrawTooltipOnTop(const ScreenFrame& frame, const HoverText& text);
 
-// Red for more than forecast, blue for less.
+// Red for worse, blue for better.
 Colour ToneColour(const Theme& theme, Tone tone);
+// Of a time or size, where more is worse.
 Tone ToneOf(double difference);
 
 }  // namespace foretrain::ui

@@ -18,8 +18,8 @@ constexpr std::size_t kMaxLetters = 34;  // maximum length of a value on one lin
 
 // Amber marks a value that cannot be trusted.
 Colour ColourOf(const Theme& theme, Tone tone) {
-  if (tone == Tone::kMore) return theme.more;
-  if (tone == Tone::kLess) return theme.less;
+  if (tone == Tone::kWorse) return theme.worse;
+  if (tone == Tone::kBetter) return theme.better;
   return tone == Tone::kAmber ? theme.amber : theme.text;
 }
 
@@ -80,15 +80,15 @@ void DrawDetails(const Frame& frame) {
 }
 
 // Percentages refer to the length of the path.
-std::string DescribePath(const CriticalPath& path) {
+std::string DescribePath(const CriticalPath& path, const SideNames& names) {
   const auto share = [&path](std::int64_t ns) {
     const std::int64_t whole = std::max<std::int64_t>(1, path.LengthNs());
     return FormatPercent(static_cast<double>(ns) / static_cast<double>(whole));
   };
-  std::string text = fmt::format("{} critical path {}: compute {}, communication {}",
-                                 path.side == Side::kPredicted ? "predicted" : "measured",
-                                 FormatSeconds(SecondsFromNs(path.LengthNs())),
-                                 share(path.compute_ns), share(path.communication_ns));
+  std::string text =
+      fmt::format("{} critical path {}: compute {}, communication {}", names[Index(path.side)],
+                  FormatSeconds(SecondsFromNs(path.LengthNs())), share(path.compute_ns),
+                  share(path.communication_ns));
   if (path.other_ns > 0) text += ", copies " + share(path.other_ns);
   return text + ", waits " + share(path.wait_ns);
 }

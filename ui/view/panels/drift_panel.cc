@@ -42,7 +42,8 @@ void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& pic
   const float x = box.x0 + canvas.Px(14);
   canvas.Text(canvas.fonts.bold, {x, box.y0 + canvas.Px(6)}, theme.text, "drift");
   canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(25)}, theme.muted, "behind");
-  canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(40)}, theme.muted, "forecast");
+  canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(40)}, theme.muted,
+              frame.model.Reference());
   DrawNames(frame, frame.PlotOf(box), drift.curves);
   const Box plot = DriftPlot(frame.layout);
   canvas.Show(picture, plot);

@@ -1,5 +1,7 @@
 #include "ui/view/panels/time_panels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +18,8 @@ int HistogramBins(const Canvas& canvas, const Box& box) {
 
 // Measured bars are filled and predicted ones outlined over them, so that both stay visible. Both
 // share one scale of counts.
-void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram) {
+void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram,
+                   const SideNames& names) {
   const Theme& theme = canvas.theme;
   const Box plot{box.x0, box.y0 + canvas.Px(18), box.x1, box.y1 - canvas.Px(18)};
   if (plot.Height() < canvas.Px(30)) return;
@@ -63,7 +66,7 @@ void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram) {
               : canvas.Fill(swatch, Mixed(theme.ground, theme.text, 0.55F));
     x = swatch.x1 + canvas.Px(6);
     x += canvas.Text(canvas.fonts.small, {x, box.y0}, theme.muted,
-                     predicted ? "predicted, median" : "measured, median") +
+                     fmt::format("{}, median", names[Index(side)])) +
          canvas.Px(6);
     x += canvas.Text(canvas.fonts.mono_small, {x, box.y0 + canvas.Px(1)}, theme.text,
                      FormatSeconds(SecondsFromNs(histogram.median_ns[Index(side)]))) +

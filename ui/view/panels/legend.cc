@@ -1,4 +1,6 @@
 // Draws the legend of the compare view's colours.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -14,18 +16,19 @@ float DrawErrorScale(const Frame& frame, float x, float middle) {
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
   const float y = middle - canvas.HeightOf(canvas.fonts.small) / 2;
-  x += canvas.Text(canvas.fonts.small, {x, y}, theme.less, "faster") + canvas.Px(6);
+  x += canvas.Text(canvas.fonts.small, {x, y}, theme.better, "faster") + canvas.Px(6);
   constexpr int kSteps = 9;
   for (int i = 0; i < kSteps; ++i) {
     const float at = static_cast<float>(i - kSteps / 2) / static_cast<float>(kSteps / 2);
     const float strength = at == 0.0F ? 0.0F : 0.25F + 0.75F * std::abs(at);
-    const Colour colour = Mixed(theme.line, at > 0 ? theme.more : theme.less, strength);
+    const Colour colour = Mixed(theme.line, at > 0 ? theme.worse : theme.better, strength);
     const Box box{x, middle - canvas.Px(3), x + canvas.Px(9), middle + canvas.Px(3)};
     canvas.Fill(box, colour);
     x = box.x1;
   }
   x += canvas.Px(6);
-  x += canvas.Text(canvas.fonts.small, {x, y}, theme.more, "slower than forecast");
+  x += canvas.Text(canvas.fonts.small, {x, y}, theme.worse,
+                   fmt::format("slower than {}", frame.model.Reference()));
   return x + canvas.Px(24);
 }
 

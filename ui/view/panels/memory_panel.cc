@@ -31,7 +31,7 @@ float DrawPeakText(const Frame& frame, const MemoryPanel& panel, Point at) {
   Canvas& canvas = frame.canvas;
   for (const Side side : {Side::kMeasured, Side::kPredicted}) {
     if (panel.curves[Index(side)].empty()) continue;
-    const std::string_view name = side == Side::kMeasured ? "measured peak" : "predicted peak";
+    const std::string name = fmt::format("{} peak", frame.model.NameOf(side));
     at.x += canvas.Text(canvas.fonts.small, at, canvas.theme.muted, name) + canvas.Px(6);
     at.x += canvas.Text(canvas.fonts.mono_small, {at.x, at.y + canvas.Px(1)}, canvas.theme.text,
                         FormatBytes(panel.peaks[Index(side)].total_bytes)) +

@@ -27,7 +27,7 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& 
 void DrawBubbles(const Frame& frame);
 void DrawPath(const Frame& frame, const CriticalPath& path);
 // "measured critical path 6.1 s: compute 92 %, ..."
-std::string DescribePath(const CriticalPath& path);
+std::string DescribePath(const CriticalPath& path, const SideNames& names);
 // Draws a card with details of the selected span over the lanes.
 void DrawDetails(const Frame& frame);
 void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& picture);

@@ -80,8 +80,11 @@ void DrawModel(const ScreenFrame& frame, const Catalogue& catalogue, PlanView& v
   if (FilterCombo(frame, "of the catalogue", &view.setup.model, &view.model_filter,
                   ModelNames(catalogue, view.model_filter))) {
     view.config_path.clear();
+    view.setup.spec.reset();
   }
-  TextField(frame, "config.json", &view.config_path, "path, in its place");
+  if (TextField(frame, "config.json", &view.config_path, "path, in its place")) {
+    view.setup.spec.reset();
+  }
   NumberText(frame, "sequence", &view.sequence_text, &view.setup.sequence);
   Tooltip(frame, "Tokens of a sample; auto: what the model was made for, up to 1024");
   NumberText(frame, "global batch", &view.batch_text, &view.setup.global_batch);
@@ -219,6 +222,10 @@ void DrawSetup(const ScreenFrame& frame, const Box& box, const Catalogue& catalo
   const float action = frame.canvas.Px(view.problem.empty() ? 78.0F : 150.0F);
   form.y1 = below.y0 = std::max(box.y0, box.y1 - action);
   BeginPanel(frame, form, "plan.setup");
+  if (desktop.session.setting() != nullptr) {
+    if (Button(frame, "From the open run")) view.wants_run = true;
+    Tooltip(frame, "Model, machine, sequence and batch of the run that is shown");
+  }
   DrawModel(frame, catalogue, view);
   Gap(frame, 6);
   DrawCluster(frame, catalogue, desktop, view);

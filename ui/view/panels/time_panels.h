@@ -21,13 +21,14 @@ Colour ColourOf(const Theme& theme, TimePart part);
 
 // A bar for each run from 0 to its step time, on one scale.
 std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
-                                    const std::array<std::optional<StepParts>, 2>& parts);
+                                    const std::array<std::optional<StepParts>, 2>& parts,
+                                    const SideNames& names);
 float StacksHeight(const Canvas& canvas, const std::array<std::optional<StepParts>, 2>& parts);
 
 // One row a bar: name, bar on an axis of the step's time, difference. If the rows do not fit, the
 // smallest neighbours share a row, so that the bars still lead from forecast to measurement.
 std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
-                                       const Waterfall& fall);
+                                       const Waterfall& fall, const SideNames& names);
 
 // For one run without a counterpart: one row a part, with its time and share.
 std::optional<HoverText> DrawBreakdown(const ScreenFrame& frame, const Box& box,
@@ -41,12 +42,14 @@ std::vector<WaterfallBar> FewerBars(const Waterfall& fall, std::size_t max);
 // times, and their difference. Moves `y` to the end of the table.
 std::optional<HoverText> DrawWaits(const ScreenFrame& frame, const Box& box,
                                    const std::string& title, const std::string& remark,
-                                   const std::vector<WaitRow>& rows, float& y);
+                                   const std::vector<WaitRow>& rows, const SideNames& names,
+                                   float& y);
 
 // Number of bins that suits the width of the box.
 int HistogramBins(const Canvas& canvas, const Box& box);
 
 // The durations of single ops: measured bars filled, predicted bars outlined, both medians above.
-void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram);
+void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram,
+                   const SideNames& names);
 
 }  // namespace foretrain::ui

@@ -28,9 +28,10 @@ std::string TimeText(double seconds) {
 // Columns from the right: error, measured, predicted.
 class Columns {
  public:
-  Columns(Canvas& canvas, const Box& box, const std::vector<WaitRow>& rows)
+  Columns(Canvas& canvas, const Box& box, const std::vector<WaitRow>& rows, const SideNames& names)
       : canvas_(canvas),
         box_(box),
+        names_(names),
         both_(Has(rows, Side::kPredicted) && Has(rows, Side::kMeasured)) {
     for (const Side side : {Side::kMeasured, Side::kPredicted}) {
       if (Has(rows, side)) sides_.push_back(side);
@@ -41,8 +42,7 @@ class Columns {
     float right = box_.x1;
     if (both_) Cell(right, y, canvas_.fonts.small, canvas_.theme.muted, "error");
     for (const Side side : sides_) {
-      Cell(right, y, canvas_.fonts.small, canvas_.theme.muted,
-           side == Side::kMeasured ? "measured" : "predicted");
+      Cell(right, y, canvas_.fonts.small, canvas_.theme.muted, std::string(names_[Index(side)]));
     }
   }
 
@@ -74,6 +74,7 @@ class Columns {
 
   Canvas& canvas_;
   const Box& box_;
+  SideNames names_;
   bool both_;
   std::vector<Side> sides_;
 };
@@ -83,11 +84,12 @@ class Columns {
 // Rows that do not fit in the box are left out. The heading has a tooltip too.
 std::optional<HoverText> DrawWaits(const ScreenFrame& frame, const Box& box,
                                    const std::string& title, const std::string& remark,
-                                   const std::vector<WaitRow>& rows, float& y) {
+                                   const std::vector<WaitRow>& rows, const SideNames& names,
+                                   float& y) {
   Canvas& canvas = frame.canvas;
   const float row_height = canvas.Px(kRow);
   if (rows.empty() || y + 2 * row_height > box.y1) return std::nullopt;
-  Columns columns(canvas, box, rows);
+  Columns columns(canvas, box, rows, names);
   canvas.TextIn(canvas.fonts.bold, {box.x0, y, box.x1, y + row_height}, Align::kLeft,
                 canvas.theme.text, title);
   columns.Titles(y);

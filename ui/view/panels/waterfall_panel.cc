@@ -25,14 +25,13 @@ std::string PercentOf(double part, double whole) {
 }
 
 // Tooltip of a part: its meaning, time and share of the step.
-HoverText HoverOfPart(TimePart part, Side side, const StepParts& parts) {
+HoverText HoverOfPart(TimePart part, std::string_view name, const StepParts& parts) {
   const double step_s = SecondsFromNs(parts.step_ns);
-  return {
-      std::string(Name(part)),
-      std::string(Explain(part)),
-      {{side == Side::kPredicted ? "predicted" : "measured", FormatSeconds(parts.Seconds(part))},
-       {"share of step", PercentOf(parts.Seconds(part), step_s)},
-       {"mean over", fmt::format("{} rank{}", parts.ranks, parts.ranks == 1 ? "" : "s")}}};
+  return {std::string(Name(part)),
+          std::string(Explain(part)),
+          {{std::string(name), FormatSeconds(parts.Seconds(part))},
+           {"share of step", PercentOf(parts.Seconds(part), step_s)},
+           {"mean over", fmt::format("{} rank{}", parts.ranks, parts.ranks == 1 ? "" : "s")}}};
 }
 
 // Maps seconds to x within a plot.
@@ -90,12 +89,11 @@ RowBoxes RowAt(const Canvas& canvas, const Box& box, const TimeAxis& axis, std::
 }
 
 // The first or the last row: a whole step, from the left edge on.
-void DrawTotal(Canvas& canvas, const RowBoxes& at, const TimeAxis& axis, double seconds,
-               Side side) {
+void DrawTotal(Canvas& canvas, const RowBoxes& at, const TimeAxis& axis, double seconds, Side side,
+               const SideNames& names) {
   const bool predicted = side == Side::kPredicted;
   const Colour colour = predicted ? canvas.theme.predicted : canvas.theme.text;
-  canvas.TextIn(canvas.fonts.small, at.name, Align::kRight, canvas.theme.text,
-                predicted ? "predicted" : "measured");
+  canvas.TextIn(canvas.fonts.small, at.name, Align::kRight, canvas.theme.text, names[Index(side)]);
   const Box bar{axis.plot.x0, at.row.y0 + canvas.Px(4), axis.X(seconds), at.row.y1 - canvas.Px(4)};
   canvas.Fill(bar, predicted ? Mixed(canvas.theme.ground, colour, 0.34F)
                              : Mixed(canvas.theme.ground, colour, 0.75F));
@@ -188,7 +186,8 @@ float StacksHeight(const Canvas& canvas, const std::array<std::optional<StepPart
 
 // The parts of each run in one bar on a common scale from 0. The forecast is tinted and outlined.
 std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
-                                    const std::array<std::optional<StepParts>, 2>& parts) {
+                                    const std::array<std::optional<StepParts>, 2>& parts,
+                                    const SideNames& names) {
   Canvas& canvas = frame.canvas;
   std::int64_t longest = 1;
   for (const auto& of : parts) longest = std::max(longest, of.has_value() ? of->step_ns : 1);
@@ -204,8 +203,7 @@ std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
     if (!of.has_value()) continue;
     const Box row{box.x0, y, box.x1, y + canvas.Px(kStackRow)};
     canvas.TextIn(canvas.fonts.small, {row.x0, row.y0, plot.x0 - canvas.Px(8), row.y1},
-                  Align::kRight, canvas.theme.text,
-                  side == Side::kPredicted ? "predicted" : "measured");
+                  Align::kRight, canvas.theme.text, names[Index(side)]);
     double at_s = 0.0;
     for (int p = 0; p < kTimePartCount; ++p) {
       const auto part = static_cast<TimePart>(p);
@@ -224,7 +222,8 @@ std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
             canvas.fonts.small, piece, Align::kCentre,
             tint || part >= TimePart::kInputWait ? canvas.theme.text : canvas.theme.on_span, name);
       }
-      if (piece.Contains(frame.input.x, frame.input.y)) hover = HoverOfPart(part, side, *of);
+      if (piece.Contains(frame.input.x, frame.input.y))
+        hover = HoverOfPart(part, names[Index(side)], *of);
     }
     canvas.TextIn(canvas.fonts.mono_small, {plot.x1 + canvas.Px(8), row.y0, box.x1, row.y1},
                   Align::kLeft, canvas.theme.text, PreciseTime(static_cast<double>(of->step_ns)));
@@ -264,7 +263,7 @@ float RowsHeight(const Canvas& canvas, std::size_t rows) {
 // Rows: predicted total, one per bar, measured total. The axis spans only the bars, since the
 // differences are small against the step.
 std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
-                                       const Waterfall& fall) {
+                                       const Waterfall& fall, const SideNames& names) {
   Canvas& canvas = frame.canvas;
   const auto fit =
       static_cast<std::size_t>(std::max(3.0F, (box.Height() - canvas.Px(kAxis)) / canvas.Px(kRow)));
@@ -276,7 +275,7 @@ std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
   if (plot.Width() < canvas.Px(40)) return hover;
   const TimeAxis axis = AxisOf(fall, plot);
   DrawAxis(canvas, axis);
-  DrawTotal(canvas, RowAt(canvas, box, axis, 0), axis, fall.predicted_s, Side::kPredicted);
+  DrawTotal(canvas, RowAt(canvas, box, axis, 0), axis, fall.predicted_s, Side::kPredicted, names);
   for (std::size_t i = 0; i < bars.size(); ++i) {
     const RowBoxes at = RowAt(canvas, box, axis, i + 1);
     DrawDelta(canvas, at, axis, bars[i], fall.predicted_s);
@@ -292,7 +291,7 @@ std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
     }
   }
   DrawTotal(canvas, RowAt(canvas, box, axis, bars.size() + 1), axis, fall.measured_s,
-            Side::kMeasured);
+            Side::kMeasured, names);
   return hover;
 }
 

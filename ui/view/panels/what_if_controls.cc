@@ -26,9 +26,13 @@ constexpr int kMaxNodes = 1 << 14;
 // place.
 class Controls {
  public:
-  Controls(const ScreenFrame& frame, const Scenario* pinned, Scenario& scenario,
+  Controls(const ScreenFrame& frame, const Scenario* pinned, bool has_run, Scenario& scenario,
            std::string& list_text)
-      : frame_(frame), pinned_(pinned), scenario_(scenario), list_text_(list_text) {}
+      : frame_(frame),
+        pinned_(pinned),
+        has_run_(has_run),
+        scenario_(scenario),
+        list_text_(list_text) {}
 
   ControlUse Draw() {
     DrawButtons();
@@ -49,6 +53,9 @@ class Controls {
     ImGui::SameLine();
     if (Button(frame_, "Run")) use_.run = true;
     Tooltip(frame_, "Train it on this machine");
+    if (!has_run_) return;
+    if (Button(frame_, "From the open run")) use_.from_run = true;
+    Tooltip(frame_, "Model, plan and rates of the run that is shown");
   }
 
   // Returns whether the group is open.
@@ -225,6 +232,7 @@ class Controls {
 
   const ScreenFrame& frame_;
   const Scenario* pinned_;
+  bool has_run_;
   Scenario& scenario_;
   std::string& list_text_;
   ControlUse use_;
@@ -233,9 +241,9 @@ class Controls {
 }  // namespace
 
 ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const Scenario* pinned,
-                        Scenario& scenario, std::string& list_text) {
+                        bool has_run, Scenario& scenario, std::string& list_text) {
   BeginPanel(frame, box, "what-if.controls");
-  const ControlUse use = Controls(frame, pinned, scenario, list_text).Draw();
+  const ControlUse use = Controls(frame, pinned, has_run, scenario, list_text).Draw();
   EndPanel();
   return use;
 }

@@ -69,13 +69,14 @@ CompareScreen::CompareScreen(DesktopState& desktop)
 }
 
 // Takes over a model that was built anew, here or elsewhere. If the runs are the same, viewport,
-// selection and alignment stay.
+// selection and alignment stay; others are shown whole.
 void CompareScreen::FollowModel() {
   state_.wanted = desktop_.session.wanted();
   if (model_number_ == desktop_.session.model_number()) return;
   const bool same_runs = runs_number_ == desktop_.session.runs_number();
   const bool same_spans = generation_ == desktop_.session.input_number();
   state_ = CarryOver(options_, same_runs, desktop_.session.model(), std::move(state_));
+  if (!same_runs) state_.viewport = Fitted(model().extent);
   if (!same_spans) FindAgain();
   options_ = desktop_.session.model().options;
   generation_ = desktop_.session.input_number();
@@ -237,7 +238,7 @@ std::vector<std::string> CompareScreen::Chips() const {
   if (desktop_.stores.reading_spans) chips.emplace_back("reading spans");
   if (desktop_.session.IsBuilding())
     chips.emplace_back(ChangeText(model().options, desktop_.session.wanted()));
-  if (path_of_.has_value()) chips.push_back(DescribePath(path_));
+  if (path_of_.has_value()) chips.push_back(DescribePath(path_, model().Names()));
   if (const OpFilter* const filter = Filter()) chips.push_back("filter: " + filter->name);
   const SideModel& shown = model().Of(model().Shown());
   if (shown.IsPresent()) chips.push_back(StepText(shown));
@@ -261,14 +262,15 @@ std::vector<HelpLine> CompareScreen::Help() const {
       {"Z  K  X", "align at step start, by wall clock, every op at its counterpart (warp)"},
       {"B  E", "align at the selected op's micro-batch, at the op itself"},
       {"G", "the next of these alignments"},
-      {"C", "critical path: measured, predicted, none"},
+      {"C", "critical path: of the measured run, of the other, none"},
       {"/  N", "search spans by name; the next one found"},
       {"Q", "one row for each queue"},
       {"P", "counters of the GPUs: shown, hidden"},
       {"U", "back to the view before"},
       {"Esc", "clear selection, measure, search and path"},
-      {"thin strip", "predicted; the tall one below it is measured"},
-      {"line under them", "red: slower than forecast; blue: faster; grey: no counterpart"},
+      {"thin strip", "the forecast or baseline; the tall one below it is measured"},
+      {"line under them",
+       "red: slower than the forecast or baseline; blue: faster; grey: no counterpart"},
   };
 }
 

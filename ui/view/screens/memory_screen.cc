@@ -185,7 +185,7 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
     const SideModel& of = desktop_.session.model().recorded.Of(side);
     const MemoryLevel level = model_.panel.curves[Index(side)].At(of.Own(at));
     hover.lines.push_back(
-        {side == Side::kPredicted ? "predicted" : "measured", FormatBytes(level.total_bytes)});
+        {std::string(desktop_.session.model().NameOf(side)), FormatBytes(level.total_bytes)});
     // Categories and the running op only of the side that is drawn as areas.
     if (side != model_.panel.Stacked()) continue;
     const std::string runs =
@@ -209,7 +209,7 @@ float MemoryScreen::DrawPeakLine(Canvas& canvas, const Box& box, float y, Side s
              measured ? theme.text : theme.predicted);
   if (!measured) canvas.Dot({box.x0 + canvas.Px(6), middle}, canvas.Px(3), theme.ground);
   canvas.Text(canvas.fonts.small, {box.x0 + canvas.Px(22), y}, theme.muted,
-              measured ? "measured peak" : "predicted peak");
+              fmt::format("{} peak", desktop_.session.model().NameOf(side)));
   canvas.Text(canvas.fonts.mono_large, {box.x0 + canvas.Px(22), y + canvas.Px(15)}, theme.text,
               FormatBytes(model_.Peak(side).total_bytes));
   const std::string& where = model_.at_peak[Index(side)];
@@ -276,7 +276,7 @@ float MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) 
   for (const Side side : {Side::kMeasured, Side::kPredicted}) {
     if (!model_.Has(side)) continue;
     canvas.TextIn(canvas.fonts.small, cell(columns++), Align::kRight, theme.muted,
-                  side == Side::kMeasured ? "measured" : "predicted");
+                  desktop_.session.model().NameOf(side));
   }
   y += canvas.Px(kRow);
   for (const CategoryRow& row : model_.rows) {

@@ -39,6 +39,7 @@ struct PlanView {
 
   // Requests of this frame.
   bool wants_search = false, wants_cancel = false;
+  bool wants_run = false;  // the setup of the run that is open
 };
 
 inline constexpr std::size_t kMaxKept = 8;

@@ -51,12 +51,29 @@ void DrawEmpty(const ScreenFrame& frame, const Box& box, std::string_view text) 
 
 }  // namespace
 
-// Starts from the setup of the command line.
+// Starts from the setup of the command line, without one from the run that is open.
 PlanScreen::PlanScreen(DesktopState& desktop)
     : desktop_(desktop), catalogue_(BuiltInCatalogue()), search_(HardwareThreads(), clock_) {
-  view_.setup = desktop.plan_start.setup;
-  if (view_.setup.sequence > 0) view_.sequence_text = std::to_string(view_.setup.sequence);
-  if (view_.setup.global_batch > 0) view_.batch_text = std::to_string(view_.setup.global_batch);
+  ShowSetup(desktop.plan_start.setup);
+  if (desktop.plan_start.setup == PlanSetup{}) TakeRun();
+}
+
+void PlanScreen::ShowSetup(PlanSetup setup) {
+  view_.setup = std::move(setup);
+  const auto text = [](std::int64_t number) {
+    return number > 0 ? std::to_string(number) : std::string();
+  };
+  view_.sequence_text = text(view_.setup.sequence);
+  view_.batch_text = text(view_.setup.global_batch);
+}
+
+// Does nothing if no run is open whose plan is known, or if it ran on a CPU whose rates are not.
+void PlanScreen::TakeRun() {
+  const RunSetting* const run = desktop_.session.setting();
+  if (run == nullptr || !catalogue_) return;
+  if (run->cluster.is_cpu && !desktop_.plan_start.local) return;
+  view_.config_path.clear();
+  ShowSetup(SetupOf(*run, *catalogue_, view_.setup));
 }
 
 // Resolves the setup and starts a search on other threads. A setup that cannot be resolved is a
@@ -147,7 +164,7 @@ void PlanScreen::Draw(const ScreenFrame& frame) {
   if (refreshed_) Refresh();
   if (std::exchange(desktop_.plan_start.search, false)) Start();
   OnKeys(frame.input);
-  view_.wants_search = view_.wants_cancel = false;
+  view_.wants_search = view_.wants_cancel = view_.wants_run = false;
   Box setup = frame.box, found = frame.box;
   setup.x1 = found.x0 =
       frame.box.x0 + std::min(frame.canvas.Px(kSetup), std::floor(0.42F * frame.box.Width()));
@@ -165,6 +182,7 @@ void PlanScreen::Draw(const ScreenFrame& frame) {
   }
   if (view_.wants_search) Start();
   if (view_.wants_cancel) search_.Cancel();
+  if (view_.wants_run) TakeRun();
 }
 
 std::vector<std::string> PlanScreen::Chips() const {

@@ -22,6 +22,8 @@ class PlanScreen final : public Screen {
 
  private:
   void Start();
+  void ShowSetup(PlanSetup setup);
+  void TakeRun();
   void Refresh();
   void DrawFound(const ScreenFrame& frame, const Box& box);
   void OnKeys(const InputFrame& input);

@@ -43,21 +43,21 @@ Result<Explanation> Explain(const ExplainRuns& explain, const StoreRequest& runs
 
 struct ColumnShape {
   GroupColumn column;
-  const char* title;
+  std::string_view title;
   float width;  // about, at scale 1
   int kept;     // priority in a narrow table: the lowest go first
 };
 
 // The columns of both runs, or of one, that `width` holds.
-std::vector<ColumnShape> ColumnsFor(bool both, bool measured, float width) {
+std::vector<ColumnShape> ColumnsFor(const SideNames& names, bool both, bool measured, float width) {
   const GroupColumn time = measured ? GroupColumn::kMeasured : GroupColumn::kPredicted;
   std::vector<ColumnShape> columns;
   if (both) {
     columns = {{GroupColumn::kName, "op", 250.0F, 9},
                {GroupColumn::kClass, "class", 110.0F, 1},
                {GroupColumn::kCount, "count", 62.0F, 3},
-               {GroupColumn::kPredicted, "predicted", 92.0F, 5},
-               {GroupColumn::kMeasured, "measured", 92.0F, 6},
+               {GroupColumn::kPredicted, names[0], 92.0F, 5},
+               {GroupColumn::kMeasured, names[1], 92.0F, 6},
                {GroupColumn::kError, "error", 88.0F, 8},
                {GroupColumn::kShare, "of step error", 124.0F, 7},
                {GroupColumn::kCoverage, "paired", 80.0F, 2},
@@ -177,11 +177,12 @@ void TimeScreen::Draw(const ScreenFrame& frame) {
 void TimeScreen::DrawParts(const ScreenFrame& frame, const Box& box) {
   Canvas& canvas = frame.canvas;
   const bool both = parts_[0].has_value() && parts_[1].has_value();
+  const SideNames names = desktop_.session.model().Names();
   const StepParts& shown = parts_[1].has_value() ? *parts_[1] : *parts_[0];
   Heading(canvas, {box.x0, box.y0 + canvas.Px(2)}, "where the time goes",
           fmt::format("a step, mean over {} rank{}", shown.ranks, shown.ranks == 1 ? "" : "s"));
   const Box stacks{box.x0, box.y0 + canvas.Px(kHeading), box.x1, box.y1};
-  std::optional<HoverText> hover = DrawStacks(frame, stacks, parts_);
+  std::optional<HoverText> hover = DrawStacks(frame, stacks, parts_, names);
   const float y = stacks.y0 + StacksHeight(canvas, parts_) + canvas.Px(10);
   const Box rows{box.x0, y + canvas.Px(kHeading), box.x1, box.y1};
   std::string remark =
@@ -194,12 +195,13 @@ void TimeScreen::DrawParts(const ScreenFrame& frame, const Box& box) {
                                : "replayed; over 3 % stays unexplained: not to be trusted")
                         : "";
   }
-  const float end = Heading(canvas, {box.x0, y + canvas.Px(2)},
-                            both ? "from predicted to measured" : "parts", remark);
-  const std::vector<std::string> names{"time spent", "cause"};
-  const float width = SegmentsWidth(canvas, names);
+  const float end =
+      Heading(canvas, {box.x0, y + canvas.Px(2)},
+              both ? fmt::format("from {} to {}", names[0], names[1]) : "parts", remark);
+  const std::vector<std::string> bases{"time spent", "cause"};
+  const float width = SegmentsWidth(canvas, bases);
   if (both && desktop_.services.explain && end + width + canvas.Px(20) < box.x1) {
-    Segments(frame, {box.x1 - width, y - canvas.Px(2)}, names, &basis_);
+    Segments(frame, {box.x1 - width, y - canvas.Px(2)}, bases, &basis_);
   }
   // The rows show one of three: why there are no causes, a waterfall of both runs, or the parts of
   // one run.
@@ -211,7 +213,8 @@ void TimeScreen::DrawParts(const ScreenFrame& frame, const Box& box) {
   } else if (both) {
     over = DrawWaterfall(
         frame, rows,
-        causes ? WaterfallOf(*explanation_->attribution) : WaterfallOf(*parts_[0], *parts_[1]));
+        causes ? WaterfallOf(*explanation_->attribution) : WaterfallOf(*parts_[0], *parts_[1]),
+        names);
   } else {
     over = DrawBreakdown(frame, rows, shown);
   }
@@ -225,7 +228,8 @@ void TimeScreen::DrawTable(const ScreenFrame& frame, const Box& box) {
   const bool both = desktop_.session.model().HasBoth();
   const bool measured = desktop_.session.model().Of(Side::kMeasured).IsPresent();
   const std::vector<ColumnShape> columns =
-      ColumnsFor(both, measured, (box.Width() - frame.canvas.Px(40)) / frame.canvas.scale);
+      ColumnsFor(desktop_.session.model().Names(), both, measured,
+                 (box.Width() - frame.canvas.Px(40)) / frame.canvas.scale);
   std::vector<std::string> titles;
   std::vector<GroupColumn> shown;
   for (const ColumnShape& column : columns) {
@@ -362,11 +366,13 @@ void TimeScreen::DrawDetails(const ScreenFrame& frame, const Box& box) {
 // The tables of waits, shown while no op is chosen.
 void TimeScreen::DrawStill(const ScreenFrame& frame, const Box& box) {
   float y = box.y0 + frame.canvas.Px(6);
+  const SideNames names = desktop_.session.model().Names();
   auto over = DrawWaits(frame, box, "bubble by cause",
-                        "of the pipeline in this step, mean over stages", bubble_rows_, y);
+                        "of the pipeline in this step, mean over stages", bubble_rows_, names, y);
   if (!bubble_rows_.empty()) y += frame.canvas.Px(14);
-  const auto exposed = DrawWaits(frame, box, "exposed comm",
-                                 "not overlapped with compute; mean over ranks", exposed_rows_, y);
+  const auto exposed =
+      DrawWaits(frame, box, "exposed comm", "not overlapped with compute; mean over ranks",
+                exposed_rows_, names, y);
   if (exposed.has_value()) over = exposed;
   if (over.has_value()) DrawTooltipOnTop(frame, *over);
   const std::string text =
@@ -382,7 +388,7 @@ void TimeScreen::DrawTimes(const ScreenFrame& frame, const Box& box) {
     histogram_ = HistogramOf(groups_, pairs_, *chosen_, bins);
     histogram_of_ = std::pair(*chosen_, bins);
   }
-  DrawHistogram(frame.canvas, box, histogram_);
+  DrawHistogram(frame.canvas, box, histogram_, desktop_.session.model().Names());
 }
 
 void TimeScreen::ShowInCompare() { desktop_.navigation.GoTo("compare"); }

@@ -15,16 +15,18 @@ namespace foretrain::ui {
 struct ControlUse {
   bool changed = false;  // the scenario
   bool pin = false;
-  bool reset = false;  // to the pinned plan
+  bool reset = false;     // to the pinned plan
+  bool from_run = false;  // to the plan of the open run
   bool run = false;
 };
 
 // Draws and applies the controls: all options of the plan, and rates of the machine.
 //
 //   pinned     the plan to compare with: controls that differ from it are marked; null: none
+//   has_run    whether a run is open that the plan can be taken from
 //   list_text  the text of fields with several values, as typed
 ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const Scenario* pinned,
-                        Scenario& scenario, std::string& list_text);
+                        bool has_run, Scenario& scenario, std::string& list_text);
 
 // Step time and other numbers above the timeline, with their changes against the pinned plan.
 void DrawStepNumbers(const ScreenFrame& frame, const Box& box,

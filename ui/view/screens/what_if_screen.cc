@@ -29,14 +29,27 @@ MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachin
 
 }  // namespace
 
-// Without a pinned plan, a starting plan is searched on another thread.
+// Starts from the pinned plan, else from the run that is open, else from a plan that is searched on
+// another thread.
 WhatIfScreen::WhatIfScreen(DesktopState& desktop)
     : desktop_(desktop),
       what_if_(clock_),
       starter_([](const PlanRequest& request, const auto& outdated) {
         return StartingScenario(request, HardwareThreads(), outdated);
       }) {
-  if (!desktop_.selection.pinned()) FindStart();
+  if (!desktop_.selection.pinned() && !StartFromRun()) FindStart();
+}
+
+// Returns false if no run is open whose plan is known.
+bool WhatIfScreen::StartFromRun() {
+  const RunSetting* const run = desktop_.session.setting();
+  if (run == nullptr) return false;
+  scenario_ = Scenario{run->model, {run->cluster, run->profile}, run->cluster, run->plan};
+  pin_next_ = true;
+  memory_pp_ = -1;
+  problem_.clear();
+  Ask();
+  return true;
 }
 
 // Takes over a plan that another view has pinned.
@@ -243,7 +256,9 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
       frame.box.x0 + std::min(canvas.Px(kControls), std::floor(0.45F * frame.box.Width()));
   canvas.Fill(controls, canvas.theme.panel);
   const ControlUse use =
-      DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr, *scenario_, list_text_);
+      DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr,
+                   desktop_.session.setting() != nullptr, *scenario_, list_text_);
+  if (use.from_run) StartFromRun();
   if (use.reset && pinned_) scenario_ = pinned_;
   if (use.pin) {
     Pin();

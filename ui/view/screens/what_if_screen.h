@@ -50,6 +50,7 @@ class WhatIfScreen final : public Screen {
 
   void FollowPin();
   void FindStart();
+  bool StartFromRun();
   void TakeStart();
   void TakeAnswer();
   void Ask();

@@ -33,10 +33,10 @@ std::vector<StepEnd> StepEndsOf(const Frame& frame) {
   for (const Side side : kSides) {
     const SideModel& of = frame.model.Of(side);
     if (!of.IsPresent() || of.step < 0) continue;
-    lengths[Index(side)] = static_cast<double>(of.step_end_ns - of.step_start_ns);
-    ends.push_back({side, std::round(frame.X(of.Displayed(of.step_end_ns))),
-                    fmt::format("{} {}", side == Side::kPredicted ? "predicted" : "measured",
-                                PreciseTime(lengths[Index(side)]))});
+    lengths[Index(side)] = static_cast<double>(of.step_ns);
+    ends.push_back(
+        {side, std::round(frame.X(of.Displayed(of.step_end_ns))),
+         fmt::format("{} {}", frame.model.NameOf(side), PreciseTime(lengths[Index(side)]))});
   }
   if (ends.size() == 2 && lengths[0] > 0.0) {
     ends[1].label += "  " + SignedPercent(lengths[1] / lengths[0] - 1.0);
@@ -167,7 +167,7 @@ void DrawStepEnds(const Frame& frame) {
   if (ends.size() == 2) {
     const float a = std::clamp(ends[0].x, column.x0, column.x1);
     const float b = std::clamp(ends[1].x, column.x0, column.x1);
-    const Colour colour = b > a ? canvas.theme.more : canvas.theme.less;
+    const Colour colour = b > a ? canvas.theme.worse : canvas.theme.better;
     canvas.Fill({std::min(a, b), column.y0, std::max(a, b), column.y1}, Faded(colour, 0.12F));
   }
   for (const StepEnd& end : ends) {

@@ -29,12 +29,12 @@ struct Theme {
   Colour line{};   // between panels
   Colour grid{};   // at ticks
   Colour text{};
-  Colour muted{};    // names
-  Colour faint{};    // hints
-  Colour on_span{};  // text on a measured span
-  Colour amber{};    // uncertainty
-  Colour more{};     // slower or larger than forecast; `more` and `less` are the only red and blue
-  Colour less{};
+  Colour muted{};      // names
+  Colour faint{};      // hints
+  Colour on_span{};    // text on a measured span
+  Colour amber{};      // uncertainty
+  Colour worse{};      // than forecast: slower or larger, fewer tokens/s; the only red
+  Colour better{};     // the only blue
   Colour accent{};     // selection, cursor
   Colour predicted{};  // forecast values and lines
   std::array<Colour, kHueCount> hues{};

@@ -108,15 +108,19 @@ std::optional<std::int64_t> CapacityOf(const SidePair& sides) {
 // Says why a side or the whole view is empty.
 void FillNotices(const SidePair& sides, MemoryModel& model) {
   if (model.rank < 0) {
-    model.notices.push_back("No memory was recorded (--capture full records it).");
+    model.notices.push_back(sides.Shown() == Side::kMeasured
+                                ? "No memory was recorded (--capture full records it)."
+                                : "The forecast holds no memory over time.");
     return;
   }
   for (const Side side : kSides) {
     if (!sides.Of(side).IsPresent() || model.Has(side)) continue;
-    model.notices.push_back(side == Side::kPredicted
-                                ? "The forecast says nothing of this memory."
-                                : "Of the measured run no memory was recorded: the forecast alone "
-                                  "is shown.");
+    model.notices.push_back(
+        side == Side::kPredicted
+            ? fmt::format("The {} says nothing of this memory.", sides.Reference())
+            : fmt::format("Of the measured run no memory was recorded: the {} "
+                          "alone is shown.",
+                          sides.Reference()));
   }
 }
 

@@ -131,16 +131,6 @@ void SortByContribution(bool both, OpGroups& groups) {
   for (std::uint32_t& group : groups.group_of) group = place[group];
 }
 
-// Longest window of any rank in the chosen step; 0 without a run or steps.
-std::int64_t LongestStep(const SideModel& side) {
-  if (!side.IsPresent()) return 0;
-  std::int64_t longest = 0;
-  for (const StepWindow& window : side.run->timeline.steps) {
-    if (window.step == side.step) longest = std::max(longest, window.end_ns - window.start_ns);
-  }
-  return longest;
-}
-
 // Sort key of a column as a number; kName sorts by text instead.
 double KeyOf(const OpGroups& groups, const OpGroup& group, GroupColumn column) {
   switch (column) {
@@ -204,7 +194,7 @@ OpGroups GroupOps(const SidePair& sides, const std::vector<PairedOp>& pairs,
                   const std::map<OpId, double>& flops) {
   OpGroups groups = Collect(sides, pairs, flops);
   groups.ranks = static_cast<std::int64_t>(RanksOf(sides).size());
-  for (const Side side : kSides) groups.step_ns[Index(side)] = LongestStep(sides.Of(side));
+  for (const Side side : kSides) groups.step_ns[Index(side)] = sides.Of(side).step_ns;
   SortByContribution(sides.HasBoth(), groups);
   return groups;
 }

@@ -35,9 +35,9 @@ constexpr std::array<PartText, kTimePartCount> kTexts{{
 constexpr std::array<std::string_view, kGapClassCount> kGapTexts{
     "GEMM", "attention", "memory-bound", "tp, cp, ep comm", "dp comm", "pp comm", "copy", "host"};
 constexpr std::array<std::string_view, kGapClassCount> kGapExplained{
-    "measured GEMM times played in the forecast's program",
-    "measured attention times played in the forecast's program",
-    "measured times of memory-bound ops played in the forecast's program",
+    "measured GEMM times played in the program",
+    "measured attention times played in the program",
+    "measured times of memory-bound ops played in the program",
     "measured wire times of tp, cp and ep exchange",
     "measured wire times of gradient and parameter collectives",
     "measured wire times of transfers between stages",

@@ -105,7 +105,8 @@ Result<ModelSpec> ResolveModelText(const std::string& text, const Catalogue& cat
 // after DefaultSpace.
 Result<PlanRequest> Resolve(const PlanSetup& setup, const Catalogue& catalogue,
                             const std::optional<LocalMachine>& local, FileSystem& files) {
-  FT_ASSIGN(const ModelSpec model, ResolveModelText(setup.model, catalogue, files));
+  FT_ASSIGN(const ModelSpec model, setup.spec ? Result<ModelSpec>(*setup.spec)
+                                              : ResolveModelText(setup.model, catalogue, files));
   std::string origin;
   FT_ASSIGN(const MachineRates machine, MachineOf(setup, catalogue, local, origin));
   FT_ASSIGN(const ClusterSpec cluster, Turned(setup, machine.cluster));
@@ -164,6 +165,27 @@ std::vector<std::string> GpuNames(const Catalogue& catalogue, std::string_view f
     if (entry.unusable.empty() && named) names.push_back(entry.name);
   }
   return names;
+}
+
+// The CPU of a run counts as this machine.
+PlanSetup SetupOf(const RunSetting& run, const Catalogue& catalogue, PlanSetup setup) {
+  setup.model = run.model.name;
+  setup.spec = run.model;
+  setup.sequence = run.plan.sequence;
+  setup.global_batch = run.plan.global_batch;
+  setup.constraints.clear();
+  setup.other_rates.clear();
+  const auto gpu = std::find_if(
+      catalogue.gpus.begin(), catalogue.gpus.end(),
+      [&](const GpuEntry& entry) { return entry.device.name == run.cluster.device.name; });
+  if (run.cluster.is_cpu) {
+    setup.gpu = kLocal;
+  } else if (gpu != catalogue.gpus.end()) {
+    setup.gpu = gpu->name;
+    setup.nodes = run.cluster.nodes;
+    setup.devices_per_node = run.cluster.devices_per_node;
+  }
+  return setup;
 }
 
 // Reads the suggestion as pairs of option and value. Any other word makes it impossible to follow,

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "sim/config/catalogue/catalogue.h"
 #include "sim/search/space/space.h"
+#include "ui/run_view.h"
 #include "ui/view_model/planning/hardware.h"
 
 namespace foretrain::ui {
@@ -34,6 +35,7 @@ struct Constraint {
 
 struct PlanSetup {
   std::string model = "llama3-8b";    // name in the catalogue, or path of a config.json
+  std::optional<ModelSpec> spec{};    // the model itself, where `model` is only its name
   std::string gpu = "h100-80gb-sxm";  // name in the catalogue, or kLocal
   int nodes = 1;
   int devices_per_node = 8;
@@ -77,6 +79,10 @@ Result<void> SetCluster(const std::string& text, PlanSetup& setup);
 // can be made of. An empty filter matches all.
 std::vector<std::string> ModelNames(const Catalogue& catalogue, std::string_view filter);
 std::vector<std::string> GpuNames(const Catalogue& catalogue, std::string_view filter);
+
+// The search that the plan of a run came from: its model, machine, sequence and batch. A machine
+// that is no entry of the catalogue is left as in `setup`.
+PlanSetup SetupOf(const RunSetting& run, const Catalogue& catalogue, PlanSetup setup);
 
 // Adds the options of a suggestion ("--zero 3 --recompute full") to the setup's constraints or
 // sequence. Returns false and changes nothing if it contains anything else ("16 devices").

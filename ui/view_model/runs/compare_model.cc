@@ -1,5 +1,7 @@
 #include "ui/view_model/runs/compare_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -191,11 +193,12 @@ void FillNotices(CompareModel& model) {
   if (!predicted && measured) add("No forecast for this run: the measurement alone is shown.");
   if (predicted && measured) add(HashNotice(model));
   for (const Side side : kSides) {
-    add(DescribeLoading(model.Of(side), side));
+    add(DescribeLoading(model.Of(side),
+                        side == Side::kPredicted ? model.Reference() : "measured run"));
     if (!model.Of(side).IsPresent() || !model.TimelineOf(side).spans.empty()) continue;
     if (model.Of(side).run->sums != nullptr) continue;
-    add(side == Side::kPredicted ? "The forecast holds no spans."
-                                 : "The measured run holds no spans.");
+    add(fmt::format("The {} holds no spans.",
+                    side == Side::kPredicted ? model.Reference() : "measured run"));
   }
   std::int64_t left_out = 0;
   for (const Lane& lane : model.lanes) left_out += lane.left_out;
@@ -227,8 +230,7 @@ CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& fa
   for (const int rank : RanksOf(model)) model.lanes.push_back(LaneOfRankIn(model, rank));
   model.extent = ExtentOf(model, /*whole=*/options.alignment == Alignment::kWallClock);
   model.all = ExtentOf(model, /*whole=*/true);
-  model.numbers = NumbersOf(model.sides[0].run, model.sides[0].metrics, model.sides[1].run,
-                            model.sides[1].metrics, CountsOf(model));
+  model.numbers = NumbersOf(model.recorded, CountsOf(model));
   model.hues = HuesInUse(model);
   FillNotices(model);
   return model;

@@ -145,15 +145,14 @@ std::optional<WantedParts> PartsToLoad(const SidePair& sides, const Viewport* vi
 
 // Four states: fully loaded, no steps, a step too long to load, and a step that is being loaded or
 // is loaded.
-std::string DescribeLoading(const SideModel& side, Side which) {
+std::string DescribeLoading(const SideModel& side, std::string_view name) {
   if (!side.IsPresent() || side.run->sums == nullptr) return {};
   // A short run next to a long one may be loaded completely.
   if (static_cast<std::int64_t>(side.run->timeline.spans.size()) >= side.run->sums->Spans()) {
     return {};
   }
-  const std::string begin =
-      fmt::format("The {} has {} spans and is drawn from sums of them",
-                  which == Side::kPredicted ? "forecast" : "measured run", side.run->sums->Spans());
+  const std::string begin = fmt::format("The {} has {} spans and is drawn from sums of them", name,
+                                        side.run->sums->Spans());
   if (side.step < 0) {
     return begin +
            "; it has no steps, so pairs, errors, search and critical path are of the "

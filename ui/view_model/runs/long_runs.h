@@ -26,7 +26,7 @@ using WantedParts = std::array<std::vector<Stretch>, 2>;
 std::optional<WantedParts> PartsToLoad(const SidePair& sides, const Viewport* viewport);
 
 // One sentence on how a long run is displayed; empty for other runs.
-std::string DescribeLoading(const SideModel& side, Side which);
+std::string DescribeLoading(const SideModel& side, std::string_view name);
 
 // Metrics of a run: computed from its timeline or, for a long run, the stored ones, with single
 // ranks for the loaded steps.

@@ -26,6 +26,7 @@ void PlaceStep(SideModel& side) {
     if (window.step != side.step) continue;
     side.step_start_ns = first ? window.start_ns : std::min(side.step_start_ns, window.start_ns);
     side.step_end_ns = first ? window.end_ns : std::max(side.step_end_ns, window.end_ns);
+    side.step_ns = std::max(side.step_ns, window.end_ns - window.start_ns);
     first = false;
   }
 }

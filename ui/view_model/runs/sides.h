@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "sim/compare/pairing.h"
@@ -18,6 +19,9 @@ constexpr std::size_t Index(Side side) { return static_cast<std::size_t>(side); 
 constexpr Side Other(Side side) {
   return side == Side::kPredicted ? Side::kMeasured : Side::kPredicted;
 }
+
+// What the views call each side's run: "predicted" or "baseline", and "measured".
+using SideNames = std::array<std::string_view, 2>;
 
 // Data computed once per run, whatever the view selects. Null if the run is missing.
 struct CompareFacts {
@@ -34,6 +38,7 @@ struct SideModel {
   std::int32_t step = -1;            // the chosen step; -1 if there is none
   std::int64_t step_start_ns = 0;    // own time: earliest start of any rank
   std::int64_t step_end_ns = 0;      // latest end of any rank
+  std::int64_t step_ns = 0;          // the longest window of any rank: the step time
   std::int64_t offset_ns = 0;
 
   bool IsPresent() const { return run != nullptr; }
@@ -52,6 +57,15 @@ struct SidePair {
   Side Shown() const {
     return Of(Side::kMeasured).IsPresent() ? Side::kMeasured : Side::kPredicted;
   }
+  // Whether a measured run stands where a forecast usually does, as in a comparison of two
+  // measurements.
+  bool HasBaseline() const {
+    return Of(Side::kPredicted).IsPresent() && Of(Side::kPredicted).run->is_measurement;
+  }
+  SideNames Names() const { return {HasBaseline() ? "baseline" : "predicted", "measured"}; }
+  std::string_view NameOf(Side side) const { return Names()[Index(side)]; }
+  // What the measured run is compared with: "forecast" or "baseline".
+  std::string_view Reference() const { return HasBaseline() ? "baseline" : "forecast"; }
   // The rank of `side` that represents `rank`.
   int RankOn(Side side, int rank) const;
 };

@@ -57,16 +57,16 @@ void AddLine(HoverText& text, std::string name, std::string value, Tone tone = T
   text.lines.push_back({std::move(name), std::move(value), tone});
 }
 
-// Bytes and achieved rates of a copy or collective.
-void AddBytes(const OpTotal* predicted, const OpTotal* measured, HoverText& text) {
-  const OpTotal* any = measured != nullptr ? measured : predicted;
+// Bytes and achieved rates of a copy or collective; a side's total may be null.
+void AddBytes(const SidePair& sides, const std::array<const OpTotal*, 2>& totals, HoverText& text) {
+  const OpTotal* any = totals[1] != nullptr ? totals[1] : totals[0];
   if (any == nullptr || any->bytes <= 0) return;
   AddLine(text, "moves", FormatBytes(any->bytes));
-  for (const auto& [name, total] :
-       {std::pair("predicted rate", predicted), std::pair("measured rate", measured)}) {
+  for (const Side side : kSides) {
+    const OpTotal* const total = totals[Index(side)];
     if (total == nullptr || total->busy_ns <= 0) continue;
     const double rate = static_cast<double>(total->bytes) / SecondsFromNs(total->busy_ns);
-    AddLine(text, name, FormatSi(rate, "B/s"));
+    AddLine(text, fmt::format("{} rate", sides.NameOf(side)), FormatSi(rate, "B/s"));
   }
 }
 
@@ -77,13 +77,13 @@ void AddError(const PairedOp& pair, HoverText& text) {
   if (pair.predicted->busy_ns > 0) {
     value += ", " + SignedPercent(error / static_cast<double>(pair.predicted->busy_ns));
   }
-  const Tone tone = error > 0 ? Tone::kMore : error < 0 ? Tone::kLess : Tone::kPlain;
+  const Tone tone = error > 0 ? Tone::kWorse : error < 0 ? Tone::kBetter : Tone::kPlain;
   AddLine(text, "error", std::move(value), tone);
 }
 
 // The drift is that at the measured end of the op.
 void AddPair(const CompareModel& model, const PairedOp& pair, HoverText& text) {
-  AddLine(text, "predicted", Duration(pair.predicted->busy_ns));
+  AddLine(text, std::string(model.NameOf(Side::kPredicted)), Duration(pair.predicted->busy_ns));
   AddLine(text, "measured", Duration(pair.measured->busy_ns));
   AddError(pair, text);
   const std::optional<std::size_t> lane = LaneOfRank(model, pair.rank);
@@ -101,14 +101,15 @@ void AddTimes(const CompareModel& model, int lane_rank, const SpanRef& ref, Hove
   const PairedOp* pair = comparable ? FindPair(model.pairs, lane_rank, span.op) : nullptr;
   if (pair != nullptr && pair->IsPair()) {
     AddPair(model, *pair, text);
-    AddBytes(&*pair->predicted, &*pair->measured, text);
+    AddBytes(model, {&*pair->predicted, &*pair->measured}, text);
     return;
   }
-  const bool predicted = ref.side == Side::kPredicted;
-  AddLine(text, predicted ? "predicted" : "measured", Duration(span.end_ns - span.start_ns));
+  AddLine(text, std::string(model.NameOf(ref.side)), Duration(span.end_ns - span.start_ns));
   if (comparable) AddLine(text, "counterpart", "none", Tone::kAmber);
   const OpTotal alone{.busy_ns = span.end_ns - span.start_ns, .bytes = span.bytes};
-  AddBytes(predicted ? &alone : nullptr, predicted ? nullptr : &alone, text);
+  std::array<const OpTotal*, 2> totals{};
+  totals[Index(ref.side)] = &alone;
+  AddBytes(model, totals, text);
 }
 
 // The kernels of a span's op; none on the host queue, where the span is a launch.
@@ -276,7 +277,7 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
   const double own = model.Of(side).Own(displayed_ns);
   if (!model.Of(side).run->IsLoaded(own, own)) {
     return HoverText{.title = "drawn from sums of spans",
-                     .subtitle = side == Side::kPredicted ? "predicted" : "measured",
+                     .subtitle = std::string(model.NameOf(side)),
                      .lines = {{"single spans", "are read where you zoom in"}}};
   }
   if (row == rows.end() || row->tracks.empty()) return std::nullopt;
@@ -294,7 +295,7 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
     return std::nullopt;
   }
   HoverText text{.title = "nothing to compute, " + Duration(wait->LengthNs()),
-                 .subtitle = side == Side::kPredicted ? "predicted" : "measured",
+                 .subtitle = std::string(model.NameOf(side)),
                  .lines = {}};
   AddLine(text, "cause", DescribeWait(*wait));
   if (const auto& causes = model.bubble_causes[Index(side)]; causes.has_value()) {

@@ -279,7 +279,7 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
 
 }  // namespace
 
-// Selects the lane of the rank with the highest peak over the whole run for the memory panel.
+// Selects the lane of the rank with the highest peak in the chosen step for the memory panel.
 ViewState StartOf(const CompareModel& model) {
   ViewState state{.viewport = Fitted(model.extent)};
   state.wanted = model.options;
@@ -288,7 +288,9 @@ ViewState StartOf(const CompareModel& model) {
     if (!model.Of(side).IsPresent()) continue;
     for (const MemoryPeak& peak : model.Of(side).metrics->memory) {
       const auto lane = LaneOfRank(model, peak.rank);
-      if (peak.step != -1 || peak.space != Space::kDevice || !lane || peak.bytes <= max) continue;
+      if (peak.step != model.Of(side).step || peak.space != Space::kDevice || !lane ||
+          peak.bytes <= max)
+        continue;
       max = peak.bytes;
       state.memory_lane = *lane;
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -14,7 +15,7 @@ namespace foretrain::ui {
 namespace {
 
 using Value = std::optional<double>;
-using MetricFunction = std::function<Value(const Metrics&, const StepMetrics&)>;
+using MetricFunction = std::function<Value(const SideModel&, const StepMetrics&)>;
 using Format = std::string (*)(double);
 
 // Thresholds of recording quality; worse values are shown as doubtful.
@@ -23,16 +24,17 @@ constexpr double kMaxOverhead = 0.02;
 constexpr double kMaxClockError = 0.01;  // of a step
 
 enum class Difference { kRelative, kPoints };
+enum class Better { kLow, kHigh };
 
 // Differences below `min`, which would be displayed as 0.0, are neutral.
-Tone ToneOf(double error, double min) {
+Tone ToneOf(double error, double min, Better better) {
   if (!std::isfinite(error) || std::abs(error) < min) return Tone::kPlain;
-  return error > 0 ? Tone::kMore : Tone::kLess;
+  return (error > 0) == (better == Better::kHigh) ? Tone::kBetter : Tone::kWorse;
 }
 
 // Fractions are compared in points and other metrics in percent of the forecast.
 std::optional<Number> Compared(std::string name, Value predicted, Value measured, Format format,
-                               Difference difference) {
+                               Difference difference, Better better) {
   if (!predicted.has_value() && !measured.has_value()) return std::nullopt;
   Number number{.name = std::move(name)};
   if (predicted.has_value()) number.predicted = format(*predicted);
@@ -41,11 +43,11 @@ std::optional<Number> Compared(std::string name, Value predicted, Value measured
   if (difference == Difference::kPoints) {
     const double points = 100.0 * (*measured - *predicted);
     number.error = fmt::format("{:+.1f} pt", points);
-    number.tone = ToneOf(points, 0.05);
+    number.tone = ToneOf(points, 0.05, better);
   } else if (*predicted > 0.0) {
     const double error = *measured / *predicted - 1.0;
     number.error = SignedPercent(error);
-    number.tone = ToneOf(error, 0.0005);
+    number.tone = ToneOf(error, 0.0005, better);
   }
   return number;
 }
@@ -59,14 +61,45 @@ Value ShareOfWindow(double seconds, const StepMetrics& step) {
   return seconds / step.classes.window_s;
 }
 
-Value PeakOf(const Metrics& metrics) {
-  const std::int64_t bytes = metrics.peak_bytes[static_cast<std::size_t>(Space::kDevice)];
+std::int64_t PeakOfRun(const Metrics& metrics) {
+  return metrics.peak_bytes[static_cast<std::size_t>(Space::kDevice)];
+}
+
+// The highest peak of any rank in the chosen step.
+Value PeakOf(const SideModel& side) {
+  std::int64_t bytes = 0;
+  for (const MemoryPeak& peak : side.metrics->memory) {
+    if (peak.step == side.step && peak.space == Space::kDevice) bytes = std::max(bytes, peak.bytes);
+  }
+  if (bytes == 0) bytes = PeakOfRun(*side.metrics);
   return bytes > 0 ? Value(static_cast<double>(bytes)) : std::nullopt;
 }
 
-Value Of(const Metrics* metrics, const MetricFunction& metric) {
-  if (metrics == nullptr || !metrics->overall.has_value()) return std::nullopt;
-  return metric(*metrics, *metrics->overall);
+// The chosen step; the summary of the run if its steps are not known.
+const StepMetrics* StepOf(const SideModel& side) {
+  for (const StepMetrics& step : side.metrics->steps) {
+    if (step.step == side.step) return &step;
+  }
+  return side.metrics->overall.has_value() ? &*side.metrics->overall : nullptr;
+}
+
+Value Of(const SideModel& side, const MetricFunction& metric) {
+  if (!side.IsPresent()) return std::nullopt;
+  const StepMetrics* const step = StepOf(side);
+  return step == nullptr ? std::nullopt : metric(side, *step);
+}
+
+// "median of 40 steps: 8.49 s"
+std::string MedianStep(const SideModel& side) {
+  const Statistics& all = side.metrics->step_time_s;
+  if (all.count < 2) return {};
+  return fmt::format("median of {} steps: {}", all.count, FormatSeconds(all.median));
+}
+
+std::string PeakOfAllSteps(const SideModel& side) {
+  const std::int64_t bytes = PeakOfRun(*side.metrics);
+  if (bytes == 0 || PeakOf(side) == Value(static_cast<double>(bytes))) return {};
+  return fmt::format("all steps: {}", FormatBytes(bytes));
 }
 
 struct Row {
@@ -74,6 +107,8 @@ struct Row {
   MetricFunction metric;
   Format format;
   Difference difference;
+  Better better;
+  std::string (*variant)(const SideModel&) = nullptr;
 };
 
 // The rows in their order on the screen. A metric that is added here appears in all views that show
@@ -81,19 +116,23 @@ struct Row {
 std::vector<Row> ComparedRows() {
   const auto relative = Difference::kRelative;
   const auto points = Difference::kPoints;
+  const auto low = Better::kLow;
+  const auto high = Better::kHigh;
   return {
-      {"step time", [](auto&, auto& s) { return Value(s.time_s); }, FormatSeconds, relative},
-      {"tokens/s", [](auto&, auto& s) { return s.tokens_per_s; }, FormatRate, relative},
-      {"MFU", [](auto&, auto& s) { return s.mfu; }, FormatPercent, points},
+      {"step time", [](auto&, auto& s) { return Value(s.time_s); }, FormatSeconds, relative, low,
+       MedianStep},
+      {"tokens/s", [](auto&, auto& s) { return s.tokens_per_s; }, FormatRate, relative, high},
+      {"MFU", [](auto&, auto& s) { return s.mfu; }, FormatPercent, points, high},
       {"exposed comm",
        [](auto&, auto& s) { return ShareOfWindow(s.classes.exposed_communication_s, s); },
-       FormatPercent, points},
-      {"overlap", [](auto&, auto& s) { return s.overlap; }, FormatPercent, points},
-      {"bubble", [](auto&, auto& s) { return s.bubble; }, FormatPercent, points},
+       FormatPercent, points, low},
+      {"overlap", [](auto&, auto& s) { return s.overlap; }, FormatPercent, points, high},
+      {"bubble", [](auto&, auto& s) { return s.bubble; }, FormatPercent, points, low},
       // Nothing on the device, whether or not the host was busy.
       {"idle", [](auto&, auto& s) { return ShareOfWindow(s.classes.host_s + s.classes.idle_s, s); },
-       FormatPercent, points},
-      {"peak memory", [](auto& m, auto&) { return PeakOf(m); }, FormatMemory, relative},
+       FormatPercent, points, low},
+      {"peak memory", [](auto& side, auto&) { return PeakOf(side); }, FormatMemory, relative, low,
+       PeakOfAllSteps},
   };
 }
 
@@ -133,20 +172,21 @@ void AddPairing(const PairingCounts& pairing, std::vector<Number>& numbers) {
 }  // namespace
 
 // Metrics that neither run knows are left out.
-std::vector<Number> NumbersOf(const RunView* predicted, const Metrics* predicted_metrics,
-                              const RunView* measured, const Metrics* measured_metrics,
-                              const PairingCounts& pairing) {
+std::vector<Number> NumbersOf(const SidePair& sides, const PairingCounts& pairing) {
   std::vector<Number> numbers;
+  const SideModel& measured = sides.Of(Side::kMeasured);
   for (const Row& row : ComparedRows()) {
     std::optional<Number> number =
-        Compared(row.name, Of(predicted_metrics, row.metric), Of(measured_metrics, row.metric),
-                 row.format, row.difference);
-    if (number.has_value()) numbers.push_back(*std::move(number));
+        Compared(row.name, Of(sides.Of(Side::kPredicted), row.metric), Of(measured, row.metric),
+                 row.format, row.difference, row.better);
+    if (!number.has_value()) continue;
+    if (row.variant != nullptr) number->variant = row.variant(sides.Of(sides.Shown()));
+    numbers.push_back(*std::move(number));
   }
-  if (predicted != nullptr && measured != nullptr) AddPairing(pairing, numbers);
-  if (measured != nullptr) {
-    AddRecording(*measured, *measured_metrics, numbers);
-    if (measured->emulated) numbers.push_back(Quality("times", "emulated", false));
+  if (sides.HasBoth()) AddPairing(pairing, numbers);
+  if (measured.IsPresent()) {
+    AddRecording(*measured.run, *measured.metrics, numbers);
+    if (measured.run->emulated) numbers.push_back(Quality("times", "emulated", false));
   }
   return numbers;
 }

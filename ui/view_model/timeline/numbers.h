@@ -1,5 +1,5 @@
-// The numbers above the timeline: each predicted and measured, and their difference. traces/metrics
-// computes them.
+// The numbers above the timeline: each predicted and measured, and their difference. They are those
+// of the chosen steps. traces/metrics computes them.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "traces/metrics/metrics.h"
-#include "ui/run_view.h"
+#include "ui/view_model/runs/sides.h"
 
 namespace foretrain::ui {
 
 enum class Tone : std::uint8_t {
   kPlain,
-  kMore,   // measured above forecast
-  kLess,   // measured below forecast
+  kWorse,  // than the forecast or baseline: slower, larger, fewer tokens/s
+  kBetter,
   kAmber,  // a reason to doubt the metrics
 };
 
@@ -24,7 +24,8 @@ struct Number {
   std::string measured{};
   std::string error{};  // "+3.9 %", or "+1.2 pt" between two fractions
   Tone tone = Tone::kPlain;
-  bool quality = false;  // describes the quality of the recording
+  bool quality = false;   // describes the quality of the recording
+  std::string variant{};  // the same quantity of the whole run, in a sentence; empty if equal
 };
 
 // Results of pairing the two runs.
@@ -35,11 +36,10 @@ struct PairingCounts {
   std::int64_t drift_ns = 0;  // of the rank that ended the step farthest from its forecast
 };
 
-// Step time, tokens/s, MFU, exposed communication, overlap, bubble, idle and peak device memory, as
-// far as known. Then drift, unpaired ops, coverage, dropped and invalid records, recording
-// overhead, clock error and emulation. Either run may be null.
-std::vector<Number> NumbersOf(const RunView* predicted, const Metrics* predicted_metrics,
-                              const RunView* measured, const Metrics* measured_metrics,
-                              const PairingCounts& pairing);
+// Step time, tokens/s, MFU, exposed communication, overlap, bubble, idle and peak device memory of
+// the chosen steps, as far as known; of the whole run where single steps are not known. Then drift,
+// unpaired ops, coverage, dropped and invalid records, recording overhead, clock error and
+// emulation.
+std::vector<Number> NumbersOf(const SidePair& sides, const PairingCounts& pairing);
 
 }  // namespace foretrain::ui

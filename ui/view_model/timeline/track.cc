@@ -10,6 +10,8 @@
 namespace foretrain::ui {
 namespace {
 
+constexpr std::int64_t kLongWait = 4;  // a wait of a quarter of a pass's busy time divides its slot
+
 // Calls `add(column, part)` for each column that [x0, x1) overlaps, with the overlapping width.
 template <class Add>
 void Spread(double x0, double x1, int columns, Add add) {
@@ -185,18 +187,27 @@ std::optional<std::uint32_t> Track::Find(double time_ns, double slack_ns) const 
   return nearest;
 }
 
-// A new slot begins wherever step, kind, pass or micro-batch changes.
+// A new slot begins wherever step, kind, pass or micro-batch changes, and after a wait that is long
+// beside what the pass computes. Otherwise a wait would look like a part of the pass.
 std::vector<Slot> Track::Slots() const {
   std::vector<Slot> slots;
-  for (std::size_t i = 0; i < size(); ++i) {
-    const Span& span = SpanAt(i);
-    const auto position = static_cast<std::uint32_t>(i);
-    const bool is_new = i == 0 || SlotKey(SpanAt(i - 1)) != SlotKey(span);
-    if (is_new) slots.push_back({span.start_ns, span.end_ns, position, position, 1, span.op});
-    Slot& slot = slots.back();
-    if (!is_new && InstructionOf(SpanAt(i - 1).op) != InstructionOf(span.op)) ++slot.instructions;
-    slot.end_ns = span.end_ns;
-    slot.last = position;
+  std::size_t end = 0;
+  for (std::size_t first = 0; first < size(); first = end) {
+    std::int64_t busy_ns = 0;
+    for (end = first; end < size() && SlotKey(SpanAt(end)) == SlotKey(SpanAt(first)); ++end) {
+      busy_ns += SpanAt(end).end_ns - SpanAt(end).start_ns;
+    }
+    for (std::size_t i = first; i < end; ++i) {
+      const Span& span = SpanAt(i);
+      const auto position = static_cast<std::uint32_t>(i);
+      const bool is_new =
+          i == first || kLongWait * (span.start_ns - SpanAt(i - 1).end_ns) > busy_ns;
+      if (is_new) slots.push_back({span.start_ns, span.end_ns, position, position, 1, span.op});
+      Slot& slot = slots.back();
+      if (!is_new && InstructionOf(SpanAt(i - 1).op) != InstructionOf(span.op)) ++slot.instructions;
+      slot.end_ns = span.end_ns;
+      slot.last = position;
+    }
   }
   return slots;
 }

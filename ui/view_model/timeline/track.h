@@ -52,7 +52,7 @@ struct TrackPicture {
 // In Track::SetErrors: the span has no counterpart.
 inline constexpr float kNoCounterpart = std::numeric_limits<float>::max();
 
-// Consecutive spans of one pass of one micro-batch.
+// Consecutive spans of one pass of one micro-batch, without a long wait among them.
 struct Slot {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;

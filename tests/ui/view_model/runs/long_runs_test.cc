@@ -108,12 +108,12 @@ TEST(LongRuns, KeepMetricsOfTheWholeAndRanksOfTheStepThatIsRead) {
 TEST(LongRuns, SayWhatIsRead) {
   const CompareInput none{.measured = Loaded(LongRun(4), {})};
   const ui::CompareModel reading = ModelOf(none, {.measured_step = 1});
-  EXPECT_EQ(ui::DescribeLoading(reading.Of(ui::Side::kMeasured), ui::Side::kMeasured),
+  EXPECT_EQ(ui::DescribeLoading(reading.Of(ui::Side::kMeasured), "measured run"),
             "The measured run has 4000 spans and is drawn from sums of them; those of step 1 are "
             "being read.");
   const CompareInput read{.measured = Loaded(LongRun(4), {{kStepNs, 2 * kStepNs}})};
   const ui::CompareModel model = ModelOf(read, {.measured_step = 1});
-  EXPECT_NE(ui::DescribeLoading(model.Of(ui::Side::kMeasured), ui::Side::kMeasured)
+  EXPECT_NE(ui::DescribeLoading(model.Of(ui::Side::kMeasured), "measured run")
                 .find("step 1, and what you zoom into, is read span by span"),
             std::string::npos);
 }

@@ -166,6 +166,22 @@ TEST(Track, GroupsSpansToSlots) {
   EXPECT_EQ(slots[2].start_ns, 40);
 }
 
+// A wait between ops of one layer and one between layers; the short wait at 240 divides nothing.
+TEST(Track, DividesSlotsAtLongWaits) {
+  const std::vector<Span> spans{ComputeSpan({.micro_batch = 0, .block = 1, .op = 0}, 0, 10),
+                                ComputeSpan({.micro_batch = 0, .block = 1, .op = 1}, 110, 120),
+                                ComputeSpan({.micro_batch = 0, .block = 2, .op = 0}, 220, 240),
+                                ComputeSpan({.micro_batch = 0, .block = 2, .op = 1}, 245, 260)};
+  const std::vector<Slot> slots = Track(spans, All(spans)).Slots();
+  ASSERT_EQ(slots.size(), 3U);
+  EXPECT_EQ(slots[0].end_ns, 10);
+  EXPECT_EQ(slots[1].start_ns, 110);
+  EXPECT_EQ(slots[1].end_ns, 120);
+  EXPECT_EQ(slots[2].start_ns, 220);
+  EXPECT_EQ(slots[2].end_ns, 260);
+  EXPECT_EQ(slots[2].last, 3U);
+}
+
 TEST(Track, PacksOverlappingSpansIntoAsFewTracksAsItTakes) {
   const std::vector<Span> spans{ComputeSpan({}, 0, 10), ComputeSpan({}, 5, 15),
                                 ComputeSpan({}, 10, 20), ComputeSpan({}, 12, 18)};
