@@ -53,6 +53,30 @@ Result<void> CheckContiguous(const SafetensorEntries& entries, std::int64_t data
                                             before + " that no tensor has");
 }
 
+// Says why a tensor cannot have the offsets that the header gives it. All sizes come from the file:
+// products are checked for overflow, and offsets against the file's size.
+//
+//   countable  its number of rows did not overflow
+Result<void> CheckBytes(const SafetensorEntry& entry, bool countable, std::int64_t file_bytes,
+                        const std::string& where) {
+  if (entry.end < entry.begin) {
+    return Fail(ErrorCode::kCorruptInput, where + "ends before it begins");
+  }
+  if (entry.end > file_bytes) {
+    return Fail(ErrorCode::kCorruptInput, where + "ends at byte " + std::to_string(entry.end) +
+                                              " of a file of " + std::to_string(file_bytes));
+  }
+  std::int64_t bytes = 0;
+  if (!countable || __builtin_mul_overflow(entry.rows, entry.cols, &bytes) ||
+      __builtin_mul_overflow(bytes, BytesOfDtype(entry.dtype), &bytes)) {
+    return Fail(ErrorCode::kCorruptInput, where + "its shape has more bytes than can be counted");
+  }
+  if (entry.end - entry.begin == bytes) return {};
+  return Fail(ErrorCode::kCorruptInput, where + "has " + std::to_string(entry.end - entry.begin) +
+                                            " bytes, where its shape and dtype need " +
+                                            std::to_string(bytes));
+}
+
 }  // namespace
 
 std::int64_t BytesOfDtype(std::string_view dtype) {
@@ -62,8 +86,6 @@ std::int64_t BytesOfDtype(std::string_view dtype) {
   return 0;
 }
 
-// All sizes come from the file: products are checked for overflow, and offsets against the file's
-// size.
 Result<SafetensorEntries> ParseSafetensorsHeader(std::string_view text, std::int64_t file_bytes,
                                                  std::string_view file) {
   FT_ASSIGN(const JsonValue root, ParseJson(text, file, {.max_bytes = kMaxHeaderBytes}));
@@ -99,15 +121,7 @@ Result<SafetensorEntries> ParseSafetensorsHeader(std::string_view text, std::int
     entry.cols = shape.empty() ? 1 : shape.back();
     entry.begin = data + offsets[0];
     entry.end = data + offsets[1];
-    std::int64_t bytes = 0;
-    const bool fits = countable && !__builtin_mul_overflow(entry.rows, entry.cols, &bytes) &&
-                      !__builtin_mul_overflow(bytes, BytesOfDtype(entry.dtype), &bytes) &&
-                      offsets[0] <= offsets[1] && entry.end <= file_bytes &&
-                      entry.end - entry.begin == bytes;
-    if (!fits) {
-      return Fail(ErrorCode::kCorruptInput,
-                  where + "its bytes are not shape times dtype within the file");
-    }
+    FT_TRY(CheckBytes(entry, countable, file_bytes, where));
     entries.emplace(name, std::move(entry));
   }
   FT_TRY(CheckContiguous(entries, data, file_bytes, file));

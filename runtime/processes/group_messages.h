@@ -16,6 +16,7 @@ enum GroupMessage : char {
   kTime = 'T',     // asks for the time
   kTimeIs = 'U',   // the time, in ns
   kSummary = 'D',  // RunSummary
+  kLastOps = 'L',  // the newest ops of a process after a failure, a line each
   kOver = 'O',
   kGoodbye = 'B',
   kPut = 'P',    // name, then value: stores it for its sender
@@ -25,12 +26,14 @@ enum GroupMessage : char {
 
 constexpr std::int64_t kMaxTextOfMessage = 1 << 16;
 constexpr std::int64_t kMaxTextOfRecord = 1 << 26;
+constexpr std::int64_t kMaxTextOfLastOps = 1 << 20;       // 1,024 lines are about 100 kB
 constexpr std::int64_t kMaxStep = std::int64_t{1} << 40;  // numbers of steps are below
 
 // Longest message from a rank to rank 0 and from rank 0 to a rank, in bytes; -1 for types that do
 // not go that way.
 constexpr std::int64_t MaxBytesToFirst(char type) {
   if (IsRecord(type)) return kMaxTextOfRecord;
+  if (type == kLastOps) return kMaxTextOfLastOps;
   if (type == kStop || type == kTime || type == kGoodbye) return 0;
   const bool goes = type == kFailure || type == kSummary || type == kPut || type == kGet;
   return goes ? kMaxTextOfMessage : -1;

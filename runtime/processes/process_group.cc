@@ -21,6 +21,8 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 // Steps that others may begin beyond those that rank 0 has ended.
 constexpr std::int64_t kAhead = 2;
 constexpr std::int64_t kSendNs = 10'000'000'000;  // time for a peer to take a short message
+// Time for last ops, which must not hold up the end of a failed run.
+constexpr std::chrono::seconds kLastOpsWait{1};
 
 }  // namespace
 
@@ -241,6 +243,28 @@ void ProcessGroup::Collect(RunSink* sink, std::int64_t first_step, std::int64_t 
   const std::lock_guard<std::mutex> lock(collecting_);
   collected_ = sink;
   limits_ = {.world = at_.world, .first_step = first_step, .end_step = end_step};
+}
+
+// Processes learn of the failure at about the same time, so most have sent theirs before rank 0
+// asks.
+std::string ProcessGroup::GatherLastOps(std::string own) {
+  if (at_.rank != 0) {
+    Peer& first = *peers_.at(0);
+    const std::lock_guard<std::mutex> lock(first.sending);
+    static_cast<void>(first.connection.Send(
+        kLastOps, own, DeadlineIn(std::chrono::nanoseconds(kLastOpsWait).count())));
+    return own;
+  }
+  const auto deadline = Clock::now() + kLastOpsWait;
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_done = [](const auto& peer) {
+    return peer.second->gone || peer.second->last_ops.has_value();
+  };
+  while (!std::all_of(peers_.begin(), peers_.end(), is_done) && Clock::now() < deadline) {
+    changed_.wait_for(lock, kLook);
+  }
+  for (const auto& [rank, peer] : peers_) own += peer->last_ops.value_or("");
+  return own;
 }
 
 // Rank 0 collects all summaries before it says that the run is over; others wait for that.

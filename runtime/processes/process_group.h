@@ -3,7 +3,7 @@
 // authenticated connection, to rank 0's, and rank 0 accepts no other once all have come. Tensors go
 // through runtime/processes/process_world.h or runtime/nccl/.
 //
-//   rank 1 ── failure, stop, records, summary, values ──►  rank 0 ──► store
+//   rank 1 ── failure, stop, records, summary, last ops, values ──►  rank 0 ──► store
 //          ◄── failure of another, steps granted, over, values ──  ──► all others
 #pragma once
 
@@ -84,6 +84,11 @@ class ProcessGroup : public StepAgreement, public IdStore {
   // Other ranks: a sink that sends everything to rank 0. Counters may come from another thread.
   RunSink& Sender();
 
+  // Called by every process after a failed run with its own text of last ops. Other ranks send it
+  // to rank 0, which returns all that come within a second, in the order of ranks. A process that
+  // died sends none.
+  std::string GatherLastOps(std::string own);
+
   // Called when all ranks have run their steps. Returns the summary of all ranks on rank 0, and the
   // own one elsewhere. Errors: kTimeout, naming ranks; the run's, if another process failed.
   Result<RunSummary> Finish(RunSummary mine);
@@ -94,9 +99,10 @@ class ProcessGroup : public StepAgreement, public IdStore {
     explicit Peer(Connection made) : connection(std::move(made)) {}
     Connection connection;
     std::mutex sending;
-    bool gone = false;                  // guarded by the group's mutex_, as all below
-    std::optional<RunSummary> summary;  // set once it has run all steps
-    int unanswered = 0;                 // questions for the time, received before there was a clock
+    bool gone = false;                    // guarded by the group's mutex_, as all below
+    std::optional<RunSummary> summary;    // set once it has run all steps
+    std::optional<std::string> last_ops;  // set once it has sent them
+    int unanswered = 0;  // questions for the time, received before there was a clock
   };
 
   ProcessGroup(LaunchedRank at, std::int64_t timeout_ns);
@@ -118,6 +124,7 @@ class ProcessGroup : public StepAgreement, public IdStore {
   bool ObeyValue(int rank, Peer& peer, const Frame& frame);
   bool ObeyRecord(int rank, const Frame& frame);
   bool ObeySummary(Peer& peer, const std::string& text);
+  bool ObeyLastOps(int rank, Peer& peer, const std::string& text);
   void AnswerTime(Peer& peer);
   Result<void> Store(int rank, const std::string& name, const std::string& value);
   void Send(Peer& peer, char type, std::string_view text);

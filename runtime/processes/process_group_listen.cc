@@ -7,12 +7,14 @@
 #include "runtime/processes/group_messages.h"
 #include "runtime/processes/process_group.h"
 #include "runtime/processes/wire/packing.h"
+#include "runtime/run/flight.h"
 
 namespace foretrain {
 namespace {
 
 // How long poll sleeps at most: the delay until closing_ or an error of the own run is noticed.
 constexpr int kLookMs = 20;
+constexpr std::size_t kMaxLine = 512;                   // bytes of a line of last ops
 constexpr std::int64_t kMaxNs = std::int64_t{1} << 56;  // two years
 
 }  // namespace
@@ -98,6 +100,8 @@ bool ProcessGroup::Obey(int rank, Peer& peer, const Frame& frame) {
       return ObeyValue(rank, peer, frame);
     case kSummary:
       return ObeySummary(peer, frame.text);
+    case kLastOps:
+      return ObeyLastOps(rank, peer, frame.text);
     case kGrant:
     case kEnd:
     case kTimeIs:
@@ -164,6 +168,24 @@ bool ProcessGroup::ObeySummary(Peer& peer, const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!summary || peer.summary) return false;
   peer.summary = *std::move(summary);
+  changed_.notify_all();
+  return true;
+}
+
+// The text goes to a terminal: each of its lines names the sender's rank and is printable.
+bool ProcessGroup::ObeyLastOps(int rank, Peer& peer, const std::string& text) {
+  const std::string begin = "rank " + std::to_string(rank) + ": ";
+  std::string_view rest = text;
+  for (int lines = 0; !rest.empty(); ++lines) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos || lines == FlightRecorder::kRing) return false;
+    const std::string_view line = rest.substr(0, end);
+    if (!line.starts_with(begin) || Printable(line, kMaxLine) != line) return false;
+    rest.remove_prefix(end + 1);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (peer.last_ops) return false;
+  peer.last_ops = text;
   changed_.notify_all();
   return true;
 }

@@ -270,7 +270,11 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                  ? executor->Run(job.steps, ahead, captured, stop)
                  : segments.Run(ahead, captured, sends ? unheard : shared, stop);
   captured.End();
-  if (!run.has_value()) sink.OnFailure(executor->FlightText());
+  if (!run.has_value()) {
+    std::string last_ops = executor->FlightText();
+    if (group != nullptr) last_ops = group->GatherLastOps(std::move(last_ops));
+    sink.OnFailure(last_ops);
+  }
   FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
   return group != nullptr ? group->Finish(std::move(summary)) : summary;

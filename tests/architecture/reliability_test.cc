@@ -106,6 +106,23 @@ TEST(Reliability, NamesTestsThatExist) {
   }
 }
 
+// tools/fuzz-coverage measures these.
+TEST(Reliability, KnowsTheSourcesThatEachFuzzTargetReads) {
+  std::set<std::string> targets;
+  const std::string table = TextOf("tests/fuzz/parsers.csv");
+  for (const std::string_view line : Split(table, '\n')) {
+    const std::vector<std::string_view> cells = Split(line, ',');
+    if (cells.size() != 2U || cells[0] == "target") continue;
+    targets.insert(std::string(cells[0]) + "_fuzz");
+    EXPECT_TRUE(std::filesystem::exists(SourcePath(std::string(cells[1])))) << line;
+  }
+  std::set<std::string> all;
+  for (const std::string& test : Tests()) {
+    if (test.ends_with("_fuzz")) all.insert(test);
+  }
+  EXPECT_EQ(targets, all);
+}
+
 TEST(Reliability, LosesNoTests) {
   std::set<std::string> all, of_crashes;
   int held = 0;

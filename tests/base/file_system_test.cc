@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -130,6 +131,21 @@ TEST_F(PosixFiles, RefusesALargeFileBeforeReadingIt) {
   ASSERT_FALSE(text.has_value());
   EXPECT_THAT(text.error().message, HasSubstr("1.00 TiB"));
   EXPECT_THAT(text.error().message, HasSubstr("1.00 MiB"));
+}
+
+// Files are read, not mapped: one that is cut meanwhile ends there and raises no SIGBUS.
+TEST_F(PosixFiles, ReadsAFileThatIsCutMeanwhileAsFarAsItGoes) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), std::string(3 * kMiB, 'a')).has_value());
+  const auto reader = files_.Open(Path("a"));
+  ASSERT_TRUE(reader.has_value());
+  ASSERT_EQ(truncate(Path("a").c_str(), kMiB + 7), 0);
+  std::vector<std::byte> out(kMiB);
+  EXPECT_EQ((*reader)->ReadAt(0, out).value(), kMiB);
+  EXPECT_EQ((*reader)->ReadAt(kMiB, out).value(), 7);
+  EXPECT_EQ((*reader)->ReadAt(2 * kMiB, out).value(), 0);
+  const auto unchanged = (*reader)->CheckUnchanged();
+  ASSERT_FALSE(unchanged.has_value());
+  EXPECT_THAT(unchanged.error().message, HasSubstr(Path("a")));
 }
 
 TEST_F(PosixFiles, ReadsFilesWhoseSizeIsNotKnown) {

@@ -3,11 +3,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
+#include <ctime>
 #include <limits>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "tests/base/peak_memory.h"
 
 namespace foretrain {
 namespace {
@@ -100,6 +105,33 @@ TEST(ParseJson, KeepsItsLimits) {
   std::string many = "{";
   for (int i = 0; i < 1'000'000; ++i) many += "\"" + std::to_string(i) + "\":1,";
   EXPECT_THAT(ErrorOf(many + "\"\":1}").message, HasSubstr("262144 values"));
+}
+
+// Each takes at most two seconds of the processor, and 64 MiB beside four times its size. A text
+// above the limit is not read at all, and a file above it neither (file_system_test.cc).
+TEST(ParseJson, RefusesHostileTextsInTimeAndLittleMemory) {
+  std::string many = "{";
+  for (int i = 0; i < 1'000'000; ++i) many += "\"" + std::to_string(i) + "\":1,";
+  const std::string texts[] = {
+      std::string(100'000, '[') + std::string(100'000, ']'),
+      std::string(16 * kMiB, '['),
+      many + "\"\":1}",
+      "\"" + std::string(17 * kMiB, 'x') + "\"",
+      "[1e999]",
+      "[" + std::string(4 * kMiB, '9') + "]",
+      "{\"a\": 1, \"a\": 2}",
+      "\xef\xbb\xbf{\"a\": \"\xff\"}",
+  };
+  for (const std::string& text : texts) {
+    const std::clock_t begin = std::clock();
+    ErrorOf(text);
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    const std::int64_t bytes = CanMeasureMemory() ? PeakGrowthBytes([&] { ErrorOf(text); }) : 0;
+    std::printf("%-20.20s %6.1f ms %5.1f MiB\n", text.c_str(), 1e3 * seconds,
+                static_cast<double>(bytes) / kMiB);
+    EXPECT_LE(seconds, CanMeasureMemory() ? 2.0 : 20.0) << text.substr(0, 20);
+    EXPECT_LE(bytes, 64 * kMiB + 4 * std::ssize(text)) << text.substr(0, 20);
+  }
 }
 
 TEST(JsonFields, ReadsWhatIsThereAndDefaults) {

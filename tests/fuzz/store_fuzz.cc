@@ -1,5 +1,6 @@
 // A store: if it opens, it is listed and loaded, or refused with a sentence, and the metrics of the
-// loaded data are consistent.
+// loaded data are consistent. In builds with the desktop, its view model is built of each run, and
+// of each pair that follow one another.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,6 +11,12 @@
 #include "tests/fuzz/fuzz.h"
 #include "traces/metrics/metrics.h"
 #include "traces/store.h"
+
+#if FORETRAIN_HAVE_UI
+#include "ui/stored_run.h"
+#include "ui/view_model/runs/compare_model.h"
+#include "ui/view_model/runs/sides.h"
+#endif
 
 namespace {
 
@@ -40,6 +47,16 @@ class TempFile {
   int file_ = -1;
 };
 
+#if FORETRAIN_HAVE_UI
+// Builds the model of a run beside the one before it.
+void View(StoredRun run, CompareInput& input) {
+  input.predicted = std::move(input.measured);
+  input.measured = RunViewOf(std::move(run));
+  const ui::CompareModel model = ui::BuildCompareModel(input, ui::FactsOf(input), {});
+  for (const PairedOp& pair : model.pairs) FT_CHECK(pair.predicted || pair.measured);
+}
+#endif
+
 void ReadAll(const std::string& path) {
   const auto reader = StoreReader::Open(path);
   if (!reader.has_value()) {
@@ -48,8 +65,11 @@ void ReadAll(const std::string& path) {
   }
   const auto runs = reader->ListRuns();
   if (!runs.has_value()) return;
+#if FORETRAIN_HAVE_UI
+  CompareInput shown;
+#endif
   for (const RunInfo& info : *runs) {
-    const auto run = reader->LoadRun(info.id);
+    auto run = reader->LoadRun(info.id);
     if (!run.has_value()) {
       FT_CHECK(!run.error().message.empty());
       continue;
@@ -58,6 +78,9 @@ void ReadAll(const std::string& path) {
     for (const RankStep& step : metrics.rank_steps) {
       FT_CHECK(step.classes.Sum() == step.end_ns - step.start_ns);
     }
+#if FORETRAIN_HAVE_UI
+    View(*std::move(run), shown);
+#endif
   }
 }
 

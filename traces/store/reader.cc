@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "traces/store.h"
 #include "traces/store/owner.h"
 #include "traces/store/run_reader.h"
@@ -96,8 +97,29 @@ class StoreReader::Connection {
       if (!row) return runs;
       FT_ASSIGN(RunInfo info, InfoOf(select, recording));
       FT_TRY(metrics.Bind(info.id).Each([&] { AddMetric(metrics, info); }));
+      if (info.message.ends_with(store_internal::kDiedRecording)) FT_TRY(AddLastState(info));
       runs.push_back(std::move(info));
     }
+  }
+
+  // Puts before the message of a run whose process died how far it was: "ended at step 41, 61.0 GiB
+  // resident: ". The step is the newest with stored rows, the memory that of the newest counter.
+  Result<void> AddLastState(RunInfo& info) const {
+    if (!info.last_step.has_value()) return {};
+    std::string state = "ended at step " + std::to_string(*info.last_step);
+    FT_ASSIGN(Statement select,
+              database_->Prepare("SELECT series.name, counter.* FROM counter JOIN series "
+                                 "USING(series_id) WHERE run_id = ? AND name = 'resident_bytes' "
+                                 "AND rank = -1 ORDER BY step DESC LIMIT 1"));
+    FT_ASSIGN(const bool row, select.Bind(info.id).Step());
+    const double bytes = row ? select.Real(6) : 0;
+    if (bytes > 0 && bytes < 1e18 &&
+        select.Agrees(7, RowSum(info.id, select.Text(0), select.Int(3), select.Int(4),
+                                select.Int(5), bytes))) {
+      state += ", " + FormatBytes(static_cast<std::int64_t>(bytes)) + " resident";
+    }
+    info.message = state + ": " + info.message;
+    return {};
   }
 
   // Adds a metric to a list's row. A damaged one is left out and told in the run's message, so that
@@ -311,8 +333,8 @@ class StoreReader::Connection {
     if (!row.IsNull(9)) info.last_step = static_cast<std::int32_t>(row.Int(9));
     if (info.status == RunStatus::kRunning && !recording) {
       info.status = RunStatus::kInterrupted;
-      info.message = "process " + std::to_string(row.Int(15)) +
-                     ", which recorded it, ended without finishing it";
+      info.message =
+          "process " + std::to_string(row.Int(15)) + std::string(store_internal::kDiedRecording);
     }
     return info;
   }

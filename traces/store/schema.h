@@ -33,6 +33,10 @@ inline constexpr std::array<CountedTable, 6> kCountedTables{{
 // The attachment with their numbers, in this order, each followed by a space.
 inline constexpr std::string_view kCountsAttachment = "row_counts";
 
+// How the message ends of a run whose process died: "process 7" is before it.
+inline constexpr std::string_view kDiedRecording =
+    ", which recorded it, ended without finishing it";
+
 // Rows of the run in each of kCountedTables, as kCountsAttachment has them. O(rows).
 Result<std::string> CountRows(const Database& database, std::int64_t run);
 

@@ -95,8 +95,7 @@ Result<void> Writer::TakeFile() {
     FT_ASSIGN(Statement mark,
               database_->Prepare("UPDATE run SET status = ?1, message = ?3 || pid || ?4 "
                                  "WHERE status = ?2"));
-    mark.Bind(RunStatus::kInterrupted, RunStatus::kRunning, "process ",
-              ", which recorded it, ended without finishing it");
+    mark.Bind(RunStatus::kInterrupted, RunStatus::kRunning, "process ", kDiedRecording);
     FT_TRY(mark.Run());
     FT_TRY(Migrate(*database_));
     FT_ASSIGN(tables_, RunTables::Prepare(*database_));

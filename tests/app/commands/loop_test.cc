@@ -112,6 +112,23 @@ TEST(Loop, GivesTheSameLossAgain) {
   EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
 }
 
+// All losses, and the bytes of the checkpoint: parameters, moments and random state of both ranks.
+TEST(Loop, GivesTheSameBitsAfterAHundredSteps) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --capture off --steps 100 ";
+  const ProgramEnd first = RunForetrain(folder.path(), train + "--save one");
+  const ProgramEnd second = RunForetrain(folder.path(), train + "--save two");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  ASSERT_EQ(second.code, 0) << second.errors;
+  ASSERT_EQ(LossesOf(first.output).size(), 100U);
+  EXPECT_EQ(LossesOf(first.output), LossesOf(second.output));
+  for (const std::string rank : {"0", "1"}) {
+    const std::string part = "/step-00000100/rank-0000" + rank + ".safetensors";
+    EXPECT_GT(folder.Read("one" + part).size(), 100'000U);
+    EXPECT_TRUE(folder.Read("one" + part) == folder.Read("two" + part)) << part;
+  }
+}
+
 // docs/training.md recommends it to hold back an update that is not finite.
 TEST(Loop, GivesTheSameLossesUnderALimitThatNoGradientReaches) {
   const TemporaryFolder folder;

@@ -155,12 +155,40 @@ TEST(KilledRun, IsShownAsInterruptedWithTheSpansItHadFlushed) {
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].at("status"), "finished");
   EXPECT_EQ(runs[1].at("status"), "interrupted");
+  EXPECT_THAT(runs[1].at("message").get<std::string>(),
+              testing::MatchesRegex("ended at step [0-9]+, [0-9.]+ MiB resident: process [0-9]+, "
+                                    "which recorded it, ended without finishing it"));
   const auto spans = ValueIn(folder, "SELECT count(*) FROM v_span WHERE run_id = 2");
   EXPECT_GT(spans, 100);
   EXPECT_EQ(runs[1].at("spans"), spans);
   EXPECT_EQ(IntegrityOf(folder), "ok");
   // Metrics of the steps that were flushed.
   EXPECT_EQ(RunForetrain(folder.path(), "analyze --run 2").code, 0);
+}
+
+// The forecast says 1.11 GiB, which the machine's memory would hold. A limit of the shell refuses
+// it.
+TEST(RefusedMemory, IsStoredBesideTheForecastOfTheRun) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more addresses than the limit; preset release runs this";
+#endif
+  const TemporaryFolder folder;
+  SmallTraining(folder);
+  const ProgramEnd end = RunCommand(
+      folder.path(),
+      "ulimit -v 900000; exec \"$FORETRAIN\" train --model gpt2-124m --layers 4 --sequence 64 "
+      "--global-batch 4 --micro-batch 4 --ranks 1 --steps 2 --data text.txt");
+  EXPECT_EQ(end.code, 3) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("was refused"));
+  const nlohmann::json runs = RunsIn(folder);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].at("kind"), "predicted");
+  EXPECT_GT(runs[0].at("metrics").at("peak_device_bytes"), std::int64_t{1} << 30);
+  EXPECT_EQ(runs[1].at("status"), "failed");
+  EXPECT_EQ(runs[1].at("forecast"), 1);
+  EXPECT_THAT(runs[1].at("message").get<std::string>(),
+              AllOf(HasSubstr("rank 0: the arena of 1.11 GiB (optimizer_state 517 MiB"),
+                    HasSubstr("was refused")));
 }
 
 class StoppedRun : public testing::TestWithParam<std::tuple<const char*, int, const char*>> {};

@@ -7,8 +7,10 @@
 #if FORETRAIN_HAVE_UI
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/app/commands/small_run.h"
 #include "tests/app/desktop/long_store.h"
 #include "tests/app/desktop/store_desktop.h"
 
@@ -49,6 +51,37 @@ TEST(KilledDesktop, LeavesTheStoreAsItWas) {
       RunForetrain(folder.path(), "view long.db --view compare --screenshot view.png");
   EXPECT_EQ(after.code, 0) << after.errors;
   EXPECT_EQ(digest(), before);
+}
+
+// Desktops read the store into which a run records, and are killed meanwhile.
+TEST(KilledDesktop, DisturbsNoRunThatIsRecorded) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --recording required ";
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 5").code, 0);
+  const int kills = Kills();
+  const ProgramEnd end = RunCommand(
+      folder.path(),
+      "\"$FORETRAIN\" " + train +
+          "--steps 100000000 >out 2>err & run=$!; killed=0; "
+          "for i in $(seq " +
+          std::to_string(kills) +
+          "); do "
+          "\"$FORETRAIN\" view foretrain.db --screenshot view.png >/dev/null 2>&1 & view=$!; "
+          "sleep 0.$((i * 7 % 10)); kill -KILL $view 2>/dev/null && killed=$((killed + 1)); "
+          "wait $view 2>/dev/null; kill -0 $run || exit 98; done; "
+          "kill -INT $run; wait $run; code=$?; echo $killed; exit $code");
+  EXPECT_EQ(end.code, 130) << folder.Read("err");
+  EXPECT_GT(std::atoi(end.output.c_str()), kills / 4);
+  const nlohmann::json runs = RunsIn(folder);
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_EQ(runs[1].at("status"), "finished");
+  EXPECT_EQ(runs[3].at("status"), "interrupted");
+  EXPECT_EQ(runs[3].at("dropped"), 0);
+  // Each step that was shown is stored, with the spans of both ranks.
+  const auto steps = LastLine(folder.Read("out")).at("steps").get<std::int64_t>();
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(ValueIn(folder, "SELECT count(*) FROM v_step WHERE run_id = 4"), 2 * steps);
+  EXPECT_EQ(IntegrityOf(folder), "ok");
 }
 
 }  // namespace

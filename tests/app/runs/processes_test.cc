@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "tests/app/commands/small_run.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/runs/pair.h"
@@ -71,6 +73,37 @@ INSTANTIATE_TEST_SUITE_P(Signals, DeathOfAProcess,
                          testing::Values(Death{"KILL", 137}, Death{"SEGV", 139},
                                          Death{"ABRT", 134}),
                          [](const auto& test) { return std::string(test.param.signal); });
+
+// Rank 0 stores the rings of all processes, that of the process at fault among them.
+TEST(ProcessesOfTheProgram, LeaveTheNewestOpsOfEveryRankInTheStore) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
+  const ProgramEnd end =
+      RunCommand(folder.path(), "export FORETRAIN_FAULT=1:3:5:fail FORETRAIN='" +
+                                    StoppableBinary() + "'; " + Pair(train, train));
+  EXPECT_EQ(folder.Read("codes"), "3 3\n") << end.errors;
+  const ProgramEnd ops = RunForetrain(folder.path(), "runs --last-ops 2");
+  EXPECT_EQ(ops.code, 0) << ops.errors;
+  // "rank 1, step 3, forward layer 0 mb 0, norm: an injected fault": the op's text is in between.
+  const std::string place = "rank 1, step 3, ";
+  const std::size_t at = end.errors.find(place);
+  ASSERT_NE(at, std::string::npos) << end.errors;
+  const std::string rest = end.errors.substr(at + place.size());
+  const std::string op = rest.substr(0, rest.find(": ")) + " (step 3)";
+  std::array<int, 2> lines{};
+  bool culprit = false;
+  for (const std::string_view line : Split(ops.output, '\n')) {
+    if (line.starts_with("rank 0: ")) ++lines[0];
+    if (!line.starts_with("rank 1: ")) continue;
+    ++lines[1];
+    culprit = culprit || line.ends_with(op);
+  }
+  EXPECT_TRUE(culprit) << op << "\n" << ops.output;
+  for (const int count : lines) {
+    EXPECT_GT(count, 0);
+    EXPECT_LE(count, 1'024);
+  }
+}
 
 // A library may end a process by itself, even as if all were well.
 TEST(ProcessesOfTheProgram, AreToldByNameOfOneThatExits) {

@@ -332,50 +332,80 @@ TEST_F(WeightFiles, RefusesTheWeightsOfAnotherModelAndNamesTheTensor) {
               testing::AllOf(HasSubstr("wte.weight"), HasSubstr("200"), HasSubstr("256")));
 }
 
-TEST_F(WeightFiles, RefusesDamagedFiles) {
-  const auto code = [&](const std::string& header, const std::string& data) {
-    WriteRaw("damaged.safetensors", header, data);
-    auto source = OpenWeights(files_, Path("damaged.safetensors"), TinyGpt());
-    EXPECT_FALSE(source.has_value()) << header;
-    return source.has_value() ? ErrorCode::kIo : source.error().code;
+TEST_F(WeightFiles, RefusesDamagedFilesAndSaysWhy) {
+  const auto expect = [&](const std::string& header, std::size_t data, const std::string& why) {
+    WriteRaw("damaged.safetensors", header, std::string(data, '\0'));
+    const auto source = OpenWeights(files_, Path("damaged.safetensors"), TinyGpt());
+    ASSERT_FALSE(source.has_value()) << header;
+    EXPECT_EQ(source.error().code, ErrorCode::kCorruptInput) << header;
+    EXPECT_THAT(source.error().message,
+                testing::AllOf(HasSubstr("damaged.safetensors"), HasSubstr(why)));
   };
-  const std::string eight(8, '\0');
-  EXPECT_EQ(code("[]", ""), ErrorCode::kCorruptInput);
-  EXPECT_EQ(code("{", ""), ErrorCode::kCorruptInput);
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", eight),
-            ErrorCode::kCorruptInput)
-      << "12 bytes in 8";
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", eight),
-            ErrorCode::kCorruptInput)
-      << "past the end";
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", eight),
-            ErrorCode::kCorruptInput)
-      << "backwards";
-  EXPECT_EQ(
-      code(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", eight),
-      ErrorCode::kCorruptInput)
-      << "a product past 2^63";
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                 R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-                 eight),
-            ErrorCode::kCorruptInput)
-      << "one within the other";
-  const std::string apart = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
-  EXPECT_EQ(code(apart, std::string(12, '\0')), ErrorCode::kCorruptInput) << "a gap";
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight),
-            ErrorCode::kCorruptInput)
-      << "a gap behind the header";
-  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", eight),
-            ErrorCode::kCorruptInput)
-      << "bytes of no tensor";
-  EXPECT_EQ(code(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", eight),
-            ErrorCode::kCorruptInput);
-  std::ofstream(Path("damaged.safetensors"), std::ios::binary)
-      << "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
-  EXPECT_FALSE(OpenWeights(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
-  std::ofstream(Path("damaged.safetensors"), std::ios::binary) << "abc";
-  EXPECT_FALSE(OpenWeights(files_, Path("damaged.safetensors"), TinyGpt()).has_value());
+  expect("[]", 0, "the header is no JSON object");
+  expect("{", 0, "cut off here");
+  expect(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8,
+         "tensor a: has 8 bytes, where its shape and dtype need 12");
+  expect(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", 8,
+         "tensor a: ends at byte 78 of a file of 70");
+  expect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8,
+         "tensor a: ends before it begins");
+  expect(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 8,
+         "tensor a: its shape has more bytes than can be counted");
+  expect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+         R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+         8, "tensor b begins within a");
+  expect(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+         R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
+         12, "tensor b begins 4 bytes behind a, and no tensor has those bytes");
+  expect(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8,
+         "tensor a begins 4 bytes behind the header");
+  expect(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8,
+         "has 4 bytes behind a that no tensor has");
+  expect(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", 8, "dtype Q4 is not known");
+  const auto message = [&](const std::string& bytes) {
+    std::ofstream(Path("damaged.safetensors"), std::ios::binary) << bytes;
+    const auto source = OpenWeights(files_, Path("damaged.safetensors"), TinyGpt());
+    EXPECT_FALSE(source.has_value());
+    return source.has_value() ? "" : source.error().message;
+  };
+  EXPECT_THAT(message("\xff\xff\xff\xff\xff\xff\xff\x7f{}"),
+              HasSubstr("its header would be 9223372036854775807 bytes of 10"));
+  EXPECT_THAT(message("abc"), HasSubstr("is no safetensors file"));
+}
+
+// Headers of 100,000,001 bytes, and of a million tensors without elements: neither is kept in
+// memory.
+TEST_F(WeightFiles, RefusesHeadersThatAreTooLarge) {
+  const std::string path = Path("large.safetensors");
+  const auto message = [&] {
+    const auto source = OpenWeights(files_, path, TinyGpt());
+    EXPECT_FALSE(source.has_value());
+    return source.has_value() ? "" : source.error().message;
+  };
+  std::ofstream(path, std::ios::binary) << std::string("\x01\xe1\xf5\x05\0\0\0\0{", 9);
+  std::filesystem::resize_file(path, 200'000'000);
+  EXPECT_THAT(message(), HasSubstr("its header would be 100000001 bytes of 200000000"));
+  std::string header = "{";
+  for (int i = 0; i < 1'000'000; ++i) {
+    header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+              R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  }
+  WriteRaw("large.safetensors", header + "}", "");
+  EXPECT_THAT(message(), HasSubstr("has more than 262144 values"));
+}
+
+TEST_F(WeightFiles, NamesAFileThatIsCutWhileItIsRead) {
+  Write("cut.safetensors", Gpt2(TinyGpt(), ""));
+  auto source = OpenWeights(files_, Path("cut.safetensors"), TinyGpt());
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  std::filesystem::resize_file(Path("cut.safetensors"),
+                               std::filesystem::file_size(Path("cut.safetensors")) / 2);
+  const auto weights = Through(TinyGpt(), TinyPlan(), source->source);
+  ASSERT_FALSE(weights.has_value());
+  EXPECT_EQ(weights.error().code, ErrorCode::kCorruptInput);
+  EXPECT_THAT(weights.error().message,
+              testing::AllOf(HasSubstr("cut.safetensors: tensor "),
+                             HasSubstr("the file has become shorter; copy it again")));
 }
 
 }  // namespace

@@ -37,6 +37,12 @@ std::string With(std::string text, std::size_t at, char byte) {
   return text;
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 Span GoodSpan() {
   Span span;
   span.op = PackId({});
@@ -96,6 +102,11 @@ std::vector<Message> BadMessagesToRankZero() {
       {"a summary of no time", kSummary, PackSummary(nan)},
       {"a summary of negative steps", kSummary, PackSummary(negative)},
       {"a summary twice", kSummary, PackSummary({}), true},
+      {"last ops of another rank", kLastOps, "rank 0: 1 ms mlp.up (step 1)\n"},
+      {"last ops with an escape", kLastOps, "rank 1: \x1b[2J (step 1)\n"},
+      {"last ops without an end", kLastOps, "rank 1: 1 ms mlp.up (step 1)"},
+      {"last ops of more than a ring", kLastOps, Repeated("rank 1: mlp.up\n", 1'025)},
+      {"last ops twice", kLastOps, "rank 1: mlp.up\n", true},
       {"spans without a number", kSpans},
       {"more spans than bytes", kSpans, Pack(std::uint64_t{1} << 60)},
       {"a queue that does not exist", kSpans, SpanWith(&Span::queue, kQueueCount)},

@@ -18,11 +18,12 @@ inline constexpr std::int64_t kSecond = 1'000'000'000;
 
 // A world of ranks on one clock, all of them in one group.
 struct InprocRanks {
-  explicit InprocRanks(int count, RunClock& run_clock, std::int64_t timeout_ns = 2 * kSecond)
+  explicit InprocRanks(int count, RunClock& run_clock, std::int64_t timeout_ns = 2 * kSecond,
+                       const FtDeviceApi& api = MockDeviceApi())
       : ranks(count),
         clock(run_clock),
         flight(count),
-        world(count, MockDeviceApi(), run_clock, control, flight, {timeout_ns, {}}) {
+        world(count, api, run_clock, control, flight, {timeout_ns, {}}) {
     members.resize(static_cast<std::size_t>(count));
     std::iota(members.begin(), members.end(), 0);
   }

@@ -158,11 +158,12 @@ TEST_P(InprocSizes, RotateGivesEachWhatTheMemberBeforeHad) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllRanks, InprocSizes,
-                         testing::Combine(testing::Range(1, 9),
+                         testing::Combine(testing::Range(1, 17),
                                           testing::Values<std::int64_t>(0, 1, 16, 1009)));
+// 2^20 + 1 numbers, a little more than a part of any power of two.
 INSTANTIATE_TEST_SUITE_P(Large, InprocSizes,
                          testing::Combine(testing::Values(3),
-                                          testing::Values<std::int64_t>((1 << 16) + 1)));
+                                          testing::Values<std::int64_t>((1 << 20) + 1)));
 
 TEST(Inproc, SendsBothWaysBetweenNeighboursWhateverComesFirst) {
   RealClock clock;

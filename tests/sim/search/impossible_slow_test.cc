@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,6 +20,20 @@ namespace {
 using testing::HasSubstr;
 
 ModelSpec Model(const char* name) { return ResolveModel(name, "test", *BuiltInCatalogue())->model; }
+
+// Impossible requests end within seconds of the processor, under sanitizers too. The time is
+// printed.
+class Deadline {
+ public:
+  ~Deadline() {
+    const double seconds = static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC;
+    std::printf("told in %.3f s\n", seconds);
+    EXPECT_LE(seconds, 10.0);
+  }
+
+ private:
+  const std::clock_t begin_ = std::clock();
+};
 
 struct Impossible {
   const char* model;
@@ -51,6 +67,7 @@ TEST(Impossible, PlansNameWhatBindsAndTheNearestValueThatWouldDo) {
     plan.micro_batch = 1;
     plan.global_batch = 4;
     one.make(plan);
+    const Deadline deadline;
     const auto refused = ValidatePlan(plan, Model(one.model));
     ASSERT_FALSE(refused.has_value()) << one.binding;
     EXPECT_THAT(refused.error().message, HasSubstr(one.binding));
@@ -59,6 +76,7 @@ TEST(Impossible, PlansNameWhatBindsAndTheNearestValueThatWouldDo) {
 }
 
 TEST(Impossible, ClustersWithoutDevicesAreRefused) {
+  const Deadline deadline;
   const auto refused = ParseCluster("0x8xa100-80gb-sxm", *BuiltInCatalogue());
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("from 1 to"));
@@ -80,6 +98,7 @@ class ImpossibleSearch : public testing::Test {
     SearchOptions options;
     options.ranks = ranks;
     options.memory_bytes = memory_bytes;
+    const Deadline deadline;
     return SearchPlans(spec, *costs, space, options);
   }
 };

@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "tests/support/in_pieces.h"
 #include "tests/traces/import/trace_text.h"
+#include "tests/traces/stores.h"
+#include "tests/traces/temp_folder.h"
 #include "traces/import/json_events.h"
 #include "traces/metrics/metrics.h"
 
@@ -59,6 +64,50 @@ TEST(BadTrace, ThatWasCutKeepsWhatIsWhole) {
   EXPECT_EQ(ReadGood({whole.substr(0, third + 2) + "\n"}).timeline.spans.size(), 2U);
   // Not even one event is complete.
   EXPECT_THAT(ErrorOf(whole.substr(0, whole.find("relu"))), HasSubstr("no JSON at byte"));
+}
+
+TEST(BadTrace, GivesTheSameSpansInAnyPieces) {
+  std::string events = kKernel + R"(,{"ph":"X","cat":"kernel","name":"no ts","dur":1})";
+  for (int i = 0; i < 200; ++i) {
+    events += "," + Complete("kernel", "k\\u00e9" + std::to_string(i), "d1", 10.0 * i, 5);
+  }
+  const std::string whole = KinetoTrace(events);
+  for (const std::string& text : {whole, whole.substr(0, whole.size() / 2)}) {
+    FaultFileSystem files;
+    const std::string path = "rank0.json";
+    files.Put(path, text);
+    const auto expected = ReadTraces(files, std::span(&path, 1), {});
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    ASSERT_GT(expected->at(0).timeline.spans.size(), 90U);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      FilesInPieces pieces(files, seed);
+      const auto run = ReadTraces(pieces, std::span(&path, 1), {});
+      ASSERT_TRUE(run.has_value()) << run.error().message;
+      EXPECT_TRUE(SameTimeline(run->at(0).timeline, expected->at(0).timeline));
+      EXPECT_EQ(run->at(0).totals, expected->at(0).totals);
+      EXPECT_EQ(run->at(0).notes, expected->at(0).notes);
+    }
+  }
+}
+
+// A writer that starts over cuts the file: what was read until then is kept.
+TEST(BadTrace, ThatIsCutWhileItIsReadKeepsWhatIsWhole) {
+  const TempFolder folder;
+  const std::string path = folder.File("cut.json");
+  std::string events = kKernel;
+  for (int i = 0; i < 20'000; ++i) events += "," + Complete("kernel", "k", "d1", 10.0 * i, 5);
+  PosixFileSystem files;
+  ASSERT_TRUE(WriteFileAtomically(files, path, KinetoTrace(events)).has_value());
+  int told = 0;
+  const auto cut = [&](const ImportProgress&) {
+    if (++told == 3) std::filesystem::resize_file(path, 100'000);
+    return true;
+  };
+  const auto runs = ReadTraces(files, std::span(&path, 1), {.progress = cut});
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_GT(runs->at(0).timeline.spans.size(), 100U);
+  EXPECT_LT(runs->at(0).timeline.spans.size(), 20'000U);
+  EXPECT_THAT(runs->at(0).notes, Contains(HasSubstr("ends too early")));
 }
 
 TEST(BadTrace, LeavesOutEventsWithoutAUsableTimeAndCountsThem) {

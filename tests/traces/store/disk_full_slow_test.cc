@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "tests/base/child.h"
@@ -17,7 +18,11 @@ namespace {
 
 using testing::HasSubstr;
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kMiB = 1 << 20;
+// A message comes within this time of the last row that was stored. Writing is retried meanwhile.
+constexpr double kMaxSeconds = 2.0;
 
 Timeline Earlier() {
   std::mt19937_64 random(67);
@@ -41,6 +46,7 @@ std::string FillAndGoOn(const std::string& path, const std::function<bool()>& ma
   if (!run.has_value()) return "begin: " + run.error().message;
   std::int64_t added = 0;
   std::optional<Error> error;
+  auto stored = Clock::now();  // when the last Flush returned
   for (int i = 0; i < 1'000 && !error.has_value(); ++i) {
     std::vector<Span> spans = SpansFrom(added);
     added += std::ssize(spans);
@@ -49,8 +55,12 @@ std::string FillAndGoOn(const std::string& path, const std::function<bool()>& ma
     if (i % 10 != 9 || error.has_value()) continue;
     const Result<void> flushed = (*run)->Flush();
     if (!flushed.has_value()) error = flushed.error();
+    if (flushed.has_value()) stored = Clock::now();
   }
   if (!error.has_value()) return "never full";
+  const double waited_s = std::chrono::duration<double>(Clock::now() - stored).count();
+  std::printf("the message came after %.2f s\n", waited_s);
+  if (waited_s > kMaxSeconds) return "the message took " + std::to_string(waited_s) + " s";
   if (error->code != ErrorCode::kResourceExhausted) return "another error: " + error->message;
   for (const char* part :
        {path.c_str(), "free on its file system", "was committed before is safe"}) {

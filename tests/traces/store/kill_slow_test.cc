@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -98,6 +99,47 @@ TEST(KilledRecorder, LosesNothingThatWasAcknowledged) {
   const auto run = LoadFrom(path, 1);
   ASSERT_TRUE(run.has_value()) << run.error().message;
   ExpectSameTimeline(run->timeline, earlier);
+}
+
+std::int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+// Records for ever as a training run does, without a Flush. Each span begins when it is added.
+std::string RecordWithoutFlush(const std::string& path, const Child::Report& report) {
+  auto store = Store::Open(path);
+  if (!store.has_value()) return store.error().message;
+  auto run = (*store)->BeginRun({.label = "killed"});
+  if (!run.has_value()) return run.error().message;
+  report(0);
+  for (;;) {
+    const std::int64_t now_ns = NowNs();
+    std::vector<Span> spans{SpanOf(Queue::kCompute, OpClass::kGemm, now_ns, now_ns + 1)};
+    if (!(*run)->Add(spans).has_value()) return "add failed";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// By default a batch is committed every quarter of a second.
+TEST(KilledRecorder, LosesLessThanASecondOfSpansThatNoFlushCovers) {
+  const TempFolder folder;
+  std::mt19937_64 random(63);
+  double largest_s = 0;
+  for (int round = 0; round < std::max(4, Kills() / 4); ++round) {
+    const std::string path = folder.File(std::to_string(round));
+    Child child([&path](const Child::Report& report) { return RecordWithoutFlush(path, report); });
+    ASSERT_EQ(child.NextReport(), 0);
+    std::this_thread::sleep_for(std::chrono::microseconds(400'000 + random() % 400'000));
+    const std::int64_t killed_ns = NowNs();
+    child.Kill();
+    ASSERT_EQ(child.Wait(), "died");
+    const auto run = LoadFrom(path, 1);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    std::int64_t newest_ns = 0;
+    for (const Span& span : run->timeline.spans) newest_ns = std::max(newest_ns, span.start_ns);
+    const double lost_s = 1e-9 * static_cast<double>(killed_ns - newest_ns);
+    EXPECT_LT(lost_s, 1.0) << run->timeline.spans.size() << " spans are stored";
+    largest_s = std::max(largest_s, lost_s);
+  }
+  std::printf("at most the last %.2f s are lost\n", largest_s);
 }
 
 // Killed while it creates a store, begins, finishes and deletes runs: each run is complete or

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -58,8 +59,16 @@ std::string RecordAtAPace(const std::string& path, const Child::Report& report) 
   }
 }
 
-// The newest five steps, as a desktop reads them while a run goes on. The median is asserted, the
-// 99th percentile only printed: it is the machine's as much as ours.
+double CpuMilliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+}
+
+// The newest five steps, as a desktop reads them while a run goes on. The median is that of the
+// processor's time, which other programs do not lengthen; the deadline of 99 % leaves room for
+// them. The recorder goes on: all but the last two seconds of the spans it was given are stored
+// at its death.
 TEST(Readers, AreServedInTimeBesideARecorderOf50000SpansASecond) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
@@ -67,30 +76,39 @@ TEST(Readers, AreServedInTimeBesideARecorderOf50000SpansASecond) {
   ASSERT_TRUE(child.NextReport().has_value());
   const auto reader = StoreReader::Open(path);
   ASSERT_TRUE(reader.has_value()) << reader.error().message;
-  std::vector<double> read_ms;
+  std::vector<double> read_ms, cpu_ms;
   std::size_t most = 0;
   const auto end = steady_clock::now() + std::chrono::seconds(ReadSeconds());
-  for (int first = 0; steady_clock::now() < end;) {
+  for (std::int32_t first = 0; steady_clock::now() < end;) {
     const auto begin = steady_clock::now();
+    const double used = CpuMilliseconds();
     const auto run = reader->LoadRun(1, {.steps = std::pair{first, first + 4}});
     ASSERT_TRUE(run.has_value()) << run.error().message;
+    cpu_ms.push_back(CpuMilliseconds() - used);
     read_ms.push_back(
         std::chrono::duration<double, std::milli>(steady_clock::now() - begin).count());
     most = std::max(most, run->timeline.spans.size());
     ASSERT_LE(run->timeline.spans.size(), 5U * kSpansOfAStep);
-    first = std::max(0, static_cast<int>(run->info.last_step.value_or(0)) - 4);
+    first = std::max(0, run->info.last_step.value_or(0) - 4);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   child.Kill();
-  std::int64_t steps = 0;
-  while (const auto step = child.NextReport()) steps = *step + 1;
+  std::int64_t given = 0;
+  while (const auto step = child.NextReport()) given = *step;
+  const std::int64_t stored = reader->FindRun(1)->last_step.value_or(0);
   std::sort(read_ms.begin(), read_ms.end());
-  const double median_ms = read_ms[read_ms.size() / 2];
-  std::printf("%zu reads of a run of %lld steps: median %.2f ms, 99 %% below %.2f ms\n",
-              read_ms.size(), static_cast<long long>(steps), median_ms,
-              read_ms[read_ms.size() * 99 / 100]);
+  std::sort(cpu_ms.begin(), cpu_ms.end());
+  const double median_ms = cpu_ms[cpu_ms.size() / 2];
+  const double slow_ms = read_ms[read_ms.size() * 99 / 100];
+  std::printf(
+      "%zu reads of a run of %lld steps: median %.2f ms of the processor, %.2f ms in all, "
+      "99 %% below %.2f ms\n",
+      read_ms.size(), static_cast<long long>(stored), median_ms, read_ms[read_ms.size() / 2],
+      slow_ms);
   EXPECT_EQ(most, 5U * kSpansOfAStep);
   EXPECT_LE(median_ms, 50.0);
+  EXPECT_LE(slow_ms, 2'000.0);
+  EXPECT_GE(stored, given - 2 * kStepsPerSecond);
 }
 
 // A reader that rests between reads holds no transaction, so the recorder can move its log into the

@@ -1,5 +1,6 @@
 // Ten thousand frames of random mouse input, keys, characters and sizes over all views. Slow:
 // thousands of frames of each view. FORETRAIN_FRAMES sets their number.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
 
@@ -9,6 +10,7 @@
 
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
+#include "tests/ui/item_ids.h"
 #include "tests/ui/sample_run.h"
 #include "ui/view/desktop/input.h"
 #include "ui/view/screens/view_table.h"
@@ -56,8 +58,30 @@ class RandomInput : public HeadlessFrames {
       ASSERT_FALSE(HoldsNoNumber(label)) << label;
     }
     ASSERT_LE(last_.rectangles, 10'000U);
+    ASSERT_THAT(EqualIds(), testing::IsEmpty());
   }
 };
+
+// Two buttons of one name, which is one id.
+struct TwoButtons final : ui::WindowContent {
+  const ui::FrameRecord& Draw(const ui::ViewSize&, const ui::Fonts&, const ui::InputFrame&,
+                              ui::ImageSink&) override {
+    ImGui::Begin("window");
+    ImGui::Button("button");
+    ImGui::Button("button");
+    ImGui::End();
+    return record;
+  }
+  bool IsMoving() const override { return false; }
+  ui::Colour ground() const override { return {}; }
+  ui::FrameRecord record;
+};
+
+TEST_F(RandomInput, WouldTellOfTwoItemsWithOneId) {
+  content_ = std::make_unique<TwoButtons>();
+  Frame();
+  EXPECT_EQ(EqualIds().size(), 1U);
+}
 
 TEST_F(RandomInput, LeavesEveryViewStanding) {
   std::mt19937_64 engine(2026);

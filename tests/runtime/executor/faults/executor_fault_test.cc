@@ -25,18 +25,22 @@ constexpr int kSteps = 5;
 
 // A single fault at one op.
 struct OneFault : FaultInjector {
-  OneFault(int the_rank, std::int64_t the_step, std::int32_t the_op, Fault the_fault)
-      : rank(the_rank), step(the_step), op(the_op), fault(the_fault) {}
+  OneFault(int the_rank, std::int64_t the_step, std::int32_t the_op, Fault the_fault,
+           RunClock& run_clock)
+      : rank(the_rank), step(the_step), op(the_op), fault(the_fault), clock(run_clock) {}
   Fault At(int at_rank, std::int64_t at_step, std::int32_t at_op) override {
     if (at_rank != rank || at_step != step || at_op != op) return {};
     ++hits;
+    hit_ns = clock.Now();
     return fault;
   }
   int rank;
   std::int64_t step;
   std::int32_t op;
   Fault fault;
+  RunClock& clock;
   std::atomic<int> hits{0};
+  std::atomic<std::int64_t> hit_ns{0};
 };
 
 struct Outcome {
@@ -44,6 +48,7 @@ struct Outcome {
   std::vector<std::optional<Error>> ranks;
   std::string flight;
   std::int64_t end_ns = 0;
+  std::int64_t after_fault_ns = 0;  // from the fault to the end
   std::int32_t last_op_of_culprit = -1;
   int hits = 0;
 };
@@ -64,6 +69,7 @@ Outcome RunWith(int ranks, OneFault& fault, RunClock& clock, std::int64_t timeou
   outcome.ranks = (*executor)->rank_errors();
   outcome.flight = (*executor)->FlightText();
   outcome.end_ns = clock.Now();
+  outcome.after_fault_ns = outcome.end_ns - fault.hit_ns;
   outcome.hits = fault.hits;
   // A second run is refused.
   EXPECT_FALSE((*executor)->Run(1, batches, sink).has_value());
@@ -109,9 +115,10 @@ class ExecutorFaults : public testing::TestWithParam<std::tuple<int, std::int32_
   }
 };
 
+// Virtual time goes on only while every rank waits: a rank that is not woken ends at the time-out.
 TEST_P(ExecutorFaults, AnErrorIsTheRunsAndNamesRankStepAndOp) {
-  RealClock clock;
-  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kFail});
+  VirtualClock clock;
+  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kFail}, clock);
   const Outcome outcome = RunWith(Ranks(), fault, clock, 600 * kSecond);
   EXPECT_EQ(outcome.error.code, ErrorCode::kIo);
   EXPECT_THAT(outcome.error.message, NamesTheCulprit());
@@ -119,20 +126,23 @@ TEST_P(ExecutorFaults, AnErrorIsTheRunsAndNamesRankStepAndOp) {
   ExpectOthersAborted(outcome);
   ExpectRings(outcome);
   EXPECT_EQ(outcome.hits, 1);
+  EXPECT_LE(outcome.after_fault_ns, kSecond);
 }
 
 TEST_P(ExecutorFaults, AnExceptionIsCaughtAndNamed) {
   RealClock clock;
-  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kThrow});
+  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kThrow}, clock);
   const Outcome outcome = RunWith(Ranks(), fault, clock, 600 * kSecond);
   EXPECT_THAT(outcome.error.message, NamesTheCulprit());
   EXPECT_THAT(outcome.error.message, HasSubstr("threw: an injected fault"));
   ExpectOthersAborted(outcome);
+  // Of real time, on a machine that may be busy.
+  EXPECT_LE(outcome.after_fault_ns, 10 * kSecond);
 }
 
 TEST_P(ExecutorFaults, AStallEndsTheRunInTimeAndIsNamed) {
   VirtualClock clock;
-  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kStall});
+  OneFault fault(Culprit(), Step(), Op(), {Fault::Kind::kStall}, clock);
   const Outcome outcome = RunWith(Ranks(), fault, clock, 2 * kSecond);
   EXPECT_EQ(outcome.error.code, ErrorCode::kTimeout);
   // Five steps of a millisecond, the timeout, and a quarter of it if the rank itself notices.
@@ -158,7 +168,7 @@ TEST(ExecutorFault, NamesBothSidesWhereARankMakesAnotherCall) {
   for (const auto& [op, number] : {std::pair{kAllReduceOp, "#4"}, std::pair{kReduceScatterOp, "#5"},
                                    std::pair{kAllGatherOp, "#2"}, std::pair{kSendOp, "#2"}}) {
     VirtualClock clock;
-    OneFault fault(1, 2, op, {Fault::Kind::kOtherCall});
+    OneFault fault(1, 2, op, {Fault::Kind::kOtherCall}, clock);
     const Outcome outcome = RunWith(4, fault, clock, 2 * kSecond);
     EXPECT_EQ(outcome.error.code, ErrorCode::kIo);
     EXPECT_THAT(outcome.error.message, HasSubstr(std::string("ranks disagree on call ") + number));
@@ -169,7 +179,7 @@ TEST(ExecutorFault, NamesBothSidesWhereARankMakesAnotherCall) {
 
 TEST(ExecutorFault, LeavesARingOfTheNewestOpsOfEachRank) {
   VirtualClock clock;
-  OneFault fault(1, 4, kComputeOp, {Fault::Kind::kFail});
+  OneFault fault(1, 4, kComputeOp, {Fault::Kind::kFail}, clock);
   const Outcome outcome = RunWith(4, fault, clock, 2 * kSecond);
   EXPECT_THAT(outcome.flight, HasSubstr("rank 1: "));
   EXPECT_THAT(outcome.flight, HasSubstr("compute (step 4)"));
@@ -178,7 +188,7 @@ TEST(ExecutorFault, LeavesARingOfTheNewestOpsOfEachRank) {
 
 TEST(ExecutorFault, WaitsInRealTimeNoLongerThanTheTimeOut) {
   RealClock clock;
-  OneFault fault(1, 2, kComputeOp, {Fault::Kind::kStall});
+  OneFault fault(1, 2, kComputeOp, {Fault::Kind::kStall}, clock);
   const Outcome outcome = RunWith(4, fault, clock, kSecond / 5);
   EXPECT_EQ(outcome.error.code, ErrorCode::kTimeout);
   EXPECT_THAT(outcome.error.message, HasSubstr("compute"));
@@ -200,7 +210,7 @@ TEST(ExecutorFault, LeavesAThreadBehindThatNeverReturns) {
   static RealClock clock;  // outlives the thread left behind
   Fault hang{Fault::Kind::kHang};
   hang.hang = &Hang;
-  static OneFault fault(1, 2, kComputeOp, hang);
+  static OneFault fault(1, 2, kComputeOp, hang, clock);
   const Outcome outcome = RunWith(4, fault, clock, kSecond / 5);
   EXPECT_EQ(outcome.error.code, ErrorCode::kTimeout);
   EXPECT_THAT(outcome.error.message, HasSubstr("left behind"));

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <random>
+#include <string>
+
 #include "tests/ui/hand_made.h"
 #include "tests/ui/sample_run.h"
 
@@ -28,6 +32,32 @@ TEST(Search, GivesSpansInOrderOfTime) {
   for (std::size_t i = 1; i < found.size(); ++i) {
     EXPECT_LE(model.SpanOf(found[i - 1]).start_ns, model.SpanOf(found[i]).start_ns);
   }
+}
+
+// Random bytes, words of the model among them. A further word only takes spans away.
+TEST(Search, FindsSpansOfTheModelForAnyText) {
+  const CompareInput input = SampleInput({.layers = 4, .micro_batches = 4});
+  const CompareModel model = ModelOf(input);
+  const std::array<std::string, 6> words{"mlp", "forward", "12", "gemm", "\xff\xfe", "%n%s"};
+  std::mt19937_64 random(50);
+  std::size_t hits = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    std::string text = words[random() % words.size()];
+    for (std::uint64_t left = random() % 8; left > 0; --left) {
+      text += random() % 3 == 0 ? " " + words[random() % words.size()]
+                                : std::string(1, static_cast<char>(random()));
+    }
+    const std::vector<SpanRef> found = FindSpans(model, text);
+    const std::vector<SpanRef> fewer =
+        FindSpans(model, text + " " + words[random() % words.size()]);
+    ASSERT_LE(found.size(), kMaxFound);
+    ASSERT_LE(fewer.size(), found.size());
+    for (const SpanRef& ref : found) {
+      ASSERT_LT(ref.span, model.TimelineOf(ref.side).spans.size());
+    }
+    hits += found.empty() ? 0 : 1;
+  }
+  EXPECT_GT(hits, 50U);
 }
 
 TEST(OpFilter, TakesAClassInAPass) {
