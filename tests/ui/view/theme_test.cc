@@ -96,7 +96,7 @@ class Themes : public testing::TestWithParam<bool> {
 
 TEST_P(Themes, HaveTextsThatCanBeRead) {
   constexpr double kLeast = 4.5;  // level AA
-  std::vector<Colour> texts{theme_.text,  theme_.muted, theme_.faint,    theme_.amber,
+  std::vector<Colour> texts{theme_.text,  theme_.muted,  theme_.faint,    theme_.amber,
                             theme_.worse, theme_.better, theme_.predicted};
   texts.insert(texts.end(), theme_.ranks.begin(), theme_.ranks.end());
   for (const Colour under : {theme_.ground, theme_.panel, theme_.lane}) {
@@ -128,9 +128,8 @@ TEST_P(Themes, HaveColoursThatAllEyesCanTellApart) {
   apart(verdicts, "worse and better");
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, Themes, testing::Bool(), [](const auto& of) {
-  return of.param ? "Light" : "Dark";
-});
+INSTANTIATE_TEST_SUITE_P(Both, Themes, testing::Bool(),
+                         [](const auto& of) { return of.param ? "Light" : "Dark"; });
 
 }  // namespace
 }  // namespace foretrain::ui
