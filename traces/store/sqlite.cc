@@ -296,6 +296,10 @@ Result<void> Database::Harden() const {
 }
 
 Result<void> Database::Execute(const char* sql) const {
+  if (std::exchange(rollback_is_due_, false) && InTransaction()) {
+    static_cast<void>(sqlite3_exec(handle(), "ROLLBACK", nullptr, nullptr, nullptr));
+    rollback_is_due_ = InTransaction();
+  }
   const int code = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr);
   if (code == SQLITE_OK) return {};
   return FailWith(code);
@@ -360,8 +364,9 @@ Result<Transaction> Transaction::Begin(const Database& database, bool write) {
 
 Transaction::~Transaction() {
   if (database_ == nullptr || !database_->InTransaction()) return;
-  // If this fails, SQLite has rolled back already.
+  // Without memory this may fail. The next statement then rolls back first.
   static_cast<void>(database_->Execute("ROLLBACK").has_value());
+  database_->rollback_is_due_ = database_->InTransaction();
 }
 
 Result<void> Transaction::Commit() {

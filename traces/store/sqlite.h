@@ -141,9 +141,11 @@ class Database {
 
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
-  int log_pages_ = 0;     // size after the last commit
-  mutable int work_ = 0;  // units of work since the last row; OpenForeign's alone
+  int log_pages_ = 0;                     // size after the last commit
+  mutable int work_ = 0;                  // units of work since the last row; OpenForeign's alone
+  mutable bool rollback_is_due_ = false;  // a transaction has ended, but could not be rolled back
   friend class Statement;
+  friend class Transaction;
 };
 
 // A transaction for one scope: rolled back unless Commit was called.

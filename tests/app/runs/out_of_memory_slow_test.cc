@@ -24,7 +24,7 @@ for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
 done 2>/dev/null
 [ -n "$group" ] && [ -d $group ] || exit 99
 sh -c 'echo $$ >'$group'/cgroup.procs && echo 1000 >/proc/self/oom_score_adj && exec "$0" "$@"' \
-  "$FORETRAIN" TRAIN >out & run=$!
+  "$FORETRAIN" ARGUMENTS >out & run=$!
 tries=0
 until grep -q '"step"' out || [ $((tries += 1)) -gt 600 ]; do sleep 0.1; done
 sh -c 'echo $$ >'$group'/cgroup.procs && exec tail /dev/zero' & hog=$!
@@ -37,7 +37,7 @@ exit $code
 TEST(RunOutOfMemory, IsShownAsInterruptedWithItsStepAndMemory) {
   const TemporaryFolder folder;
   std::string script = kScript;
-  script.replace(script.find("TRAIN"), 5, SmallTraining(folder) + "--json --steps 100000000");
+  script.replace(script.find("ARGUMENTS"), 9, SmallTraining(folder) + "--json --steps 100000000");
   folder.Write("kill.sh", script);
   const ProgramEnd end = RunCommand(folder.path(), "exec bash kill.sh");
   if (end.code == 99) GTEST_SKIP() << "needs the right to create a cgroup with a memory limit";

@@ -76,9 +76,9 @@ TEST_F(DesktopFrames, CallsAMeasuredRunBesideAnotherTheBaseline) {
 
 TEST_F(DesktopFrames, ShowsOtherRunsWhole) {
   OpenDesktop(TwoRanks());
-  Wheel(20);
-  ASSERT_NE(state().viewport, ui::Fitted(Compare().model().extent));
-  whole_->state().TakeStore(ui::Prepare({.input = SampleInput({.layers = 4})}, {}, false));
+  Compare().state().viewport = {1e2, 2e2};
+  whole_->state().TakeStore(
+      ui::Prepare({.path = "other.db", .input = SampleInput({.layers = 4})}, {}, false));
   Frame();
   SettleModel();
   Frame();

@@ -216,7 +216,7 @@ TEST_F(Screen, ShowsNewerRunsInTheSamePlace) {
   const CompareInput after = SampleInput({.layers = 2, .micro_batches = 2, .steps = 2});
   Open(before);
   screen_->state().viewport = {1e6, 2e6};
-  desktop_->session.SetInput(std::make_unique<const CompareInput>(after), ui::FactsOf(after));
+  desktop_->TakeStore(ui::Prepare({.input = after}, {}, /*same_run=*/true));
   Frame();
   EXPECT_THAT(screen_->Chips(), Contains(HasSubstr("of 2")));
   EXPECT_EQ(state().viewport, (ui::Viewport{1e6, 2e6}));
