@@ -346,7 +346,7 @@ TEST_F(WeightFiles, RefusesDamagedFilesAndSaysWhy) {
   expect(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8,
          "tensor a: has 8 bytes, where its shape and dtype need 12");
   expect(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", 8,
-         "tensor a: ends at byte 78 of a file of 70");
+         "tensor a: ends at byte 79 of a file of 71");
   expect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8,
          "tensor a: ends before it begins");
   expect(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 8,
@@ -391,7 +391,7 @@ TEST_F(WeightFiles, RefusesHeadersThatAreTooLarge) {
               R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
   }
   WriteRaw("large.safetensors", header + "}", "");
-  EXPECT_THAT(message(), HasSubstr("has more than 262144 values"));
+  EXPECT_THAT(message(), HasSubstr("holds more than 262144 values"));
 }
 
 TEST_F(WeightFiles, NamesAFileThatIsCutWhileItIsRead) {
