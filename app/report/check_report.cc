@@ -9,9 +9,9 @@
 namespace foretrain {
 namespace {
 
-// "run.sh line 12: tensor-model-parallel-size".
+// "run.sh line 12: tensor-model-parallel-size", with the file's name alone.
 std::string PlaceOf(const Finding& finding) {
-  std::string place = finding.file;
+  std::string place = finding.file.substr(finding.file.rfind('/') + 1);
   if (finding.line > 0) place += fmt::format(" line {}", finding.line);
   if (finding.key.empty()) return place;
   return place.empty() ? Printable(finding.key) : place + ": " + Printable(finding.key);
@@ -19,14 +19,14 @@ std::string PlaceOf(const Finding& finding) {
 
 std::string FindingsText(const std::vector<Finding>& findings, int width) {
   if (findings.empty()) return "no findings\n";
-  Table table({"severity", "where", "finding", "what helps"});
+  Table table({"severity", "finding"});
   for (const Finding& finding : findings) {
-    table.AddRow({std::string(Name(finding.severity)), PlaceOf(finding), finding.text,
-                  Join(finding.helps, "; ")});
+    const std::string place = PlaceOf(finding);
+    table.AddRow({std::string(Name(finding.severity)),
+                  place.empty() ? finding.text : place + ": " + finding.text});
+    if (!finding.helps.empty()) table.AddRow({"", "helps: " + Join(finding.helps, "; ")});
   }
-  table.Wrap("where");
   table.Wrap("finding");
-  table.Wrap("what helps");
   return table.Text(0, width);
 }
 
