@@ -198,7 +198,7 @@ class RunChecker {
     return Evaluator(*in_.model, *machine, AllPlanFields()).Evaluate(in_.plan).step_s;
   }
 
-  // What is not explained counts as a cause only if the forecast's error does not cover it.
+  // Unexplained time is a cause only if it exceeds the error of the forecast.
   void Rank() {
     double sum_s = 1e-12;
     for (const RunCause& cause : out_.causes) sum_s += cause.seconds;

@@ -58,7 +58,7 @@ struct RunCheck {
   std::vector<RunCause> causes;  // largest first
 };
 
-// What a check compares.
+// A run, and the forecast to compare it with.
 struct RunInput {
   const TrainerLog* log = nullptr;
   const LaunchAccount* account = nullptr;  // of the launch file, for its intervals of pauses

@@ -87,7 +87,8 @@ std::string Record(const std::string& path) {
   return recorded.has_value() ? "" : recorded.error().message;
 }
 
-// What a reader sees of run 1; `nullopt` after an Error, which says something.
+// Label and number of spans of run 1 as a reader sees them; `nullopt` after an Error, whose message
+// is not empty.
 std::optional<std::string> Read(const std::string& path) {
   const auto reader = StoreReader::Open(path);
   if (!reader.has_value()) {

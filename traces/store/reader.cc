@@ -1,4 +1,5 @@
-// StoreReader: lists runs and loads them.
+// StoreReader: lists runs and loads them. All its queries go through one connection and one set of
+// statements, so they stand in one file.
 #include <sqlite3.h>
 
 #include <algorithm>

@@ -32,7 +32,7 @@ class DialectFlags {
 
   bool reads() const { return !from_.empty(); }
   bool emits() const { return !emit_.empty(); }
-  // What the files say, once they were understood; also if Read then misses an option.
+  // The launch that the files describe; set even if Read then fails for want of an option.
   const std::optional<Launch>& launch() const { return launch_; }
 
   // The built-in dialects, and that of the file; after Open.

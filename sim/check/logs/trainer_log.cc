@@ -129,7 +129,7 @@ class FormatReader {
     AddKey(std::string(key), std::string(Trim(line.substr(end))), number);
   }
 
-  // Of several values the last one counts: a batch may grow at first.
+  // The last value of a key counts: a batch may grow at first.
   void AddKey(std::string key, std::string value, int number) {
     const auto known = std::find_if(log_.keys.begin(), log_.keys.end(),
                                     [&](const LogKey& other) { return other.key == key; });

@@ -100,7 +100,7 @@ double NumberOf(const LaunchText& text, const std::vector<std::string>& keys) {
   return 0;
 }
 
-// Of several files the first that says it counts.
+// If several files give steps or a learning rate, the first one counts.
 void SetTraining(const LaunchPart& part, Launch& launch) {
   if (launch.steps == 0) {
     launch.steps = static_cast<std::int64_t>(NumberOf(part.text, part.dialect.steps_keys));

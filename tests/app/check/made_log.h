@@ -8,7 +8,7 @@
 
 namespace foretrain {
 
-// What slows a run down beside its plan. Each is a mechanism, not a pattern of step times.
+// Faults that slow a run down beside its plan. Each is a mechanism, not a pattern of step times.
 enum class RunFault {
   kNone,
   kThrottling,  // clocks fall as the device warms up, and with them the rate of products

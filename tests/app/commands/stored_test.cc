@@ -170,7 +170,7 @@ TEST(KilledRun, IsShownAsInterruptedWithTheSpansItHadFlushed) {
 // it.
 TEST(RefusedMemory, IsStoredBesideTheForecastOfTheRun) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer reserves more addresses than the limit; preset release runs this";
+  GTEST_SKIP() << "a sanitizer reserves more addresses than the limit; runs in preset release";
 #endif
   const TemporaryFolder folder;
   SmallTraining(folder);

@@ -40,7 +40,8 @@ TEST(RunOutOfMemory, IsShownAsInterruptedWithItsStepAndMemory) {
   script.replace(script.find("ARGUMENTS"), 9, SmallTraining(folder) + "--json --steps 100000000");
   folder.Write("kill.sh", script);
   const ProgramEnd end = RunCommand(folder.path(), "exec bash kill.sh");
-  if (end.code == 99) GTEST_SKIP() << "needs the right to create a cgroup with a memory limit";
+  if (end.code == 99)
+    GTEST_SKIP() << "needs the right to create a cgroup with a memory limit; runs as root on Linux";
   ASSERT_EQ(end.code, 128 + 9) << end.errors;
   const nlohmann::json runs = RunsIn(folder);
   ASSERT_EQ(runs.size(), 2U);

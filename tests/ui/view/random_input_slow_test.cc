@@ -101,8 +101,8 @@ TEST_F(RandomInput, LeavesEveryViewStanding) {
     // Other runs arrive while a view is shown.
     if (engine() % 400 == 0) {
       const CompareInput& next = inputs[engine() % inputs.size()];
-      whole_->state().session.SetInput(std::make_unique<const CompareInput>(next),
-                                       ui::FactsOf(next));
+      whole_->state().TakeStore(
+          ui::Prepare({.path = std::to_string(frame), .input = next}, {}, /*same_run=*/false));
     }
   }
 }

@@ -36,17 +36,6 @@ void Session::BuildNow() {
   ++model_number_;
 }
 
-// Replaces the runs at once, on the caller's thread. A model that is being built is cancelled,
-// because it is of the old runs.
-void Session::SetInput(std::unique_ptr<const CompareInput> input, CompareFacts facts) {
-  builder_.Cancel();
-  input_ = std::move(input);
-  facts_ = std::move(facts);
-  ++input_number_;
-  ++runs_number_;
-  BuildNow();
-}
-
 // Swaps in a prepared store without building anything. Returns whether other runs are shown than
 // before.
 bool Session::TakeStore(PreparedStore prepared) {

@@ -65,9 +65,6 @@ class Session {
   void SetStore(StoreRequest shown, std::vector<RunInfo> runs,
                 std::map<RunId, std::string> run_models = {});
 
-  // Shows other runs, with the same options of the compare view. `facts`: FactsOf(*input).
-  void SetInput(std::unique_ptr<const CompareInput> input, CompareFacts facts);
-
   // Shows a store that was opened, or newer data of the runs that are shown. Returns whether the
   // runs are others.
   bool TakeStore(PreparedStore prepared);

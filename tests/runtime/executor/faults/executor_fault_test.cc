@@ -136,7 +136,7 @@ TEST_P(ExecutorFaults, AnExceptionIsCaughtAndNamed) {
   EXPECT_THAT(outcome.error.message, NamesTheCulprit());
   EXPECT_THAT(outcome.error.message, HasSubstr("threw: an injected fault"));
   ExpectOthersAborted(outcome);
-  // Of real time, on a machine that may be busy.
+  // Real time, and the machine may be busy.
   EXPECT_LE(outcome.after_fault_ns, 10 * kSecond);
 }
 
