@@ -51,7 +51,7 @@ class Compare final : public Command {
       JsonWriter json;
       json.BeginObject().Field("schema", 1).Field("run", runs.measured.info.id);
       json.Field("against", runs.predicted.info.id);
-      WriteComparison(json, runs.view);
+      WriteComparison(json, runs.view, runs.Names());
       if (const auto measured = CostOf(runs.measured.info)) {
         const auto predicted = CostOf(runs.predicted.info);
         WriteCost(json, "measured_checkpoint", *measured);
@@ -60,7 +60,7 @@ class Compare final : public Command {
       std::puts(json.EndObject().Take().c_str());
     } else {
       std::fputs(ComparisonText(runs.view).c_str(), stdout);
-      std::fputs(ComparisonDetails(runs.view, runs.measured.timeline.op_names).c_str(), stdout);
+      std::fputs(ComparisonDetails(runs.view, runs.Names()).c_str(), stdout);
       PrintCheckpoints(runs);
     }
     return fail_above_.empty() || std::abs(runs.StepError()) <= limit ? Exit::kDone : Exit::kNo;

@@ -201,7 +201,7 @@ class Demo final : public Command {
       JsonWriter json;
       json.BeginObject().Field("schema", 1).Field("plan", Describe(plan)).Field("run", trained.run);
       json.Field("first_loss", trained.first_loss).Field("last_loss", trained.last_loss);
-      WriteComparison(json, runs.view);
+      WriteComparison(json, runs.view, runs.Names());
       json.Field("picture", picture).Field("train", command);
       std::puts(json.EndObject().Take().c_str());
       return Exit::kDone;
@@ -209,7 +209,7 @@ class Demo final : public Command {
     Say("\n   loss " + std::to_string(trained.first_loss) + " -> " +
         std::to_string(trained.last_loss) + "\n");
     Say("5. Forecast against measurement\n\n" + ComparisonText(runs.view) +
-        ComparisonDetails(runs.view, runs.measured.timeline.op_names));
+        ComparisonDetails(runs.view, runs.Names()));
     if (!picture.empty()) Say("picture       " + picture);
     Say("this run      foretrain compare --store " + store_ + " --run " +
         std::to_string(trained.run));

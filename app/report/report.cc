@@ -1,5 +1,7 @@
 #include "app/report/report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -8,49 +10,15 @@
 #include "base/json/json.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "traces/kernels/kernel_table.h"
 
 namespace foretrain {
 namespace {
 
-constexpr int kWorstOps = 10;
-constexpr double kLargeDrift = 0.15;        // of the machine since it was calibrated
 constexpr std::size_t kTimelineRanks = 16;  // lines of a timeline
 
 std::string Percent(const std::optional<double>& value) {
   return value ? FormatPercent(*value) : "-";
-}
-
-// Drops the sign of a value that is shown as zero.
-std::string WithSign(double value, std::string shown, const std::string& zero) {
-  if (shown == zero) return shown;
-  return (value < 0 ? "-" : "+") + shown;
-}
-
-std::string Signed(double seconds) {
-  return WithSign(seconds, FormatSeconds(std::abs(seconds)), FormatSeconds(0));
-}
-
-std::string SignedPercent(double fraction) {
-  return WithSign(fraction, FormatPercent(std::abs(fraction)), FormatPercent(0));
-}
-
-struct ShownMetric {
-  const char* name;
-  std::string text;
-};
-
-// The metrics of a step in the order in which they are shown.
-std::vector<ShownMetric> ShownMetrics(const StepMetrics& step) {
-  return {{"step time", FormatSeconds(step.time_s)},
-          {"tokens/s", step.tokens_per_s ? FormatSi(*step.tokens_per_s, "") : "-"},
-          {"MFU", Percent(step.mfu)},
-          {"compute", FormatSeconds(step.classes.compute_s)},
-          {"exposed communication", FormatSeconds(step.classes.exposed_communication_s)},
-          {"exposed copy", FormatSeconds(step.classes.exposed_copy_s)},
-          {"host", FormatSeconds(step.classes.host_s)},
-          {"idle", FormatSeconds(step.classes.idle_s)},
-          {"bubble", Percent(step.bubble)},
-          {"overlap", Percent(step.overlap)}};
 }
 
 void OptionalField(JsonWriter& json, const char* name, const std::optional<double>& value) {
@@ -148,85 +116,20 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
   return line;
 }
 
-// Sums over all ranks. Host time is shown without an error.
-void ClassRows(const ComparisonView& view, std::string& out) {
-  Table table({"class", ">ops", ">" + view.predicted_name, ">" + view.measured_name, ">error"});
-  for (const ClassPair& sum : view.join.classes) {
-    const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
-    table.AddRow({std::string(Name(sum.op_class)), std::to_string(sum.ops),
-                  FormatSeconds(sum.predicted_s), FormatSeconds(sum.measured_s),
-                  sum.op_class == OpClass::kHost ? "-" : SignedPercent(error)});
-  }
-  out += "\nBusy time of ops, all ranks (waiting for peers included)\n" + table.Text(2);
-}
-
-// Groups paired ops of all layers and micro-batches by name and shows the groups whose sums differ
-// most. Absolute differences count, because a relative error of a short op costs nothing.
-void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& names,
-              std::string& out) {
-  struct Sum {
-    std::int64_t count = 0;
-    double predicted_s = 0, measured_s = 0;
-  };
-  std::map<std::string, Sum> groups;
-  for (const OpPair& pair : view.join.pairs) {
-    // An op without a name is called by its instruction.
-    const auto name = names.find(NameKey(pair.op));
-    Sum& sum = groups[name == names.end() ? Describe(InstructionOf(pair.op)) : name->second];
-    ++sum.count;
-    sum.predicted_s += SecondsFromNs(pair.predicted_ns);
-    sum.measured_s += SecondsFromNs(pair.measured_ns);
-  }
-  std::vector<std::pair<std::string, Sum>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return std::abs(a.second.measured_s - a.second.predicted_s) >
-           std::abs(b.second.measured_s - b.second.predicted_s);
-  });
-  Table table({"op", ">count", ">" + view.predicted_name, ">" + view.measured_name, ">difference"});
-  for (std::size_t i = 0; i < sorted.size() && i < kWorstOps; ++i) {
-    const auto& [name, sum] = sorted[i];
-    // Sorted by difference: the rest has none.
-    if (sum.measured_s == sum.predicted_s) break;
-    table.AddRow({name, std::to_string(sum.count), FormatSeconds(sum.predicted_s),
-                  FormatSeconds(sum.measured_s), Signed(sum.measured_s - sum.predicted_s)});
-  }
-  out += "\nOps that differ most\n" + table.Text(2);
-}
-
-// The shares and the unexplained part add up to the gap, so every second of it has a line.
-void Gap(const Attribution& attribution, int step, std::string& out) {
-  Table table({"class", ">gap", ">of the step"});
-  const auto row = [&](const std::string& name, double seconds) {
-    table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
-  };
-  for (const GapShare& share : attribution.shares)
-    row(std::string(Name(share.gap_class)), share.seconds);
-  row("unexplained", attribution.unexplained_s);
-  table.AddLine();
-  row("gap", attribution.measured_s - attribution.predicted_s);
-  out += "\nWhy step " + std::to_string(step) + " took " + FormatSeconds(attribution.measured_s) +
-         " and not " + FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
-  if (!attribution.Trusted()) {
-    out += "  More than 3 % of the step is unexplained: do not trust the shares (" +
-           FormatPercent(attribution.covered) + " of the ops have a measured time).\n";
-  }
-}
-
-// The part of the error that the machine's drift explains; empty if the machine is as fast as when
-// it was calibrated.
-std::string DriftLine(const ComparisonView& view, double error) {
-  const double drift = view.machine_drift;
-  if (drift <= 0 || FormatPercent(std::abs(drift - 1)) == FormatPercent(0)) return "";
-  std::string text = "  machine drift: its reference GEMM took " +
-                     FormatPercent(std::abs(drift - 1)) + (drift > 1 ? " longer" : " less") +
-                     " than at calibration; step time error without drift ";
-  text += SignedPercent((1 + error) / drift - 1) + "\n";
-  if (std::abs(drift - 1) < kLargeDrift) return text;
-  return text +
-         "  the rates no longer hold: `foretrain calibrate` on a machine that does nothing else\n";
-}
-
 }  // namespace
+
+std::vector<ShownMetric> ShownMetrics(const StepMetrics& step) {
+  return {{"step time", FormatSeconds(step.time_s)},
+          {"tokens/s", step.tokens_per_s ? FormatSi(*step.tokens_per_s, "") : "-"},
+          {"MFU", Percent(step.mfu)},
+          {"compute", FormatSeconds(step.classes.compute_s)},
+          {"exposed communication", FormatSeconds(step.classes.exposed_communication_s)},
+          {"exposed copy", FormatSeconds(step.classes.exposed_copy_s)},
+          {"host", FormatSeconds(step.classes.host_s)},
+          {"idle", FormatSeconds(step.classes.idle_s)},
+          {"bubble", Percent(step.bubble)},
+          {"overlap", Percent(step.overlap)}};
+}
 
 std::string MetricLine(const std::string& name, const std::string& value) {
   return "  " + Pad(name, 24, Align::kLeft) + Pad(value, 12, Align::kRight) + "\n";
@@ -308,73 +211,6 @@ void WriteMetrics(JsonWriter& json, const StepMetrics& step, const std::vector<N
   json.Field("host_s", step.classes.host_s).Field("idle_s", step.classes.idle_s);
   OptionalField(json, "overlap", step.overlap);
   WriteMemory(json, peaks);
-}
-
-// Step metrics, then the error, then the drift: a reader should see the plain error before any
-// correction.
-std::string ComparisonText(const ComparisonView& view) {
-  const auto predicted = ShownMetrics(view.predicted);
-  const auto measured = ShownMetrics(view.measured);
-  Table table({view.title, ">" + view.predicted_name, ">" + view.measured_name});
-  for (std::size_t i = 0; i < predicted.size(); ++i) {
-    table.AddRow({predicted[i].name, predicted[i].text, measured[i].text});
-  }
-  const auto max_bytes = [](const std::vector<NamedPeak>& peaks) {
-    std::int64_t bytes = 0;
-    for (const NamedPeak& peak : peaks) bytes = std::max(bytes, peak.peak.total);
-    return bytes;
-  };
-  table.AddRow({"peak memory", FormatBytes(max_bytes(view.predicted_peaks)),
-                FormatBytes(max_bytes(view.measured_peaks))});
-  std::string out = table.Text(2);
-  const double error = view.measured.time_s / view.predicted.time_s - 1;
-  out += "\n  step time error         " + SignedPercent(error);
-  out += "\n" + DriftLine(view, error);
-  if (view.join.op_error)
-    out += "  op error                " + FormatPercent(*view.join.op_error) + "\n";
-  for (const std::string& note : view.notes) out += "  " + note + "\n";
-  return out;
-}
-
-// The same numbers as the text, plus every class. `gap` is empty if the step could not be
-// attributed.
-void WriteComparison(JsonWriter& json, const ComparisonView& view) {
-  json.Name("predicted").BeginObject();
-  WriteMetrics(json, view.predicted, view.predicted_peaks);
-  json.EndObject().Name("measured").BeginObject();
-  WriteMetrics(json, view.measured, view.measured_peaks);
-  json.EndObject().Field("step_time_error", view.measured.time_s / view.predicted.time_s - 1);
-  if (view.machine_drift > 0) {
-    json.Field("machine_drift", view.machine_drift);
-    json.Field("step_time_error_without_drift",
-               view.measured.time_s / view.machine_drift / view.predicted.time_s - 1);
-  }
-  OptionalField(json, "op_error", view.join.op_error);
-  json.Name("gap").BeginObject();
-  if (view.attribution != nullptr) {
-    for (const GapShare& share : view.attribution->shares)
-      json.Field(std::string(Name(share.gap_class)) + "_s", share.seconds);
-    json.Field("unexplained_s", view.attribution->unexplained_s);
-    json.Field("trusted", view.attribution->Trusted());
-  }
-  json.EndObject().Name("classes").BeginArray();
-  for (const ClassPair& sum : view.join.classes) {
-    json.BeginObject().Field("class", Name(sum.op_class)).Field("ops", sum.ops);
-    json.Field("predicted_busy_s", sum.predicted_s)
-        .Field("measured_busy_s", sum.measured_s)
-        .EndObject();
-  }
-  json.EndArray().Field("notes", view.notes);
-}
-
-// Classes, then single ops, then causes: each is one level deeper.
-std::string ComparisonDetails(const ComparisonView& view,
-                              const std::map<OpId, std::string>& names) {
-  std::string out;
-  ClassRows(view, out);
-  if (!view.join.pairs.empty()) WorstOps(view, names, out);
-  if (view.attribution != nullptr) Gap(*view.attribution, view.join.measured_step, out);
-  return out;
 }
 
 }  // namespace foretrain

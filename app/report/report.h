@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/forecast/forecasting.h"
 #include "app/report/memory_report.h"
-#include "sim/compare/attribution.h"
-#include "sim/compare/join.h"
 #include "sim/program/blocks/parameters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/timeline.h"
@@ -21,6 +19,13 @@ class JsonWriter;
 // Step time, tokens/s, MFU and, if there are `spans`, the parts of the step: one metric a line. The
 // lines `after_mfu` follow MFU.
 std::string StepText(const StepMetrics& step, bool spans = true, const std::string& after_mfu = "");
+
+// The metrics of a step in the order in which they are shown.
+struct ShownMetric {
+  const char* name;
+  std::string text;
+};
+std::vector<ShownMetric> ShownMetrics(const StepMetrics& step);
 
 // One line of that form.
 std::string MetricLine(const std::string& name, const std::string& value);
@@ -40,24 +45,5 @@ std::string TimelineText(const Timeline& timeline, int step, int width);
 // The keys of `predict --json`: step_time_s tokens_per_s mfu hfu bubble exposed_communication_s
 // overlap and memory_gib by category, into the open object of `json`.
 void WriteMetrics(JsonWriter& json, const StepMetrics& step, const std::vector<NamedPeak>& peaks);
-
-// A forecast against a measurement, or two measurements.
-struct ComparisonView {
-  std::string title;
-  // Titles of the columns: "run 2" if neither is a forecast.
-  std::string predicted_name = "predicted", measured_name = "measured";
-  StepMetrics predicted, measured;
-  std::vector<NamedPeak> predicted_peaks, measured_peaks;
-  RunJoin join;
-  const Attribution* attribution = nullptr;  // null if the program is unknown
-  std::vector<std::string> notes;
-  double machine_drift = 0;  // 0: not measured
-  int layers = 0;            // names blocks
-};
-std::string ComparisonText(const ComparisonView& view);
-// The classes of ops, the ops that differ most, and the gap by class. `names`: op names of the
-// timeline.
-std::string ComparisonDetails(const ComparisonView& view, const std::map<OpId, std::string>& names);
-void WriteComparison(JsonWriter& json, const ComparisonView& view);
 
 }  // namespace foretrain

@@ -6,9 +6,18 @@
 #include <set>
 
 #include "app/runs/recording_notes.h"
+#include "base/units.h"
+#include "sim/compare/structure/pair_by_structure.h"
+#include "sim/program/lower/rank/rank_class.h"
 
 namespace foretrain {
 namespace {
+
+// The least share of a trace's time that must be paired to attribute the gap, and the least part of
+// it in steady pairs. Forecasts of other models reach at most 0.66 of the latter
+// (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
+constexpr double kLeastPaired = 0.9;
+constexpr double kLeastSteady = 0.7;
 
 int LastStep(const Timeline& timeline) {
   int last = 0;
@@ -38,6 +47,34 @@ void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
   std::erase_if(timeline.spans, other);
   std::erase_if(timeline.memory, other);
   std::erase_if(timeline.steps, other);
+}
+
+// Appends the items of rank `from`, as those of rank `to`.
+template <typename Item>
+void CopyRank(int from, int to, std::vector<Item>& items) {
+  std::vector<Item> copies;
+  for (const Item& item : items) {
+    if (item.rank != from) continue;
+    copies.push_back(item);
+    copies.back().rank = static_cast<std::int16_t>(to);
+  }
+  items.insert(items.end(), copies.begin(), copies.end());
+}
+
+// Gives a forecast of representatives the ranks of a trace: each is that of its representative.
+void AddTracedRanks(const StoredContext& context, const std::set<int>& traced, Timeline& forecast) {
+  const std::set<int> known = RecordedRanks(forecast);
+  if (std::includes(known.begin(), known.end(), traced.begin(), traced.end())) return;
+  const std::vector<std::int32_t> stands_for =
+      Representatives(context.context.model, context.plan, RankChoice::kClasses);
+  for (const int rank : traced) {
+    if (known.contains(rank) || rank >= std::ssize(stands_for)) continue;
+    const int stands = stands_for[static_cast<std::size_t>(rank)];
+    CopyRank(stands, rank, forecast.spans);
+    CopyRank(stands, rank, forecast.memory);
+    CopyRank(stands, rank, forecast.steps);
+  }
+  SortTimeline(forecast);
 }
 
 tl::unexpected<Error> NotAttributed(const std::string& why) {
@@ -99,14 +136,34 @@ void Describe(const std::optional<StoredContext>& stored, ComparedRuns& runs) {
   }
 }
 
+// Gives the kernels of a trace the ids of the forecast's ops, if it is a trace that is compared
+// with a forecast.
+void PairTrace(ComparedRuns& runs, const ComparedSteps& steps) {
+  if (runs.predicted.info.kind == RunKind::kImported ||
+      runs.measured.info.kind != RunKind::kImported) {
+    return;
+  }
+  runs.view.structure = PairByStructure(runs.predicted.timeline, steps.predicted,
+                                        runs.measured.timeline, steps.measured);
+}
+
 // Adds why the step took another time than its forecast. A failure becomes a note.
 void AddAttribution(const StoreReader& reader, ComparedRuns& runs) {
   if (runs.HasTrace()) {
     runs.view.notes.push_back(
-        "a trace has no program: its ops are paired where the other run has the same names, "
-        "classes are of all ops, tokens/s and MFU those of the other's plan, and the gap is not "
-        "attributed");
-    return;
+        "a trace has no program: classes are of all its ops, tokens/s and MFU those of the other "
+        "run's plan");
+    if (!runs.view.structure) return;
+    const double paired = runs.view.structure->PairedShare();
+    const double steady = runs.view.structure->SteadyShare();
+    if (paired < kLeastPaired || steady < kLeastSteady) {
+      runs.view.notes.push_back(fmt::format(
+          "gap not attributed: {} of the traced time has an op of the forecast, {} of it in steady "
+          "pairs, and {} and {} are needed: is it a forecast of what was traced?",
+          FormatPercent(paired), FormatPercent(steady), FormatPercent(kLeastPaired),
+          FormatPercent(kLeastSteady)));
+      return;
+    }
   }
   auto gap = AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
   if (!gap.has_value()) {
@@ -134,7 +191,8 @@ Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& pr
   }
   const auto stored = ContextOf(reader, predicted);
   if (!stored.has_value()) return NotAttributed(stored.error().message);
-  if (predicted.info.program_hash != measured.info.program_hash) {
+  if (measured.info.kind != RunKind::kImported &&
+      predicted.info.program_hash != measured.info.program_hash) {
     return Fail(ErrorCode::kUnsupported,
                 "the runs have different programs: ops are matched by what they are, and the gap "
                 "is not attributed");
@@ -142,7 +200,7 @@ Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& pr
   const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
                                      {.simulate = {.timeline = false}});
   if (!forecast.has_value()) return NotAttributed(forecast.error().message);
-  if (forecast->program.hash != measured.info.program_hash) {
+  if (forecast->program.hash != predicted.info.program_hash) {
     return NotAttributed("this foretrain compiles the plan to another program");
   }
   auto gap = AttributeGap(forecast->program, forecast->costs, measured.timeline, step);
@@ -166,12 +224,14 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   out.measured = *std::move(pair.measured);
   Timeline& forecast = out.predicted.timeline;
   const Timeline& measured = out.measured.timeline;
-  if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
-  FT_ASSIGN(const ComparedSteps steps, StepsOf(out, chosen));
   std::optional<StoredContext> stored;  // none: another trace, of no known plan
   if (out.predicted.info.kind != RunKind::kImported) {
     FT_ASSIGN(stored, ContextOf(reader, out.predicted));
+    if (out.HasTrace()) AddTracedRanks(*stored, RecordedRanks(measured), forecast);
   }
+  if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
+  FT_ASSIGN(const ComparedSteps steps, StepsOf(out, chosen));
+  PairTrace(out, steps);
   out.view.join = JoinRuns(forecast, steps.predicted, measured, steps.measured);
   // Ops of a trace pair only in part, so its classes are summed over all ops.
   if (out.HasTrace()) {

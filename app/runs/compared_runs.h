@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "app/report/report.h"
+#include "app/report/comparison_report.h"
 #include "app/runs/stored_runs.h"
 
 namespace foretrain {
@@ -19,6 +19,7 @@ struct ComparedRuns {
   bool HasTrace() const {
     return predicted.info.kind == RunKind::kImported || measured.info.kind == RunKind::kImported;
   }
+  ComparedNames Names() const { return {predicted.timeline.op_names, measured.timeline.op_names}; }
   double StepError() const { return view.measured.time_s / view.predicted.time_s - 1; }
 };
 

@@ -83,7 +83,9 @@ RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& 
   const std::vector<OpTotal> of_measured = OpsOfStep(measured, measured_step);
   for (const PairedOp& pair : PairOps(of_predicted, of_measured, {})) {
     if (!pair.IsPair()) {
-      ++(pair.predicted.has_value() ? join.only_predicted : join.only_measured);
+      const bool predicted_alone = pair.predicted.has_value();
+      (predicted_alone ? join.only_predicted : join.only_measured)
+          .push_back({pair.op, (predicted_alone ? pair.predicted : pair.measured)->busy_ns});
       continue;
     }
     const OpTotal& p = *pair.predicted;

@@ -22,6 +22,11 @@ struct OpPair {
   OpClass op_class = OpClass::kMemoryBound;
 };
 
+struct LoneOp {
+  OpId op = kNoOp;
+  std::int64_t busy_ns = 0;
+};
+
 // Sums of op times of one class over all ranks.
 struct ClassPair {
   OpClass op_class = OpClass::kGemm;
@@ -37,8 +42,8 @@ struct RunJoin {
   double measured_step_s = 0;
   std::vector<OpPair> pairs;        // sorted by (rank, op)
   std::vector<ClassPair> classes;   // classes that have ops, in the order of OpClass
-  std::int64_t only_predicted = 0;  // ops without a counterpart
-  std::int64_t only_measured = 0;
+  // Ops without a counterpart, sorted by (rank, op).
+  std::vector<LoneOp> only_predicted, only_measured;
   // Sum over pairs of w * |measured - predicted| / predicted, with w = predicted / sum of
   // predicted. Compute ops only. Absent: no pairs of compute ops.
   std::optional<double> op_error;

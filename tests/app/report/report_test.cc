@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/report/comparison_report.h"
+
 namespace foretrain {
 namespace {
 
@@ -88,6 +90,38 @@ TEST(ComparisonText, SaysWhatTheMachineItselfExplains) {
   // 1.2 / 0.6 = 2; rates measured on a machine this busy are unreliable.
   EXPECT_THAT(ErrorText(0.6), AllOf(HasSubstr("took 40.0 % less"), HasSubstr("+100.0 %"),
                                     HasSubstr("`foretrain calibrate`")));
+}
+
+TEST(ComparisonDetails, ListsOpsThatOneSideAloneHasByName) {
+  const OpId norm = PackId({.pass = Pass::kForward, .block = 1}, 0);
+  const OpId later = PackId({.pass = Pass::kForward, .block = 1, .micro_batch = 3}, 0);
+  const OpId cast = PackId({.pass = Pass::kForward, .block = 1}, 1);
+  const std::map<OpId, std::string> predicted{{NameKey(norm), "norm1"}};
+  const std::map<OpId, std::string> measured{
+      {NameKey(cast), "void at::native::elementwise_kernel<128, 4>(int)"}};
+  ComparisonView view;
+  view.join.only_predicted = {{norm, 2'000'000}, {later, 3'000'000}};
+  view.join.only_measured = {{cast, 7'000'000}};
+  const std::string text = ComparisonDetails(view, {predicted, measured});
+  EXPECT_THAT(text, HasSubstr("Only predicted: 2 ops of 1 names"));
+  EXPECT_THAT(text, testing::ContainsRegex("norm1 +2 +5.00 ms"));
+  EXPECT_THAT(text, testing::ContainsRegex("elementwise_kernel.* 1 +7.00 ms"));
+}
+
+TEST(ComparisonText, SaysHowMuchOfATraceWasPaired) {
+  ComparisonView view;
+  view.predicted.time_s = view.measured.time_s = 1;
+  view.structure = StructuralPairs{.kernels = 10,
+                                   .paired_kernels = 9,
+                                   .ops = 8,
+                                   .paired_ops = 7,
+                                   .traced_ns = 200,
+                                   .paired_ns = 150,
+                                   .repeated_ns = 100,
+                                   .steady_ns = 90};
+  EXPECT_THAT(ComparisonText(view),
+              AllOf(HasSubstr("75.0 % of the traced time: 9 of 10 kernels with 7 of 8 ops"),
+                    HasSubstr("steady pairs            90.0 % of it")));
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string_view>
 #include <thread>
 
 #include "app/training/run_recording.h"
@@ -142,6 +145,9 @@ TEST(Rendezvous, EndsRanksWithDifferentTokens) {
   EXPECT_THAT(folder.Read("err1"), HasSubstr("rank 1 waited"));
 }
 
+constexpr std::string_view kNeedsNamespace =
+    "needs root and iproute2, for a network namespace; runs as root in a container or in CI: ";
+
 // A second host: a network namespace with a cable to this one.
 class SecondHost {
  public:
@@ -174,9 +180,7 @@ TEST(Rendezvous, LetsNoOtherHostIn) {
   const TemporaryFolder folder;
   const SecondHost host(folder);
   if (host.made().code != 0) {
-    GTEST_SKIP() << "needs root and iproute2, for a network namespace; runs as root in a container "
-                    "or in CI: "
-                 << host.made().errors;
+    GTEST_SKIP() << kNeedsNamespace << host.made().errors;
   }
   const std::string train = SmallTraining(folder) + "--json --steps 4 ";
   const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
@@ -202,6 +206,73 @@ TEST(Rendezvous, LetsNoOtherHostIn) {
   const ProgramEnd open = RunCommand(
       folder.path(), Launch(0, port, "10.231.77.1") + "$FORETRAIN " + train + "--timeout 1s");
   EXPECT_EQ(open.code, 2);
+}
+
+// A hundred connections from the second host, ten of each kind, while rank 0 waits for rank 1.
+TEST(Rendezvous, StandsAHundredAttacksFromAnotherHost) {
+  const TemporaryFolder folder;
+  const SecondHost host(folder);
+  if (host.made().code != 0) {
+    GTEST_SKIP() << kNeedsNamespace << host.made().errors;
+  }
+  const std::string train = SmallTraining(folder) + "--json --steps 4 ";
+  const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
+  ASSERT_EQ(threads.code, 0) << threads.errors;
+
+  const std::string address = "10.231.77.1";
+  const int port = FreePort();
+  std::mt19937_64 random(20);
+  const auto noise = [&](int bytes) {
+    std::string text;
+    while (std::ssize(text) < bytes) text += static_cast<char>(random());
+    return text;
+  };
+  const auto length = [](std::uint32_t bytes) {
+    return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+  };
+  for (int round = 0; round < 10; ++round) {
+    const std::string greeting = "FTRAIN02" + noise(32);
+    const std::string hello = greeting + "H" + length(8) + length(1) + length(2);
+    const std::string payloads[] = {
+        "",                                                       // says nothing
+        noise(50'000),                                            //
+        "FTRAIN01" + noise(32),                                   // an older version
+        greeting.substr(0, 8 + static_cast<int>(random() % 32)),  // a part of a greeting
+        hello,                                                    // without a code
+        hello + noise(32),                                        // with a wrong code
+        greeting + "H" + length(0xffffffff),                      // claims 4 GiB
+        greeting + noise(1) + length(static_cast<std::uint32_t>(random() % 200)) + noise(300),
+        greeting + "F" + length(0) + noise(32),  // a failure before a hello
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n"};
+    for (int kind = 0; kind < 10; ++kind) {
+      folder.Write("attack" + std::to_string(round * 10 + kind), payloads[kind]);
+    }
+  }
+  // Every third one also sends back what it hears.
+  folder.Write("attack.sh",
+               "attack() {\n"
+               "  exec 3<>/dev/tcp/" +
+                   address + "/" + std::to_string(port) +
+                   " || return\n"
+                   "  echo $1 >> reached\n"
+                   "  cat attack$1 >&3\n"
+                   "  [ $(($1 % 3)) != 0 ] || timeout 2 cat <&3 >&3\n"
+                   "  sleep 1\n"
+                   "}\n"
+                   "for i in $(seq 0 99); do attack $i & done 2> /dev/null\n"
+                   "wait\n");
+  const std::string attack = "(sleep 0.5; " + host.Exec() +
+                             "bash attack.sh 2> /dev/null & sleep 1; " + kToken +
+                             Launch(1, port, address) + host.Exec() + "$FORETRAIN " + train +
+                             "> out1 2> err1; echo $? > code1; wait) & attack=$!; ";
+  const ProgramEnd end =
+      RunCommand(folder.path(), attack + kToken + Launch(0, port, address) + "$FORETRAIN " + train +
+                                    "--timeout 60s; code=$?; wait $attack; exit $code");
+  EXPECT_EQ(end.code, 0) << end.errors;
+  EXPECT_EQ(folder.Read("code1"), "0\n") << folder.Read("err1");
+  EXPECT_EQ(LossesOf(end.output), LossesOf(threads.output));
+  const std::string reached = folder.Read("reached");
+  EXPECT_EQ(std::count(reached.begin(), reached.end(), '\n'), 100) << end.errors;
 }
 
 // Steps come from other processes too.

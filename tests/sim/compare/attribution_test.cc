@@ -148,8 +148,8 @@ TEST(JoinRuns, PairsEachOpWithItsCounterpartAndWeighsErrorsByTime) {
   const auto predicted = Simulate(c.program, c.costs);
   ASSERT_TRUE(predicted.has_value());
   const RunJoin join = JoinRuns(predicted->timeline, predicted->steps - 1, c.measured, c.step);
-  EXPECT_EQ(join.only_predicted, 0);
-  EXPECT_EQ(join.only_measured, 0);
+  EXPECT_TRUE(join.only_predicted.empty());
+  EXPECT_TRUE(join.only_measured.empty());
   std::size_t ops = 0;
   for (const RankProgram& rank : c.program.ranks) ops += static_cast<std::size_t>(rank.op_count);
   EXPECT_EQ(join.pairs.size(), ops);

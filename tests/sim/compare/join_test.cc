@@ -25,6 +25,11 @@ TEST(JoinRuns, SumsClassesOverOpsWithoutACounterpartWhereAsked) {
   ASSERT_EQ(join.classes.size(), 1U);
   EXPECT_DOUBLE_EQ(join.classes[0].predicted_s, 100e-9);
   EXPECT_DOUBLE_EQ(join.classes[0].measured_s, 120e-9);
+  ASSERT_EQ(join.only_predicted.size(), 1U);
+  EXPECT_EQ(join.only_predicted[0].op, predicted.spans[1].op);
+  EXPECT_EQ(join.only_predicted[0].busy_ns, 50);
+  ASSERT_EQ(join.only_measured.size(), 2U);
+  EXPECT_EQ(join.only_measured[0].busy_ns + join.only_measured[1].busy_ns, 60 + 40);
 
   const auto classes = ClassesOfAll(predicted, 0, measured, 0);
   ASSERT_EQ(classes.size(), 2U);

@@ -1,0 +1,410 @@
+#include "sim/compare/structure/align.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <map>
+
+namespace foretrain {
+namespace {
+
+// Costs of an alignment. A pair that nothing speaks against costs nothing. They rank kinds of
+// mistakes and are not fitted to traces.
+constexpr float kContradiction = 8;  // another pass, layer or micro-batch: never worth it
+constexpr float kOtherTransfer = 4;
+constexpr float kOtherTopic = 2;
+constexpr float kNoTopic = 0.3F;         // one side speaks of a topic, the other of none
+constexpr float kPerLogOfLength = 0.8F;  // natural logarithm of the ratio
+constexpr float kPerLogOfNumber = 0.6F;
+constexpr float kPerLogOfUpdates = 1.5F;  // kernels of an update are all alike
+constexpr float kMaxLogs = 3;
+constexpr float kLightAlone = 0.65F;  // an op or kernel bound by memory without a counterpart
+constexpr float kHeavyAlone = 2.5F;
+constexpr float kNoProduct = 3;           // a product without a kernel that computes one
+constexpr float kForeignProduct = 5;      // a product within work that is bound by memory
+constexpr float kMoreProducts = 1;        // a second kernel for one product
+constexpr float kMoreWithProduct = 0.4F;  // a kernel that is bound by memory beside a product
+constexpr float kMoreOfItsKind = 0.12F;
+constexpr float kMoreTransfers = 0.4F;
+
+constexpr int kMostKernels = 16;   // of one op
+constexpr int kMostOfUpdate = 64;  // an update may be a kernel for each tensor
+constexpr int kRounds = 4;
+constexpr std::size_t kFirstWidth = 64;        // of the band, to each side
+constexpr std::size_t kMaxCells = 40'000'000;  // of one table, a byte each
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+using Items = std::span<const AlignedItem>;
+
+bool IsHeavy(const AlignedItem& item) {
+  return item.op_class == OpClass::kGemm || item.op_class == OpClass::kAttention;
+}
+
+// Whether two passes may be the same work. A trace calls both halves of a backward pass
+// "backward", and often what is recomputed within it too.
+bool SamePass(Pass op, Pass kernel) {
+  if (op == Pass::kNone || kernel == Pass::kNone || op == kernel) return true;
+  const auto backward = [](Pass pass) {
+    return pass == Pass::kBackward || pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight;
+  };
+  if (op == Pass::kRecompute) return backward(kernel) || kernel == Pass::kForward;
+  return backward(op) && backward(kernel) && (op == Pass::kBackward || kernel == Pass::kBackward);
+}
+
+// The cost of every fact that both sides know and that differs.
+float Contradictions(const AlignedItem& op, const AlignedItem& kernel) {
+  float cost = 0;
+  if (!SamePass(op.pass, kernel.pass)) cost += kContradiction;
+  if (op.block >= 0 && kernel.block >= 0 && op.block != kernel.block) cost += kContradiction;
+  if (op.micro_batch >= 0 && kernel.micro_batch >= 0 && op.micro_batch != kernel.micro_batch) {
+    cost += kContradiction;
+  }
+  if (op.transfer != InstructionKind::kBlock && kernel.transfer != InstructionKind::kBlock &&
+      op.transfer != kernel.transfer) {
+    cost += kOtherTransfer;
+  }
+  if (op.topics != 0 && kernel.topics != 0 && (op.topics & kernel.topics) == 0) {
+    cost += kOtherTopic;
+  }
+  return cost;
+}
+
+// What the kernels of an op of one kind are like. 0: unknown.
+struct Expected {
+  double scale = 0;    // traced length per forecast length
+  double kernels = 0;  // their number
+};
+using ExpectedByKind = std::vector<Expected>;
+
+// Kernels that follow each other, as those of one op. Kernels are added at the front.
+class Group {
+ public:
+  explicit Group(const AlignedItem& op) : op_(op) {}
+
+  void Add(const AlignedItem& kernel) {
+    members_ += Contradictions(op_, kernel);
+    ++(IsHeavy(kernel) && !kernel.follows ? heavy_ : light_);
+    length_ += kernel.length;
+    topics_ |= kernel.topics;
+    follows_ = kernel.follows;
+  }
+
+  // Whether this and every larger group cost more than to leave all alone.
+  bool IsHopeless() const {
+    if (members_ >= kContradiction) return true;
+    if (op_.op_class == OpClass::kGemm) return heavy_ > 3;
+    return op_.op_class != OpClass::kAttention && heavy_ > 0;
+  }
+
+  float Cost(const Expected& expected) const {
+    float cost = members_ + (follows_ ? kContradiction : 0);
+    if ((op_.topics & topics_) == 0 && op_.topics != topics_) cost += kNoTopic;
+    const auto heavy = static_cast<float>(heavy_), light = static_cast<float>(light_);
+    if (op_.op_class == OpClass::kGemm) {
+      cost += heavy_ == 0 ? kNoProduct : kMoreProducts * (heavy - 1);
+      cost += kMoreWithProduct * light;
+    } else if (op_.op_class == OpClass::kAttention) {
+      if (heavy_ == 0) cost += kNoProduct;
+      cost += kMoreOfItsKind * (heavy + light - 1);
+    } else if (IsCommunication(op_.op_class)) {
+      cost += kMoreTransfers * (light - 1);
+    } else {
+      cost += kForeignProduct * heavy + kMoreOfItsKind * (heavy + light - 1);
+    }
+    cost += kPerLogOfLength * Logs(length_, expected.scale * op_.length);
+    const float per_log = op_.pass == Pass::kUpdate ? kPerLogOfUpdates : kPerLogOfNumber;
+    return cost + per_log * Logs(heavy + light, expected.kernels);
+  }
+
+ private:
+  // How far two numbers are apart; 0 if one is unknown.
+  static float Logs(double found, double expected) {
+    if (found <= 0 || expected <= 0) return 0;
+    return std::min(static_cast<float>(std::abs(std::log(found / expected))), kMaxLogs);
+  }
+
+  const AlignedItem& op_;
+  float members_ = 0;
+  double length_ = 0;
+  std::uint64_t topics_ = 0;
+  int heavy_ = 0, light_ = 0;
+  bool follows_ = false;  // the first one
+};
+
+float AloneCost(const AlignedItem& item) { return IsHeavy(item) ? kHeavyAlone : kLightAlone; }
+
+// Least costs, row by row: cell (i, j) is that of the first i ops and j kernels. Only a band of
+// columns around the diagonal is kept.
+class Table {
+ public:
+  // An op that has kernels on the other side of an end of this stretch, and may take those at that
+  // end too. Null: there is none.
+  struct Ends {
+    const AlignedItem* before = nullptr;
+    const AlignedItem* after = nullptr;
+  };
+
+  Table(Items ops, Items kernels, const ExpectedByKind& expected, Ends ends, std::size_t width)
+      : ops_(ops), kernels_(kernels), expected_(expected), ends_(ends), width_(width) {
+    const std::size_t n = ops.size(), m = kernels.size();
+    columns_ = std::min(2 * width_ + m / std::max<std::size_t>(n, 1) + 2, m + 1);
+    moves_.assign((n + 1) * columns_, kKernelAlone);
+  }
+
+  // Sets the op of each kernel, as a number from `first` on. Those of the ends are first - 1 and
+  // first + the number of ops. False if the band was too narrow: the best way touches its edge.
+  bool Align(int first, std::span<int> pairs) {
+    Fill();
+    bool inside = true;
+    std::size_t i = ops_.size(), j = kernels_.size();
+    for (; j > last_; --j) pairs[j - 1] = first + static_cast<int>(i);
+    while (i > 0 || j > 0) {
+      const std::size_t begin = Begin(i);
+      const std::uint8_t move = moves_[i * columns_ + (j - begin)];
+      inside = inside && (j > begin || begin == 0) &&
+               (j + 1 < begin + columns_ || begin + columns_ == kernels_.size() + 1);
+      if (move == kOpAlone) {
+        --i;
+      } else if (move == kKernelAlone) {
+        pairs[--j] = kUnpaired;
+      } else if (move == kOfBefore) {
+        pairs[--j] = first - 1;
+      } else {
+        --i;
+        for (int k = 0; k < move; ++k) pairs[--j] = first + static_cast<int>(i);
+      }
+    }
+    return inside;
+  }
+
+ private:
+  // Other moves are numbers of kernels of the row's op.
+  enum : std::uint8_t { kOpAlone = 253, kKernelAlone = 254, kOfBefore = 255 };
+
+  // The first column of row i that the band holds.
+  std::size_t Begin(std::size_t i) const {
+    const std::size_t n = ops_.size(), m = kernels_.size();
+    const std::size_t middle = n == 0 ? 0 : i * m / n;
+    return std::min(middle > width_ ? middle - width_ : 0, m + 1 - columns_);
+  }
+
+  static float MoreCost(const AlignedItem& op, const AlignedItem& kernel) {
+    const bool own = op.op_class == OpClass::kAttention;
+    return Contradictions(op, kernel) + (own ? kMoreOfItsKind : kMoreWithProduct);
+  }
+
+  void Fill() {
+    std::vector<float> above(columns_, kInfinity), row(columns_);
+    for (std::size_t i = 0; i <= ops_.size(); ++i) {
+      FillRow(i, above, row);
+      std::swap(above, row);
+    }
+    // Kernels at the end that belong to the op behind it.
+    const std::size_t begin = Begin(ops_.size()), m = kernels_.size();
+    last_ = m;
+    if (ends_.after == nullptr) return;
+    float best = above[m - begin], more = 0;
+    for (std::size_t j = m; j-- > begin && m - j <= kMostKernels;) {
+      more += MoreCost(*ends_.after, kernels_[j]);
+      if (!kernels_[j].follows && above[j - begin] + more < best) {
+        best = above[j - begin] + more;
+        last_ = j;
+      }
+    }
+  }
+
+  void FillRow(std::size_t i, const std::vector<float>& above, std::vector<float>& row) {
+    const std::size_t begin = Begin(i), before = i == 0 ? 0 : Begin(i - 1);
+    const auto cost_above = [&](std::size_t j) {
+      return j >= before && j - before < columns_ ? above[j - before] : kInfinity;
+    };
+    for (std::size_t place = 0; place < columns_; ++place) {
+      const std::size_t j = begin + place;
+      float best = i == 0 && j == 0 ? 0 : kInfinity;
+      std::uint8_t move = kKernelAlone;
+      const auto take = [&](float cost, std::uint8_t by) {
+        if (cost >= best) return;
+        best = cost;
+        move = by;
+      };
+      if (place > 0) {
+        take(row[place - 1] + AloneCost(kernels_[j - 1]), kKernelAlone);
+        if (i == 0 && ends_.before != nullptr && of_before_ == j - 1) {
+          const float cost = row[place - 1] + MoreCost(*ends_.before, kernels_[j - 1]);
+          if (cost <= best) of_before_ = j;
+          take(cost, kOfBefore);
+        }
+      }
+      if (i > 0) {
+        const AlignedItem& op = ops_[i - 1];
+        take(cost_above(j) + AloneCost(op), kOpAlone);
+        const auto kind = static_cast<std::size_t>(op.kind);
+        const Expected expected = kind < expected_.size() ? expected_[kind] : Expected{};
+        const std::size_t most = op.pass == Pass::kUpdate ? kMostOfUpdate : kMostKernels;
+        Group group(op);
+        for (std::size_t k = 1; k <= std::min(most, j); ++k) {
+          group.Add(kernels_[j - k]);
+          if (k > 1 && group.IsHopeless()) break;
+          const float from = cost_above(j - k);
+          if (from < best) take(from + group.Cost(expected), static_cast<std::uint8_t>(k));
+        }
+      }
+      row[place] = best;
+      moves_[i * columns_ + place] = move;
+    }
+  }
+
+  Items ops_, kernels_;
+  const ExpectedByKind& expected_;
+  Ends ends_;
+  std::size_t width_ = 0, columns_ = 0;
+  std::vector<std::uint8_t> moves_;
+  std::size_t of_before_ = 0;  // so many first kernels belong to the op before
+  std::size_t last_ = 0;       // kernels from here on belong to the op after
+};
+
+// Aligns a stretch within a band that is as wide as it needs, up to kMaxCells.
+void AlignStretch(Items ops, Items kernels, const ExpectedByKind& expected, Table::Ends ends,
+                  int first, std::span<int> pairs) {
+  const std::size_t most = std::max<std::size_t>(kMaxCells / (ops.size() + 1), 16) / 2;
+  for (std::size_t width = kFirstWidth;; width *= 4) {
+    Table table(ops, kernels, expected, ends, std::min(width, most));
+    if (table.Align(first, pairs) || width >= most) return;
+  }
+}
+
+std::vector<int> HeavyOnes(Items items) {
+  std::vector<int> places;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (IsHeavy(items[i])) places.push_back(static_cast<int>(i));
+  }
+  return places;
+}
+
+std::vector<AlignedItem> Pick(Items items, std::span<const int> places) {
+  std::vector<AlignedItem> picked;
+  picked.reserve(places.size());
+  for (const int place : places) picked.push_back(items[static_cast<std::size_t>(place)]);
+  return picked;
+}
+
+struct ExpectedOfBoth {
+  ExpectedByKind heavy;  // of products and attention alone
+  ExpectedByKind all;
+};
+
+std::vector<int> AlignWith(Items ops, Items kernels, const ExpectedOfBoth& expected) {
+  std::vector<int> pairs(kernels.size(), kUnpaired);
+  const std::vector<int> heavy_ops = HeavyOnes(ops), heavy_kernels = HeavyOnes(kernels);
+  std::vector<int> heavy_pairs(heavy_kernels.size(), kUnpaired);
+  const std::vector<AlignedItem> picked_ops = Pick(ops, heavy_ops);
+  const std::vector<AlignedItem> picked_kernels = Pick(kernels, heavy_kernels);
+  AlignStretch(picked_ops, picked_kernels, expected.heavy, {}, 0, heavy_pairs);
+  int anchor = -1;
+  std::size_t first = 0;
+  // Aligns the kernels before `kernel` to the ops between the anchor and `op`.
+  const auto align_until = [&](int op, std::size_t kernel) {
+    if (first < kernel && op != anchor) {
+      const auto begin = static_cast<std::size_t>(anchor + 1), end = static_cast<std::size_t>(op);
+      const Table::Ends ends{anchor < 0 ? nullptr : &ops[begin - 1],
+                             end == ops.size() ? nullptr : &ops[end]};
+      AlignStretch(ops.subspan(begin, end - begin), kernels.subspan(first, kernel - first),
+                   expected.all, ends, anchor + 1, std::span(pairs).subspan(first, kernel - first));
+    }
+    // All between two kernels of one op is the op's.
+    if (op == anchor)
+      std::fill(pairs.begin() + static_cast<std::ptrdiff_t>(first),
+                pairs.begin() + static_cast<std::ptrdiff_t>(kernel), op);
+  };
+  for (std::size_t h = 0; h < heavy_kernels.size(); ++h) {
+    if (heavy_pairs[h] == kUnpaired) continue;
+    const int op = heavy_ops[static_cast<std::size_t>(heavy_pairs[h])];
+    const auto kernel = static_cast<std::size_t>(heavy_kernels[h]);
+    align_until(op, kernel);
+    pairs[kernel] = op;
+    anchor = op;
+    first = kernel + 1;
+  }
+  align_until(static_cast<int>(ops.size()), kernels.size());
+  return pairs;
+}
+
+// All traced length per all forecast length. `heavy`: of products and attention alone.
+double OverallScale(Items ops, Items kernels, bool heavy) {
+  const auto sum = [heavy](Items items) {
+    double length = 0;
+    for (const AlignedItem& item : items) length += !heavy || IsHeavy(item) ? item.length : 0;
+    return length;
+  };
+  const double forecast = sum(ops);
+  return forecast > 0 ? sum(kernels) / forecast : 0;
+}
+
+// `if_empty` if there are none.
+double Median(std::vector<double>& values, double if_empty) {
+  if (values.empty()) return if_empty;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// At first all kinds have one scale. Later that of a kind is the geometric mean of the medians over
+// its ops and over its class, so that one wrong alignment does not hold itself up. `pairs` is empty
+// at first.
+ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pairs, bool heavy) {
+  struct Traced {
+    double length = 0, kernels = 0;
+  };
+  std::vector<Traced> traced(ops.size());
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    if (pairs[k] == kUnpaired || (heavy && !IsHeavy(kernels[k]))) continue;
+    Traced& of_op = traced[static_cast<std::size_t>(pairs[k])];
+    of_op.length += kernels[k].length;
+    ++of_op.kernels;
+  }
+  struct Seen {
+    OpClass op_class = OpClass::kGemm;
+    std::vector<double> ratios, numbers;
+  };
+  std::vector<Seen> kinds;
+  std::array<std::vector<double>, kOpClassCount> ratios;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto kind = static_cast<std::size_t>(ops[i].kind);
+    if (kinds.size() <= kind) kinds.resize(kind + 1);
+    kinds[kind].op_class = ops[i].op_class;
+    if (traced[i].kernels == 0) continue;
+    kinds[kind].numbers.push_back(traced[i].kernels);
+    if (ops[i].length <= 0 || traced[i].length <= 0) continue;
+    kinds[kind].ratios.push_back(traced[i].length / ops[i].length);
+    ratios[static_cast<std::size_t>(ops[i].op_class)].push_back(kinds[kind].ratios.back());
+  }
+  const double overall = OverallScale(ops, kernels, heavy);
+  ExpectedByKind expected(kinds.size());
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    Seen& seen = kinds[kind];
+    expected[kind].kernels = Median(seen.numbers, 0);
+    const double of_class = Median(ratios[static_cast<std::size_t>(seen.op_class)], overall);
+    expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
+  }
+  return expected;
+}
+
+}  // namespace
+
+std::vector<int> AlignItems(Items ops, Items kernels) {
+  std::vector<int> pairs(kernels.size(), kUnpaired);
+  if (ops.empty()) return pairs;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<int> known = round == 0 ? std::vector<int>{} : pairs;
+    std::vector<int> better =
+        AlignWith(ops, kernels,
+                  {ExpectedOf(ops, kernels, known, true), ExpectedOf(ops, kernels, known, false)});
+    if (round > 0 && better == pairs) break;
+    pairs = std::move(better);
+  }
+  return pairs;
+}
+
+}  // namespace foretrain

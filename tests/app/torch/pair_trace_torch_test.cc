@@ -1,0 +1,130 @@
+// Pairs a trace of PyTorch's profiler with a forecast, and compares the pairs with the parts of the
+// model that the trainer itself named (tests/torch/paired.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/compare/join.h"
+#include "sim/compare/structure/pair_by_structure.h"
+#include "tests/app/run_binary.h"
+#include "tests/app/torch/torch_peer.h"
+#include "traces/store.h"
+
+namespace foretrain {
+namespace {
+
+constexpr const char* kGpt =
+    R"({"name": "gpt", "layers": 4, "hidden": 256, "heads": 4, "kv_heads": 4, "head_dim": 64,
+        "ffn_hidden": 1024, "vocab": 4096, "max_sequence": 256, "norm": "layernorm",
+        "mlp": "gelu-erf", "positions": "learned", "attention_bias": true, "output_bias": true,
+        "mlp_bias": true, "tied_embeddings": false, "norm_epsilon": 1e-5})";
+constexpr const char* kLlama =
+    R"({"name": "llama", "layers": 4, "hidden": 256, "heads": 4, "kv_heads": 4, "head_dim": 64,
+        "ffn_hidden": 704, "vocab": 4096, "max_sequence": 256, "norm": "rmsnorm", "mlp": "swiglu",
+        "positions": "rope", "attention_bias": false, "output_bias": false, "mlp_bias": false,
+        "tied_embeddings": false, "rope_theta": 10000, "norm_epsilon": 1e-5})";
+
+// What the trainer says of its operators, by name and start.
+class Truth {
+ public:
+  explicit Truth(const nlohmann::json& told) {
+    for (const auto& op : told.at("ops")) {
+      ops_[op.at(0).get<std::string>()].push_back({op.at(1).get<std::int64_t>(),
+                                                   op.at(2).get<std::int64_t>(),
+                                                   op.at(3).get<std::string>()});
+    }
+  }
+
+  // The part that an operator serves, running at `ns` from the first step on; empty: none is known.
+  std::string PartOf(const std::string& name, std::int64_t ns) const {
+    const auto of_name = ops_.find(name);
+    if (of_name == ops_.end()) return "";
+    const Op* innermost = nullptr;
+    for (const Op& op : of_name->second) {
+      if (op.start_ns > ns || ns > op.end_ns) continue;
+      if (innermost == nullptr || op.start_ns > innermost->start_ns) innermost = &op;
+    }
+    return innermost == nullptr ? "" : innermost->part;
+  }
+
+ private:
+  struct Op {
+    std::int64_t start_ns = 0, end_ns = 0;
+    std::string part;
+  };
+  std::map<std::string, std::vector<Op>> ops_;
+};
+
+// Whether the forecast's op is of the part: "mlp.up.grad" are "mlp.up.input_grad" and
+// "mlp.up.weight_grad" of the backward pass.
+bool Serves(const std::string& op_name, Pass pass, std::string part) {
+  if (part == "update") return pass == Pass::kUpdate;
+  const bool backward = part.ends_with(".grad");
+  if (backward) part.resize(part.size() - 5);
+  return op_name.starts_with(part) && (pass == Pass::kForward) == !backward;
+}
+
+class TorchPairs : public testing::TestWithParam<const char*> {};
+
+// Bars: 95 % of the traced time paired, 99 % of the paired time right.
+TEST_P(TorchPairs, AreThoseThatTheTrainerNames) {
+  if (TorchPython().empty()) GTEST_SKIP() << kNoTorch;
+  const std::string model = GetParam();
+  const TemporaryFolder folder;
+  folder.Write("model.json", model == "gpt" ? kGpt : kLlama);
+  const Truth truth(PairedInTorch(folder.path(), "trace.json " + model));
+  const ProgramEnd end = RunForetrain(
+      folder.path(),
+      "predict --model model.json --sequence 256 --micro-batch 4 --global-batch 4 --precision fp32 "
+      "--store s.db && $FORETRAIN import trace.json --store s.db --forecast 1");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const auto reader = StoreReader::Open(folder.path() + "/s.db");
+  ASSERT_TRUE(reader.has_value()) << reader.error().message;
+  const auto forecast = reader->LoadRun(1);
+  auto trace = reader->LoadRun(2);
+  ASSERT_TRUE(forecast.has_value() && trace.has_value());
+
+  const Timeline before = trace->timeline;
+  const int step = before.steps.at(1).step;
+  const StructuralPairs pairs = PairByStructure(
+      forecast->timeline, forecast->timeline.steps.back().step, trace->timeline, step);
+  std::int64_t known_ns = 0, right_ns = 0;
+  std::map<std::string, std::int64_t> wrong;
+  for (std::size_t i = 0; i < before.spans.size(); ++i) {
+    const Span& span = trace->timeline.spans[i];
+    if (span.step != step || span.op == before.spans[i].op) continue;
+    const std::string name = before.op_names.at(NameKey(before.spans[i].op));
+    const std::string part = truth.PartOf(name, span.start_ns - before.steps.front().start_ns);
+    if (part.empty()) continue;
+    const std::string paired = trace->timeline.op_names.at(NameKey(span.op));
+    const std::int64_t ns = span.end_ns - span.start_ns;
+    known_ns += ns;
+    if (Serves(paired, UnpackId(span.op).pass, part)) {
+      right_ns += ns;
+    } else {
+      wrong[part + " (" + name + ") as " + paired] += ns;
+    }
+  }
+  const double right = static_cast<double>(right_ns) / static_cast<double>(known_ns);
+  std::printf("%s: %.1f %% of the time paired, %.1f %% of that right, steady %.1f %%\n", GetParam(),
+              100 * pairs.PairedShare(), 100 * right, 100 * pairs.SteadyShare());
+  for (const auto& [what, ns] : wrong) {
+    if (ns > known_ns / 500) {
+      std::printf("  %5.1f %%  %s\n",
+                  100.0 * static_cast<double>(ns) / static_cast<double>(known_ns), what.c_str());
+    }
+  }
+  EXPECT_GT(known_ns, pairs.paired_ns / 2);
+  EXPECT_GE(pairs.PairedShare(), 0.95);
+  EXPECT_GE(right, 0.99);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TorchPairs, testing::Values("gpt", "llama"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace foretrain
