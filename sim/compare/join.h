@@ -40,8 +40,8 @@ struct RunJoin {
   int measured_step = 0;
   double predicted_step_s = 0;  // longest step window of any rank
   double measured_step_s = 0;
-  std::vector<OpPair> pairs;        // sorted by (rank, op)
-  std::vector<ClassPair> classes;   // classes that have ops, in the order of OpClass
+  std::vector<OpPair> pairs;       // sorted by (rank, op)
+  std::vector<ClassPair> classes;  // classes that have ops, in the order of OpClass
   // Ops without a counterpart, sorted by (rank, op).
   std::vector<LoneOp> only_predicted, only_measured;
   // Sum over pairs of w * |measured - predicted| / predicted, with w = predicted / sum of

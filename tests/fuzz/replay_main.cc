@@ -1,10 +1,12 @@
 // Runs a fuzz target on the files of folders, for builds without libFuzzer: seeds, past findings,
 // and mutants of them. FORETRAIN_MUTANTS sets the number of mutants, 0 by default; they are the
-// same ones at each run.
+// same ones at each run. FORETRAIN_MUTANT_FILE names a file for the mutant that runs: after a crash
+// it holds the culprit.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -83,12 +85,15 @@ int main(int argc, char** argv) {
   if (paths.empty()) return 1;
   const char* const asked = std::getenv("FORETRAIN_MUTANTS");
   const int mutants = asked != nullptr ? std::atoi(asked) : 0;
+  const char* const kept = std::getenv("FORETRAIN_MUTANT_FILE");
   std::mt19937_64 random(1);
   for (int i = 0; i < mutants; ++i) {
     std::printf("\rmutant %d", i);
     std::fflush(stdout);
     const std::string& seed = seeds[static_cast<std::size_t>(i) % seeds.size()];
-    Run(Mutated(seed, seeds[random() % seeds.size()], random));
+    const std::string mutant = Mutated(seed, seeds[random() % seeds.size()], random);
+    if (kept != nullptr) std::ofstream(kept, std::ios::binary) << mutant;
+    Run(mutant);
   }
   std::printf("\n%zu inputs, %d mutants\n", paths.size(), mutants);
   return 0;

@@ -77,8 +77,9 @@ Result<void> OpTable::Add(std::string_view text, const std::string& source) {
     const std::vector<std::string_view> cells = Split(line, ',');
     Result<Row> row = ReadRow(cells);
     if (!row.has_value()) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  source + ", line " + std::to_string(number) + ": " + row.error().message);
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          Printable(source) + ", line " + std::to_string(number) + ": " + row.error().message);
     }
     const auto place = std::find(kPlaces.begin(), kPlaces.end(), cells[0]) - kPlaces.begin();
     const bool is_range = place == std::ssize(kPlaces);

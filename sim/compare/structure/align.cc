@@ -29,8 +29,10 @@ constexpr float kMoreWithProduct = 0.4F;  // a kernel that is bound by memory be
 constexpr float kMoreOfItsKind = 0.12F;
 constexpr float kMoreTransfers = 0.4F;
 
-constexpr int kMostKernels = 16;   // of one op
-constexpr int kMostOfUpdate = 64;  // an update may be a kernel for each tensor
+constexpr std::size_t kMostKernels = 48;  // of one op
+constexpr std::size_t kUpdatesOfOp =
+    24;                          // bundles of kernels; an update may be some for each tensor
+constexpr double kShort = 0.02;  // of the typical length: less tells less
 constexpr int kRounds = 4;
 constexpr std::size_t kFirstWidth = 64;        // of the band, to each side
 constexpr std::size_t kMaxCells = 40'000'000;  // of one table, a byte each
@@ -101,21 +103,22 @@ class Group {
   float Cost(const Expected& expected) const {
     float cost = members_ + (follows_ ? kContradiction : 0);
     if ((op_.topics & topics_) == 0 && op_.topics != topics_) cost += kNoTopic;
-    const auto heavy = static_cast<float>(heavy_), light = static_cast<float>(light_);
+    const auto heavy = static_cast<float>(heavy_), number = static_cast<float>(heavy_ + light_);
+    const float more = heavy + light_weight_ - (heavy_ > 0 ? 1 : first_weight_);
     if (op_.op_class == OpClass::kGemm) {
       cost += heavy_ == 0 ? kNoProduct : kMoreProducts * (heavy - 1);
-      cost += kMoreWithProduct * light;
+      cost += kMoreWithProduct * light_weight_;
     } else if (op_.op_class == OpClass::kAttention) {
       if (heavy_ == 0) cost += kNoProduct;
-      cost += kMoreOfItsKind * (heavy + light - 1);
+      cost += kMoreOfItsKind * more;
     } else if (IsCommunication(op_.op_class)) {
-      cost += kMoreTransfers * (light - 1);
+      cost += kMoreTransfers * more;
     } else {
-      cost += kForeignProduct * heavy + kMoreOfItsKind * (heavy + light - 1);
+      cost += kForeignProduct * heavy + kMoreOfItsKind * more;
     }
     cost += kPerLogOfLength * Logs(length_, expected.scale * op_.length);
     const float per_log = op_.pass == Pass::kUpdate ? kPerLogOfUpdates : kPerLogOfNumber;
-    return cost + per_log * Logs(heavy + light, expected.kernels);
+    return cost + per_log * Logs(number, expected.kernels);
   }
 
  private:
@@ -130,10 +133,14 @@ class Group {
   double length_ = 0;
   std::uint64_t topics_ = 0;
   int heavy_ = 0, light_ = 0;
-  bool follows_ = false;  // the first one
+  float light_weight_ = 0;
+  float first_weight_ = 1;  // of the first one, that of the op itself where all are light
+  bool follows_ = false;    // the first one
 };
 
-float AloneCost(const AlignedItem& item) { return IsHeavy(item) ? kHeavyAlone : kLightAlone; }
+float AloneCost(const AlignedItem& item) {
+  return IsHeavy(item) ? kHeavyAlone : kLightAlone * item.weight;
+}
 
 // Least costs, row by row: cell (i, j) is that of the first i ops and j kernels. Only a band of
 // columns around the diagonal is kept.
@@ -192,7 +199,7 @@ class Table {
 
   static float MoreCost(const AlignedItem& op, const AlignedItem& kernel) {
     const bool own = op.op_class == OpClass::kAttention;
-    return Contradictions(op, kernel) + (own ? kMoreOfItsKind : kMoreWithProduct);
+    return Contradictions(op, kernel) + (own ? kMoreOfItsKind : kMoreWithProduct) * kernel.weight;
   }
 
   void Fill() {
@@ -242,9 +249,8 @@ class Table {
         take(cost_above(j) + AloneCost(op), kOpAlone);
         const auto kind = static_cast<std::size_t>(op.kind);
         const Expected expected = kind < expected_.size() ? expected_[kind] : Expected{};
-        const std::size_t most = op.pass == Pass::kUpdate ? kMostOfUpdate : kMostKernels;
         Group group(op);
-        for (std::size_t k = 1; k <= std::min(most, j); ++k) {
+        for (std::size_t k = 1; k <= std::min(kMostKernels, j); ++k) {
           group.Add(kernels_[j - k]);
           if (k > 1 && group.IsHopeless()) break;
           const float from = cost_above(j - k);
@@ -331,15 +337,28 @@ std::vector<int> AlignWith(Items ops, Items kernels, const ExpectedOfBoth& expec
   return pairs;
 }
 
-// All traced length per all forecast length. `heavy`: of products and attention alone.
-double OverallScale(Items ops, Items kernels, bool heavy) {
-  const auto sum = [heavy](Items items) {
-    double length = 0;
-    for (const AlignedItem& item : items) length += !heavy || IsHeavy(item) ? item.length : 0;
-    return length;
+// A first guess of traced length per forecast length, by class: the geometric mean of the ratios of
+// the class and of all. The class alone would count kernels of attention that are bound by memory.
+// `heavy`: of products and attention alone.
+std::array<double, kOpClassCount> FirstScales(Items ops, Items kernels, bool heavy) {
+  std::array<double, kOpClassCount> forecast{}, traced{};
+  const auto sum = [heavy](Items items, std::array<double, kOpClassCount>& of) {
+    double all = 0;
+    for (const AlignedItem& item : items) {
+      if (heavy && !IsHeavy(item)) continue;
+      of[static_cast<std::size_t>(item.op_class)] += item.length;
+      all += item.length;
+    }
+    return all;
   };
-  const double forecast = sum(ops);
-  return forecast > 0 ? sum(kernels) / forecast : 0;
+  const double all_forecast = sum(ops, forecast), all_traced = sum(kernels, traced);
+  const double overall = all_forecast > 0 ? all_traced / all_forecast : 0;
+  std::array<double, kOpClassCount> scales{};
+  for (std::size_t c = 0; c < scales.size(); ++c) {
+    const bool both = forecast[c] > 0 && traced[c] > 0;
+    scales[c] = both ? std::sqrt(overall * traced[c] / forecast[c]) : overall;
+  }
+  return scales;
 }
 
 // `if_empty` if there are none.
@@ -350,9 +369,9 @@ double Median(std::vector<double>& values, double if_empty) {
   return *middle;
 }
 
-// At first all kinds have one scale. Later that of a kind is the geometric mean of the medians over
-// its ops and over its class, so that one wrong alignment does not hold itself up. `pairs` is empty
-// at first.
+// At first the scales are those of the classes. Later that of a kind is the geometric mean of the
+// medians over its ops and over its class, so that one wrong alignment does not hold itself up.
+// `pairs` is empty at first.
 ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pairs, bool heavy) {
   struct Traced {
     double length = 0, kernels = 0;
@@ -380,29 +399,88 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
     kinds[kind].ratios.push_back(traced[i].length / ops[i].length);
     ratios[static_cast<std::size_t>(ops[i].op_class)].push_back(kinds[kind].ratios.back());
   }
-  const double overall = OverallScale(ops, kernels, heavy);
+  const auto first = FirstScales(ops, kernels, heavy);
   ExpectedByKind expected(kinds.size());
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     Seen& seen = kinds[kind];
     expected[kind].kernels = Median(seen.numbers, 0);
-    const double of_class = Median(ratios[static_cast<std::size_t>(seen.op_class)], overall);
+    const auto c = static_cast<std::size_t>(seen.op_class);
+    const double of_class = Median(ratios[c], first[c]);
     expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
   }
   return expected;
+}
+
+// Kernels much shorter than those that make up most of the time of light work tell little: pieces
+// of operators on the host, and fills.
+void SetWeights(std::vector<AlignedItem>& items) {
+  double sum = 0, squares = 0;
+  for (const AlignedItem& item : items) {
+    if (IsHeavy(item)) continue;
+    sum += item.length;
+    squares += item.length * item.length;
+  }
+  if (sum <= 0) return;
+  const double typical = squares / sum;
+  for (AlignedItem& item : items) {
+    if (IsHeavy(item) || IsCommunication(item.op_class)) continue;
+    item.weight = static_cast<float>(std::clamp(item.length / (kShort * typical), 0.02, 1.0));
+  }
+}
+
+// Kernels in bundles, and the kernel with which each bundle begins. Without fused kernels an update
+// has several for each tensor, which are bundled to about kUpdatesOfOp for each op. Others are
+// bundles of one.
+struct Bundles {
+  std::vector<AlignedItem> items;
+  std::vector<std::size_t> first;
+};
+
+Bundles BundleUpdates(Items ops, Items kernels) {
+  const auto updates = [](Items items) {
+    return static_cast<std::size_t>(
+        std::count_if(items.begin(), items.end(),
+                      [](const AlignedItem& item) { return item.pass == Pass::kUpdate; }));
+  };
+  const std::size_t places = kUpdatesOfOp * std::max<std::size_t>(updates(ops), 1);
+  const std::size_t size = (updates(kernels) + places - 1) / places;
+  Bundles bundles;
+  std::size_t in_bundle = 0;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const bool joins = in_bundle > 0 && in_bundle < size && kernels[k].pass == Pass::kUpdate &&
+                       kernels[k].op_class == bundles.items.back().op_class;
+    if (joins) {
+      bundles.items.back().length += kernels[k].length;
+      bundles.items.back().topics |= kernels[k].topics;
+      ++in_bundle;
+      continue;
+    }
+    bundles.items.push_back(kernels[k]);
+    bundles.first.push_back(k);
+    in_bundle = kernels[k].pass == Pass::kUpdate ? 1 : 0;
+  }
+  return bundles;
 }
 
 }  // namespace
 
 std::vector<int> AlignItems(Items ops, Items kernels) {
   std::vector<int> pairs(kernels.size(), kUnpaired);
-  if (ops.empty()) return pairs;
+  if (ops.empty() || kernels.empty()) return pairs;
+  Bundles bundles = BundleUpdates(ops, kernels);
+  SetWeights(bundles.items);
+  std::vector<int> of_bundles;
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<int> known = round == 0 ? std::vector<int>{} : pairs;
-    std::vector<int> better =
-        AlignWith(ops, kernels,
-                  {ExpectedOf(ops, kernels, known, true), ExpectedOf(ops, kernels, known, false)});
-    if (round > 0 && better == pairs) break;
-    pairs = std::move(better);
+    std::vector<int> better = AlignWith(ops, bundles.items,
+                                        {ExpectedOf(ops, bundles.items, of_bundles, true),
+                                         ExpectedOf(ops, bundles.items, of_bundles, false)});
+    if (better == of_bundles) break;
+    of_bundles = std::move(better);
+  }
+  for (std::size_t b = 0; b < bundles.first.size(); ++b) {
+    const std::size_t end = b + 1 < bundles.first.size() ? bundles.first[b + 1] : kernels.size();
+    std::fill(pairs.begin() + static_cast<std::ptrdiff_t>(bundles.first[b]),
+              pairs.begin() + static_cast<std::ptrdiff_t>(end), of_bundles[b]);
   }
   return pairs;
 }

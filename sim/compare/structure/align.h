@@ -22,6 +22,8 @@ struct AlignedItem {
   // Of communication: which collective or transfer. kBlock: unknown.
   InstructionKind transfer = InstructionKind::kBlock;
   double length = 0;  // time or bytes, in a unit of its side; 0: unknown
+  // How much it matters that it stays alone or joins others, in (0, 1]; AlignItems sets it.
+  float weight = 1;
 };
 
 inline constexpr int kUnpaired = -1;

@@ -18,9 +18,11 @@ void ReadQwenExperts(Config& config, ModelSpec& model) {
       config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
 }
 
-// Experts as in DeepSeek-V2: in groups, with shared experts.
-void ReadDeepSeekExperts(Config& config, ModelSpec& model) {
+// Experts as in DeepSeek-V2: in groups, with shared experts. A file without them is of a dense
+// model, which has no router.
+void ReadDeepSeekExperts(Config& config, RouterKind router, ModelSpec& model) {
   if (!config.Has("n_routed_experts")) return;
+  model.router = router;
   ReadExperts(config, {.experts = "n_routed_experts"}, model);
   RequireExpertsEverywhere(config);
   model.shared_ffn_hidden = config.IntegerOr("n_shared_experts", 0) * model.expert_ffn_hidden;
@@ -98,19 +100,19 @@ void MoreOfQwen3Moe(Config& config, ModelSpec& model) {
 
 void MoreOfDeepSeekV2(Config& config, ModelSpec& model) {
   ReadLatentAttention(config, model);
-  ReadDeepSeekExperts(config, model);
+  ReadDeepSeekExperts(
+      config,
+      config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK,
+      model);
   const std::string method = config.StringOr("topk_method", "greedy");
   if (method == "greedy") model.expert_groups = model.groups_per_token = 0;
-  model.router =
-      config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
   config.Note(kAdjacentPairs);
 }
 
 // Published checkpoints contain multi-token prediction (MTP) modules; the library's model does not.
 void MoreOfDeepSeekV3(Config& config, ModelSpec& model) {
   ReadLatentAttention(config, model);
-  ReadDeepSeekExperts(config, model);
-  model.router = RouterKind::kSigmoid;
+  ReadDeepSeekExperts(config, RouterKind::kSigmoid, model);
   model.predict_ahead = config.IntegerOr("num_nextn_predict_layers", 0);
   config.MustBe("norm_topk_prob", true, "weights of a token's experts are divided by their sum");
   config.Note(kAdjacentPairs);
@@ -118,8 +120,7 @@ void MoreOfDeepSeekV3(Config& config, ModelSpec& model) {
 
 void MoreOfGlm4Moe(Config& config, ModelSpec& model) {
   MoreOfGlm(config, model);
-  ReadDeepSeekExperts(config, model);
-  model.router = RouterKind::kSigmoid;
+  ReadDeepSeekExperts(config, RouterKind::kSigmoid, model);
   model.qk_norm = config.BoolOr("use_qk_norm", false);
   model.predict_ahead = config.IntegerOr("num_nextn_predict_layers", 0);
   config.MustBe("norm_topk_prob", true, "weights of a token's experts are divided by their sum");
