@@ -1,146 +1,24 @@
 #include "sim/compare/structure/align.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
-#include <map>
+
+#include "sim/compare/structure/alignment_costs.h"
+#include "sim/compare/structure/expected_kernels.h"
 
 namespace foretrain {
 namespace {
 
-// Costs of an alignment. A pair that nothing speaks against costs nothing. They rank kinds of
-// mistakes and are not fitted to traces.
-constexpr float kContradiction = 8;  // another pass, layer or micro-batch: never worth it
-constexpr float kOtherTransfer = 4;
-constexpr float kOtherTopic = 2;
-constexpr float kNoTopic = 0.3F;         // one side speaks of a topic, the other of none
-constexpr float kPerLogOfLength = 0.8F;  // natural logarithm of the ratio
-constexpr float kPerLogOfNumber = 0.6F;
-constexpr float kPerLogOfUpdates = 1.5F;  // kernels of an update are all alike
-constexpr float kMaxLogs = 3;
-constexpr float kLightAlone = 0.65F;  // an op or kernel bound by memory without a counterpart
-constexpr float kHeavyAlone = 2.5F;
-constexpr float kNoProduct = 3;           // a product without a kernel that computes one
-constexpr float kForeignProduct = 5;      // a product within work that is bound by memory
-constexpr float kMoreProducts = 1;        // a second kernel for one product
-constexpr float kMoreWithProduct = 0.4F;  // a kernel that is bound by memory beside a product
-constexpr float kMoreOfItsKind = 0.12F;
-constexpr float kMoreTransfers = 0.4F;
+using Items = std::span<const AlignedItem>;
 
 constexpr std::size_t kMostKernels = 48;  // of one op
-constexpr std::size_t kUpdatesOfOp =
-    24;                          // bundles of kernels; an update may be some for each tensor
-constexpr double kShort = 0.02;  // of the typical length: less tells less
+constexpr std::size_t kUpdatesOfOp = 24;  // bundles of kernels of an update
+constexpr double kShort = 0.02;           // of the typical length: less tells less
 constexpr int kRounds = 4;
 constexpr std::size_t kFirstWidth = 64;        // of the band, to each side
 constexpr std::size_t kMaxCells = 40'000'000;  // of one table, a byte each
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-using Items = std::span<const AlignedItem>;
-
-bool IsHeavy(const AlignedItem& item) {
-  return item.op_class == OpClass::kGemm || item.op_class == OpClass::kAttention;
-}
-
-// Whether two passes may be the same work. A trace calls both halves of a backward pass
-// "backward", and often what is recomputed within it too.
-bool SamePass(Pass op, Pass kernel) {
-  if (op == Pass::kNone || kernel == Pass::kNone || op == kernel) return true;
-  const auto backward = [](Pass pass) {
-    return pass == Pass::kBackward || pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight;
-  };
-  if (op == Pass::kRecompute) return backward(kernel) || kernel == Pass::kForward;
-  return backward(op) && backward(kernel) && (op == Pass::kBackward || kernel == Pass::kBackward);
-}
-
-// The cost of every fact that both sides know and that differs.
-float Contradictions(const AlignedItem& op, const AlignedItem& kernel) {
-  float cost = 0;
-  if (!SamePass(op.pass, kernel.pass)) cost += kContradiction;
-  if (op.block >= 0 && kernel.block >= 0 && op.block != kernel.block) cost += kContradiction;
-  if (op.micro_batch >= 0 && kernel.micro_batch >= 0 && op.micro_batch != kernel.micro_batch) {
-    cost += kContradiction;
-  }
-  if (op.transfer != InstructionKind::kBlock && kernel.transfer != InstructionKind::kBlock &&
-      op.transfer != kernel.transfer) {
-    cost += kOtherTransfer;
-  }
-  if (op.topics != 0 && kernel.topics != 0 && (op.topics & kernel.topics) == 0) {
-    cost += kOtherTopic;
-  }
-  return cost;
-}
-
-// What the kernels of an op of one kind are like. 0: unknown.
-struct Expected {
-  double scale = 0;    // traced length per forecast length
-  double kernels = 0;  // their number
-};
-using ExpectedByKind = std::vector<Expected>;
-
-// Kernels that follow each other, as those of one op. Kernels are added at the front.
-class Group {
- public:
-  explicit Group(const AlignedItem& op) : op_(op) {}
-
-  void Add(const AlignedItem& kernel) {
-    members_ += Contradictions(op_, kernel);
-    ++(IsHeavy(kernel) && !kernel.follows ? heavy_ : light_);
-    length_ += kernel.length;
-    topics_ |= kernel.topics;
-    follows_ = kernel.follows;
-  }
-
-  // Whether this and every larger group cost more than to leave all alone.
-  bool IsHopeless() const {
-    if (members_ >= kContradiction) return true;
-    if (op_.op_class == OpClass::kGemm) return heavy_ > 3;
-    return op_.op_class != OpClass::kAttention && heavy_ > 0;
-  }
-
-  float Cost(const Expected& expected) const {
-    float cost = members_ + (follows_ ? kContradiction : 0);
-    if ((op_.topics & topics_) == 0 && op_.topics != topics_) cost += kNoTopic;
-    const auto heavy = static_cast<float>(heavy_), number = static_cast<float>(heavy_ + light_);
-    const float more = heavy + light_weight_ - (heavy_ > 0 ? 1 : first_weight_);
-    if (op_.op_class == OpClass::kGemm) {
-      cost += heavy_ == 0 ? kNoProduct : kMoreProducts * (heavy - 1);
-      cost += kMoreWithProduct * light_weight_;
-    } else if (op_.op_class == OpClass::kAttention) {
-      if (heavy_ == 0) cost += kNoProduct;
-      cost += kMoreOfItsKind * more;
-    } else if (IsCommunication(op_.op_class)) {
-      cost += kMoreTransfers * more;
-    } else {
-      cost += kForeignProduct * heavy + kMoreOfItsKind * more;
-    }
-    cost += kPerLogOfLength * Logs(length_, expected.scale * op_.length);
-    const float per_log = op_.pass == Pass::kUpdate ? kPerLogOfUpdates : kPerLogOfNumber;
-    return cost + per_log * Logs(number, expected.kernels);
-  }
-
- private:
-  // How far two numbers are apart; 0 if one is unknown.
-  static float Logs(double found, double expected) {
-    if (found <= 0 || expected <= 0) return 0;
-    return std::min(static_cast<float>(std::abs(std::log(found / expected))), kMaxLogs);
-  }
-
-  const AlignedItem& op_;
-  float members_ = 0;
-  double length_ = 0;
-  std::uint64_t topics_ = 0;
-  int heavy_ = 0, light_ = 0;
-  float light_weight_ = 0;
-  float first_weight_ = 1;  // of the first one, that of the op itself where all are light
-  bool follows_ = false;    // the first one
-};
-
-float AloneCost(const AlignedItem& item) {
-  return IsHeavy(item) ? kHeavyAlone : kLightAlone * item.weight;
-}
 
 // Least costs, row by row: cell (i, j) is that of the first i ops and j kernels. Only a band of
 // columns around the diagonal is kept.
@@ -197,11 +75,6 @@ class Table {
     return std::min(middle > width_ ? middle - width_ : 0, m + 1 - columns_);
   }
 
-  static float MoreCost(const AlignedItem& op, const AlignedItem& kernel) {
-    const bool own = op.op_class == OpClass::kAttention;
-    return Contradictions(op, kernel) + (own ? kMoreOfItsKind : kMoreWithProduct) * kernel.weight;
-  }
-
   void Fill() {
     std::vector<float> above(columns_, kInfinity), row(columns_);
     for (std::size_t i = 0; i <= ops_.size(); ++i) {
@@ -214,7 +87,7 @@ class Table {
     if (ends_.after == nullptr) return;
     float best = above[m - begin], more = 0;
     for (std::size_t j = m; j-- > begin && m - j <= kMostKernels;) {
-      more += MoreCost(*ends_.after, kernels_[j]);
+      more += JoinCost(*ends_.after, kernels_[j]);
       if (!kernels_[j].follows && above[j - begin] + more < best) {
         best = above[j - begin] + more;
         last_ = j;
@@ -239,7 +112,7 @@ class Table {
       if (place > 0) {
         take(row[place - 1] + AloneCost(kernels_[j - 1]), kKernelAlone);
         if (i == 0 && ends_.before != nullptr && of_before_ == j - 1) {
-          const float cost = row[place - 1] + MoreCost(*ends_.before, kernels_[j - 1]);
+          const float cost = row[place - 1] + JoinCost(*ends_.before, kernels_[j - 1]);
           if (cost <= best) of_before_ = j;
           take(cost, kOfBefore);
         }
@@ -335,80 +208,6 @@ std::vector<int> AlignWith(Items ops, Items kernels, const ExpectedOfBoth& expec
   }
   align_until(static_cast<int>(ops.size()), kernels.size());
   return pairs;
-}
-
-// A first guess of traced length per forecast length, by class: the geometric mean of the ratios of
-// the class and of all. The class alone would count kernels of attention that are bound by memory.
-// `heavy`: of products and attention alone.
-std::array<double, kOpClassCount> FirstScales(Items ops, Items kernels, bool heavy) {
-  std::array<double, kOpClassCount> forecast{}, traced{};
-  const auto sum = [heavy](Items items, std::array<double, kOpClassCount>& of) {
-    double all = 0;
-    for (const AlignedItem& item : items) {
-      if (heavy && !IsHeavy(item)) continue;
-      of[static_cast<std::size_t>(item.op_class)] += item.length;
-      all += item.length;
-    }
-    return all;
-  };
-  const double all_forecast = sum(ops, forecast), all_traced = sum(kernels, traced);
-  const double overall = all_forecast > 0 ? all_traced / all_forecast : 0;
-  std::array<double, kOpClassCount> scales{};
-  for (std::size_t c = 0; c < scales.size(); ++c) {
-    const bool both = forecast[c] > 0 && traced[c] > 0;
-    scales[c] = both ? std::sqrt(overall * traced[c] / forecast[c]) : overall;
-  }
-  return scales;
-}
-
-// `if_empty` if there are none.
-double Median(std::vector<double>& values, double if_empty) {
-  if (values.empty()) return if_empty;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// At first the scales are those of the classes. Later that of a kind is the geometric mean of the
-// medians over its ops and over its class, so that one wrong alignment does not hold itself up.
-// `pairs` is empty at first.
-ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pairs, bool heavy) {
-  struct Traced {
-    double length = 0, kernels = 0;
-  };
-  std::vector<Traced> traced(ops.size());
-  for (std::size_t k = 0; k < pairs.size(); ++k) {
-    if (pairs[k] == kUnpaired || (heavy && !IsHeavy(kernels[k]))) continue;
-    Traced& of_op = traced[static_cast<std::size_t>(pairs[k])];
-    of_op.length += kernels[k].length;
-    ++of_op.kernels;
-  }
-  struct Seen {
-    OpClass op_class = OpClass::kGemm;
-    std::vector<double> ratios, numbers;
-  };
-  std::vector<Seen> kinds;
-  std::array<std::vector<double>, kOpClassCount> ratios;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const auto kind = static_cast<std::size_t>(ops[i].kind);
-    if (kinds.size() <= kind) kinds.resize(kind + 1);
-    kinds[kind].op_class = ops[i].op_class;
-    if (traced[i].kernels == 0) continue;
-    kinds[kind].numbers.push_back(traced[i].kernels);
-    if (ops[i].length <= 0 || traced[i].length <= 0) continue;
-    kinds[kind].ratios.push_back(traced[i].length / ops[i].length);
-    ratios[static_cast<std::size_t>(ops[i].op_class)].push_back(kinds[kind].ratios.back());
-  }
-  const auto first = FirstScales(ops, kernels, heavy);
-  ExpectedByKind expected(kinds.size());
-  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    Seen& seen = kinds[kind];
-    expected[kind].kernels = Median(seen.numbers, 0);
-    const auto c = static_cast<std::size_t>(seen.op_class);
-    const double of_class = Median(ratios[c], first[c]);
-    expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
-  }
-  return expected;
 }
 
 // Kernels much shorter than those that make up most of the time of light work tell little: pieces

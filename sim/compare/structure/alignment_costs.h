@@ -1,0 +1,48 @@
+// What speaks against a pair of an op and its kernels, as a number. align.h finds the pairs of
+// least cost.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/compare/structure/align.h"
+
+namespace foretrain {
+
+// Whether the item is a landmark: a product or attention.
+inline bool IsHeavy(const AlignedItem& item) {
+  return item.op_class == OpClass::kGemm || item.op_class == OpClass::kAttention;
+}
+
+// What the kernels of an op of one kind are like. 0: unknown.
+struct Expected {
+  double scale = 0;    // traced length per forecast length
+  double kernels = 0;  // their number
+};
+// Kernels that follow each other, as those of one op, which it borrows. Kernels are added at the
+// front.
+class Group {
+ public:
+  explicit Group(const AlignedItem& op) : op_(op) {}
+
+  void Add(const AlignedItem& kernel);
+  // Whether this and every larger group cost more than to leave all alone.
+  bool IsHopeless() const;
+  float Cost(const Expected& expected) const;
+
+ private:
+  const AlignedItem& op_;
+  float members_ = 0;
+  double length_ = 0;
+  std::uint64_t topics_ = 0;
+  int heavy_ = 0, light_ = 0;
+  float light_weight_ = 0;
+  float heaviest_ = 0;    // the largest weight: that of the kernel that the op has at least
+  bool follows_ = false;  // the first one
+};
+
+// The cost of an op or kernel without a counterpart.
+float AloneCost(const AlignedItem& item);
+// The cost of one more kernel of an op that has others.
+float JoinCost(const AlignedItem& op, const AlignedItem& kernel);
+
+}  // namespace foretrain

@@ -1,0 +1,89 @@
+#include "sim/compare/structure/expected_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace foretrain {
+namespace {
+
+using Items = std::span<const AlignedItem>;
+
+// A first guess of traced length per forecast length, by class: the geometric mean of the ratios of
+// the class and of all. The class alone would count kernels of attention that are bound by memory.
+// `heavy`: of products and attention alone.
+std::array<double, kOpClassCount> FirstScales(Items ops, Items kernels, bool heavy) {
+  std::array<double, kOpClassCount> forecast{}, traced{};
+  const auto sum = [heavy](Items items, std::array<double, kOpClassCount>& of) {
+    double all = 0;
+    for (const AlignedItem& item : items) {
+      if (heavy && !IsHeavy(item)) continue;
+      of[static_cast<std::size_t>(item.op_class)] += item.length;
+      all += item.length;
+    }
+    return all;
+  };
+  const double all_forecast = sum(ops, forecast), all_traced = sum(kernels, traced);
+  const double overall = all_forecast > 0 ? all_traced / all_forecast : 0;
+  std::array<double, kOpClassCount> scales{};
+  for (std::size_t c = 0; c < scales.size(); ++c) {
+    const bool both = forecast[c] > 0 && traced[c] > 0;
+    scales[c] = both ? std::sqrt(overall * traced[c] / forecast[c]) : overall;
+  }
+  return scales;
+}
+
+// `if_empty` if there are none.
+double Median(std::vector<double>& values, double if_empty) {
+  if (values.empty()) return if_empty;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+// At first the scales are those of the classes. Later that of a kind is the geometric mean of the
+// medians over its ops and over its class, so that one wrong alignment does not hold itself up.
+// `pairs` is empty at first.
+ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pairs, bool heavy) {
+  struct Traced {
+    double length = 0, kernels = 0;
+  };
+  std::vector<Traced> traced(ops.size());
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    if (pairs[k] == kUnpaired || (heavy && !IsHeavy(kernels[k]))) continue;
+    Traced& of_op = traced[static_cast<std::size_t>(pairs[k])];
+    of_op.length += kernels[k].length;
+    ++of_op.kernels;
+  }
+  struct Seen {
+    OpClass op_class = OpClass::kGemm;
+    std::vector<double> ratios, numbers;
+  };
+  std::vector<Seen> kinds;
+  std::array<std::vector<double>, kOpClassCount> ratios;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto kind = static_cast<std::size_t>(ops[i].kind);
+    if (kinds.size() <= kind) kinds.resize(kind + 1);
+    kinds[kind].op_class = ops[i].op_class;
+    if (traced[i].kernels == 0) continue;
+    kinds[kind].numbers.push_back(traced[i].kernels);
+    if (ops[i].length <= 0 || traced[i].length <= 0) continue;
+    kinds[kind].ratios.push_back(traced[i].length / ops[i].length);
+    ratios[static_cast<std::size_t>(ops[i].op_class)].push_back(kinds[kind].ratios.back());
+  }
+  const auto first = FirstScales(ops, kernels, heavy);
+  ExpectedByKind expected(kinds.size());
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    Seen& seen = kinds[kind];
+    expected[kind].kernels = Median(seen.numbers, 0);
+    const auto c = static_cast<std::size_t>(seen.op_class);
+    const double of_class = Median(ratios[c], first[c]);
+    expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
+  }
+  return expected;
+}
+
+}  // namespace foretrain
