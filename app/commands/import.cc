@@ -1,43 +1,16 @@
-#include <unistd.h>
-
 #include <cstdio>
+#include <utility>
 
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
 #include "app/report/report.h"
+#include "app/runs/imported_traces.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "traces/import/import.h"
 
 namespace foretrain {
 namespace {
-
-// A progress line on a terminal, redrawn at each tenth.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void Show(const ImportProgress& progress) {
-    const int percent = static_cast<int>(progress.share * 100);
-    // Called far more often than the text changes.
-    if (!shown_ || (progress.what == what_ && percent == percent_)) return;
-    what_ = progress.what;
-    percent_ = percent;
-    drawn_ = true;
-    std::fprintf(stderr, "\r\033[K%s: %d %%", what_.c_str(), percent_);
-  }
-
- private:
-  bool shown_;
-  bool drawn_ = false;
-  std::string what_;
-  int percent_ = -1;
-};
 
 // Stores traces as runs. If the import is stopped while traces are read, nothing is stored.
 class Import final : public Command {
@@ -70,14 +43,7 @@ class Import final : public Command {
       return Fail(ErrorCode::kInvalidArgument, "import takes the path of at least one trace");
     }
     const StopSignals signals;
-    PosixFileSystem files;
-    // Ctrl-C cancels through the progress callback, which the reader calls often.
-    ProgressLine line(json_);
     ImportOptions options{.label = name_, .step_name = step_name_, .patterns = patterns_};
-    options.progress = [&line](const ImportProgress& progress) {
-      line.Show(progress);
-      return StopSignal() == 0;
-    };
     // The forecast's run is looked up before the traces are read, so that a wrong number fails at
     // once.
     if (forecast_ != 0) {
@@ -85,7 +51,7 @@ class Import final : public Command {
       FT_TRY(reader.FindRun(forecast_));
       options.forecast = forecast_;
     }
-    Result<std::vector<ImportedRun>> runs = ImportAll(files, options);
+    const auto runs = ImportTraces(traces_, store_, std::move(options), /*quiet=*/json_);
     if (!runs.has_value() && StopSignal() != 0) return ExitOfSignal(StopSignal());
     if (!runs.has_value()) return Fail(runs.error().code, runs.error().message);
     json_ ? PrintJson(*runs) : Print(*runs);
@@ -93,19 +59,6 @@ class Import final : public Command {
   }
 
  private:
-  // Traces are read before the store is made: a bad one leaves none behind.
-  Result<std::vector<ImportedRun>> ImportAll(FileSystem& files, const ImportOptions& options) {
-    FT_ASSIGN(std::vector<TraceRun> read, ReadTraces(files, traces_, options));
-    FT_ASSIGN(const std::unique_ptr<Store> store, Store::Open(store_));
-    std::vector<ImportedRun> runs;
-    for (TraceRun& run : read) {
-      FT_ASSIGN(ImportedRun stored, StoreTrace(*store, std::move(run), options));
-      runs.push_back(std::move(stored));
-    }
-    FT_TRY(store->Close());
-    return runs;
-  }
-
   // Notes say what a trace lacks, so that a missing metric has a reason.
   void Print(const std::vector<ImportedRun>& runs) const {
     for (const ImportedRun& run : runs) {

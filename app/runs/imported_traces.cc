@@ -1,0 +1,66 @@
+#include "app/runs/imported_traces.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "app/cli/stop_signal.h"
+#include "base/io/file_system.h"
+#include "traces/store.h"
+
+namespace foretrain {
+namespace {
+
+// A progress line on a terminal, redrawn at each tenth.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Show(const ImportProgress& progress) {
+    const int percent = static_cast<int>(progress.share * 100);
+    // Called far more often than the text changes.
+    if (!shown_ || (progress.what == what_ && percent == percent_)) return;
+    what_ = progress.what;
+    percent_ = percent;
+    drawn_ = true;
+    std::fprintf(stderr, "\r\033[K%s: %d %%", what_.c_str(), percent_);
+  }
+
+ private:
+  bool shown_;
+  bool drawn_ = false;
+  std::string what_;
+  int percent_ = -1;
+};
+
+}  // namespace
+
+// Ctrl-C cancels through the progress callback, which the reader calls often.
+Result<std::vector<ImportedRun>> ImportTraces(const std::vector<std::string>& traces,
+                                              const std::string& store, ImportOptions options,
+                                              bool quiet) {
+  PosixFileSystem files;
+  ProgressLine line(quiet);
+  options.progress = [&line](const ImportProgress& progress) {
+    line.Show(progress);
+    return StopSignal() == 0;
+  };
+  FT_ASSIGN(std::vector<TraceRun> read, ReadTraces(files, traces, options));
+  FT_ASSIGN(const std::unique_ptr<Store> opened, Store::Open(store));
+  std::vector<ImportedRun> runs;
+  for (TraceRun& run : read) {
+    FT_ASSIGN(ImportedRun stored, StoreTrace(*opened, std::move(run), options));
+    runs.push_back(std::move(stored));
+  }
+  FT_TRY(opened->Close());
+  return runs;
+}
+
+}  // namespace foretrain
