@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "app/cli/stop_signal.h"
 #include "base/io/file_system.h"
+#include "base/text.h"
 #include "traces/store.h"
 
 namespace foretrain {
@@ -40,7 +43,35 @@ class ProgressLine {
   int percent_ = -1;
 };
 
+bool IsTrace(std::string_view name) {
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> TracesIn(std::string_view text) {
+  PosixFileSystem files;
+  std::vector<std::string> traces;
+  for (const std::string_view part : Split(text, ',')) {
+    const std::string path(Trim(part));
+    std::error_code none;
+    if (!std::filesystem::is_directory(path, none)) {
+      traces.push_back(path);
+      continue;
+    }
+    FT_ASSIGN(std::vector<std::string> names, files.List(path));
+    std::erase_if(names, [](const std::string& name) { return !IsTrace(name); });
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::pair(a.size(), a) < std::pair(b.size(), b);
+    });
+    if (names.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  Printable(path) + ": has no trace: no .json, .json.gz or .sqlite file");
+    }
+    for (const std::string& name : names) traces.push_back(path + "/" + name);
+  }
+  return traces;
+}
 
 // Ctrl-C cancels through the progress callback, which the reader calls often.
 Result<std::vector<ImportedRun>> ImportTraces(const std::vector<std::string>& traces,
