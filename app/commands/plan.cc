@@ -90,9 +90,10 @@ class PlanCommand final : public Command {
     report.space = &question.space;
     // The report ends in the command for its best plan.
     const Plan& best = RecommendedPlan(report.result).plan;
-    const std::string command =
-        CommandOf(search_.model(), search_.cluster(), question.preset, best, context.cluster);
     const DialectFlags& dialect = search_.dialect();
+    std::string command =
+        CommandOf(search_.model(), search_.cluster(), question.preset, best, context.cluster);
+    if (!question.preset && !context.cluster.is_cpu) command += dialect.ForText();
     FT_ASSIGN(const DialectFlags::Emitted emitted,
               dialect.Emit(best, context.model, search_.model(), context.cluster));
     std::string text;

@@ -43,6 +43,8 @@ class Predict final : public Command {
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     dialect_.Declare(arguments, /*writes=*/true);
+    dialect_.DeclareTrainer(arguments,
+                            "Forecast with the software of this trainer, as `plan --for` does");
     DeclareGraphs(arguments, cluster_.cuda_graphs);
     goodput_.Declare(arguments);
     arguments.Section("Output");

@@ -15,7 +15,8 @@ Result<AskedMachine> AskMachine(const ModelFlags& model, const ClusterFlags& clu
 }
 
 // A preset's own options count as given; of a trainer's software, what the user gave beside the
-// launch file stays.
+// launch file stays. A file and a plan file state number formats; without one they are the
+// trainer's.
 Result<AskedPlan> AskPlan(const AskedMachine& machine, const PlanFlags& flags,
                           const DialectFlags& dialect) {
   const ForecastContext& context = machine.context;
@@ -23,13 +24,18 @@ Result<AskedPlan> AskPlan(const AskedMachine& machine, const PlanFlags& flags,
   PreferPrecision(context.cluster, machine.preset, with_defaults);
   AskedPlan asked;
   FT_ASSIGN(asked.stated, PlanOf(with_defaults, context.model, context.cluster.Devices()));
+  const bool takes_formats = machine.trainer && !machine.preset && !dialect.reads();
+  if (takes_formats && !context.cluster.is_cpu && flags.plan_file.empty()) {
+    ApplyFormats(*machine.trainer, flags.GivenFields(), asked.stated);
+  }
   asked.plan = asked.stated;
   asked.defaults = DefaultsText(flags, machine.preset, context.model, asked.stated);
   if (context.cluster.is_cpu) return asked;
   if (machine.preset) {
     ApplySoftware(*machine.preset, with_defaults.GivenFields(), asked.plan);
   } else if (machine.trainer) {
-    ApplySoftware(*machine.trainer, dialect.given(), asked.plan);
+    ApplySoftware(*machine.trainer, dialect.reads() ? dialect.given() : flags.GivenFields(),
+                  asked.plan);
   }
   return asked;
 }

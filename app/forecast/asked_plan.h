@@ -12,7 +12,7 @@ namespace foretrain {
 
 struct AskedMachine {
   std::optional<Preset> preset;   // of --preset
-  std::optional<Preset> trainer;  // of the launch file (DialectFlags::Software)
+  std::optional<Preset> trainer;  // of the launch file or --for (DialectFlags::Software)
   ForecastContext context;
 };
 

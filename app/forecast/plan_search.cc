@@ -3,13 +3,27 @@
 #include <utility>
 
 #include "app/cli/defaults.h"
+#include "sim/config/plan/plan_values.h"
 #include "sim/search/space/default_space.h"
 #include "sim/search/space/frameworks.h"
 
 namespace foretrain {
 namespace {
 
-constexpr const char* kAnyFramework = "any";
+// Number formats of the trainer's software in every plan of the space. A launch file states its
+// own.
+Result<void> TakeFormats(const Preset& trainer, const PlanFlags& flags, SearchSpace& space) {
+  Plan probe = space.base;
+  if (flags.Given("precision")) {
+    FT_ASSIGN(const std::vector<std::int64_t> values,
+              ParsePlanValues(PlanFieldOf("precision"), flags.Text("precision")));
+    PlanFieldOf("precision").set(probe, values.front());
+  }
+  ApplyFormats(trainer, flags.GivenFields(), probe);
+  space.base.weights = probe.weights;
+  space.base.gradients = probe.gradients;
+  return {};
+}
 
 }  // namespace
 
@@ -19,15 +33,15 @@ void PlanSearch::Declare(Arguments& arguments, bool writes) {
   plan_.Declare(arguments);
   dialect_.Declare(arguments, writes);
   arguments.Section("Search");
-  arguments.Option("--for", for_, "NAME",
-                   "Only plans that this trainer runs: any (what most have), megatron, "
-                   "torchtitan, deepspeed, fsdp, nanotron, foretrain (everything)");
+  dialect_.DeclareTrainer(
+      arguments,
+      "Only plans that this trainer runs, with its software: any (what most have), megatron, "
+      "torchtitan, deepspeed, fsdp, nanotron, llmq, foretrain (everything)");
   margin_.Declare(arguments);
 }
 
 Result<PlanQuestion> PlanSearch::Ask() {
   FT_TRY(dialect_.Read(LaunchFields::kTraining, model_, cluster_, plan_));
-  if (for_ == kAnyFramework && !dialect_.Framework().empty()) for_ = dialect_.Framework();
   FT_ASSIGN(std::optional<Preset> preset, plan_.ResolvePreset());
   FT_ASSIGN(const std::optional<Preset> trainer, dialect_.Software());
   FT_ASSIGN(ForecastContext context, MakeContext(model_, cluster_, preset ? preset : trainer));
@@ -35,6 +49,9 @@ Result<PlanQuestion> PlanSearch::Ask() {
   FT_ASSIGN(question.space, ChoicesOf(plan_, question.context.model, question.context.cluster));
   FT_TRY(Restrict(question));
   FT_ASSIGN(question.memory_bytes, margin_.LimitOf(cluster_, question.context.cluster));
+  if (!question.preset && trainer && !dialect_.reads() && !question.context.cluster.is_cpu) {
+    FT_TRY(TakeFormats(*trainer, plan_, question.space));
+  }
   question.defaults =
       DefaultsText(plan_, question.preset, question.context.model, question.space.base);
   return question;
@@ -44,9 +61,9 @@ Result<PlanQuestion> PlanSearch::Ask() {
 // state themselves what is to be run, and CPUs run foretrain's own plans.
 Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
   FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
-  FT_ASSIGN(Framework framework, FindFramework(frameworks, for_));
+  FT_ASSIGN(Framework framework, FindFramework(frameworks, dialect_.Trainer()));
   const bool open = !question.preset && plan_.plan_file.empty() && !question.context.cluster.is_cpu;
-  if (!open && for_ == kAnyFramework) {
+  if (!open && dialect_.Trainer() == DialectFlags::kAnyTrainer) {
     question.framework =
         question.preset ? "options of preset " + question.preset->name : "foretrain's own options";
     return {};
@@ -57,7 +74,7 @@ Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
       Has(framework, "offload_gradients", host) && Has(framework, "offload_parameters", host);
   std::erase_if(framework.values,
                 [this](const auto& entry) { return plan_.Given(entry.first->name); });
-  RestrictTo(framework, question.space);
+  RestrictTo(framework, question.context.model.layers, question.space);
   return {};
 }
 

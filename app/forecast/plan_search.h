@@ -53,7 +53,6 @@ class PlanSearch {
   PlanFlags plan_;
   DialectFlags dialect_;
   MemoryMargin margin_;
-  std::string for_ = "any";
 };
 
 }  // namespace foretrain

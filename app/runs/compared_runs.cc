@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/report/checkpoint_report.h"
 #include "app/runs/recording_notes.h"
 #include "base/units.h"
 #include "sim/compare/structure/pair_by_structure.h"
@@ -147,39 +148,11 @@ void PairTrace(ComparedRuns& runs, const ComparedSteps& steps) {
                                         runs.measured.timeline, steps.measured);
 }
 
-// Adds why the step took another time than its forecast. A failure becomes a note.
-void AddAttribution(const StoreReader& reader, ComparedRuns& runs) {
-  if (runs.HasTrace()) {
-    runs.view.notes.push_back(
-        "a trace has no program: classes are of all its ops, tokens/s and MFU those of the other "
-        "run's plan");
-    if (!runs.view.structure) return;
-    const double paired = runs.view.structure->PairedShare();
-    const double steady = runs.view.structure->SteadyShare();
-    if (paired < kLeastPaired || steady < kLeastSteady) {
-      runs.view.notes.push_back(fmt::format(
-          "gap not attributed: {} of the traced time has an op of the forecast, {} of it in steady "
-          "pairs, and {} and {} are needed: is it a forecast of what was traced?",
-          FormatPercent(paired), FormatPercent(steady), FormatPercent(kLeastPaired),
-          FormatPercent(kLeastSteady)));
-      return;
-    }
-  }
-  auto gap = AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
-  if (!gap.has_value()) {
-    runs.view.notes.push_back(gap.error().message);
-    return;
-  }
-  runs.attribution = std::make_unique<Attribution>(*std::move(gap));
-  runs.view.attribution = runs.attribution.get();
-}
-
-}  // namespace
-
-// Attribution replays the program with measured work, so it needs the same program, all ranks and
-// all their ops. Each missing condition is told by its own sentence.
-Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& predicted,
-                                  const StoredRun& measured, int step) {
+// Attributes step `step` of `measured`, whose forecast was made in `stored`. The program is
+// compiled again and replayed, so it must be the same one, with all ranks and all their ops. Each
+// missing condition is told by its own sentence.
+Result<Attribution> AttributeIn(const Result<StoredContext>& stored, const StoredRun& predicted,
+                                const StoredRun& measured, int step) {
   if (const auto recorded = RecordedRanks(measured.timeline);
       static_cast<int>(recorded.size()) < measured.info.world) {
     return NotAttributed(std::to_string(recorded.size()) + " of " +
@@ -189,7 +162,6 @@ Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& pr
   if (measured.timeline.spans.empty()) {
     return NotAttributed("no ops were recorded (--capture off)");
   }
-  const auto stored = ContextOf(reader, predicted);
   if (!stored.has_value()) return NotAttributed(stored.error().message);
   if (measured.info.kind != RunKind::kImported &&
       predicted.info.program_hash != measured.info.program_hash) {
@@ -208,27 +180,40 @@ Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& pr
   return *std::move(gap);
 }
 
+// Adds why the step took another time than its forecast. A failure becomes a note.
+void AddAttribution(const Result<StoredContext>& stored, ComparedRuns& runs) {
+  if (runs.HasTrace()) {
+    runs.view.notes.push_back(
+        "a trace has no program: classes are of all its ops, tokens/s and MFU those of the other "
+        "run's plan");
+    if (!runs.view.structure) return;
+    const double paired = runs.view.structure->PairedShare();
+    const double steady = runs.view.structure->SteadyShare();
+    if (paired < kLeastPaired || steady < kLeastSteady) {
+      runs.view.notes.push_back(fmt::format(
+          "gap not attributed: {} of the traced time has an op of the forecast, {} of it in steady "
+          "pairs, and {} and {} are needed: is it a forecast of what was traced?",
+          FormatPercent(paired), FormatPercent(steady), FormatPercent(kLeastPaired),
+          FormatPercent(kLeastSteady)));
+      return;
+    }
+  }
+  auto gap = AttributeIn(stored, runs.predicted, runs.measured, runs.view.join.measured_step);
+  if (!gap.has_value()) {
+    runs.view.notes.push_back(gap.error().message);
+    return;
+  }
+  runs.attribution = std::make_unique<Attribution>(*std::move(gap));
+  runs.view.attribution = runs.attribution.get();
+}
+
 // The order matters: the forecast is cut to the recorded ranks before ops are joined, or missing
 // ranks would count as errors. Metrics then use the same plan on both sides.
-Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
-                                 std::optional<int> chosen) {
-  FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
-  if (!pair.predicted || !pair.measured) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        "a comparison takes a measured run and its forecast; `foretrain runs` lists the runs, "
-        "--run and --against name two");
-  }
-  ComparedRuns out;
-  out.predicted = *std::move(pair.predicted);
-  out.measured = *std::move(pair.measured);
+Result<void> Join(const std::optional<StoredContext>& stored, std::optional<int> chosen,
+                  ComparedRuns& out) {
   Timeline& forecast = out.predicted.timeline;
   const Timeline& measured = out.measured.timeline;
-  std::optional<StoredContext> stored;  // none: another trace, of no known plan
-  if (out.predicted.info.kind != RunKind::kImported) {
-    FT_ASSIGN(stored, ContextOf(reader, out.predicted));
-    if (out.HasTrace()) AddTracedRanks(*stored, RecordedRanks(measured), forecast);
-  }
+  if (stored && out.HasTrace()) AddTracedRanks(*stored, RecordedRanks(measured), forecast);
   if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
   FT_ASSIGN(const ComparedSteps steps, StepsOf(out, chosen));
   PairTrace(out, steps);
@@ -257,7 +242,70 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
                     out.measured.info.world));
   }
   Describe(stored, out);
-  AddAttribution(reader, out);
+  AddAttribution(stored ? Result<StoredContext>(*stored)
+                        : Fail(ErrorCode::kUnsupported, "the plan is not known"),
+                 out);
+  return {};
+}
+
+// As LoadRun gives a stored forecast.
+StoredRun RunOf(const ForecastContext& context, const Forecast& forecast) {
+  RunSetup setup = SetupFor(RunKind::kPredicted, context, forecast.program,
+                            foretrain::Describe(forecast.program.plan));
+  StoredRun run;
+  run.info.kind = RunKind::kPredicted;
+  run.info.status = RunStatus::kFinished;
+  run.info.label = setup.label;
+  run.info.world = setup.world;
+  run.info.program_hash = setup.specs.program_hash;
+  run.info.metrics = MetricsOf(CheckpointCostIn(context, forecast.program.plan));
+  run.specs = std::move(setup.specs);
+  run.timeline = forecast.simulation.timeline;
+  run.timeline.op_names = OpNamesOf(forecast.program);
+  SortTimeline(run.timeline);
+  return run;
+}
+
+}  // namespace
+
+Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& predicted,
+                                  const StoredRun& measured, int step) {
+  return AttributeIn(ContextOf(reader, predicted), predicted, measured, step);
+}
+
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
+                                 std::optional<int> chosen) {
+  FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
+  if (!pair.predicted || !pair.measured) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "a comparison takes a measured run and its forecast; `foretrain runs` lists the runs, "
+        "--run and --against name two");
+  }
+  ComparedRuns out;
+  out.predicted = *std::move(pair.predicted);
+  out.measured = *std::move(pair.measured);
+  std::optional<StoredContext> stored;  // none: another trace, of no known plan
+  if (out.predicted.info.kind != RunKind::kImported) {
+    FT_ASSIGN(stored, ContextOf(reader, out.predicted));
+  }
+  FT_TRY(Join(stored, chosen, out));
+  return out;
+}
+
+Result<ComparedRuns> CompareWithForecast(const StoreReader& reader, RunId run,
+                                         const ForecastContext& context, const Forecast& forecast) {
+  FT_ASSIGN(const RunChoice choice, ChoosePair(reader, run, 0));
+  if (!choice.measured) {
+    return Fail(ErrorCode::kInvalidArgument,
+                reader.path() +
+                    ": no measured run to compare with the launch file; `foretrain train` and "
+                    "`foretrain import` add one");
+  }
+  ComparedRuns out;
+  FT_ASSIGN(out.measured, reader.LoadRun(choice.measured->id));
+  out.predicted = RunOf(context, forecast);
+  FT_TRY(Join(StoredContext{context, forecast.program.plan, 0}, std::nullopt, out));
   return out;
 }
 

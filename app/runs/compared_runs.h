@@ -30,6 +30,10 @@ struct ComparedRuns {
 Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
                                  std::optional<int> step = std::nullopt);
 
+// The same with a forecast that is in no store. Its number is 0.
+Result<ComparedRuns> CompareWithForecast(const StoreReader& reader, RunId run,
+                                         const ForecastContext& context, const Forecast& forecast);
+
 // Attributes the difference between step `step` of `measured` and its forecast. Compiles the
 // program again and replays it with measured work.
 //

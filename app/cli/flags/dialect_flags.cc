@@ -11,11 +11,13 @@
 #include "base/text.h"
 #include "sim/config/launch/write_launch.h"
 #include "sim/config/plan/plan_fields.h"
+#include "sim/search/space/frameworks.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::size_t kMaxFiles = 8;  // that a launch file names, in turn
+constexpr int kOverlappingTiles = 4;  // of plans whose launch files ask for overlap
 
 // Fields that say what is trained, not how it is split.
 constexpr std::array<std::string_view, 18> kTrainingFields = {
@@ -95,6 +97,10 @@ void DialectFlags::Declare(Arguments& arguments, bool writes) {
   }
 }
 
+void DialectFlags::DeclareTrainer(Arguments& arguments, const std::string& help) {
+  arguments.Option("--for", for_, "NAME", help);
+}
+
 Result<void> DialectFlags::Open() {
   if (from_.empty() || !parts_.empty()) return {};
   const std::size_t colon = from_.find(':');
@@ -165,6 +171,7 @@ Result<void> DialectFlags::Read(LaunchFields fields, ModelFlags& model, ClusterF
 
 // Degrees and options are the file's, so the preset keeps none.
 Result<std::optional<Preset>> DialectFlags::Software() const {
+  if (AsksForOther()) return SoftwareOfTrainer();
   if (preset_.empty()) return std::nullopt;
   const PlanField& tiles = PlanFieldOf("tp_tiles");
   const bool overlaps_tp =
@@ -179,6 +186,24 @@ Result<std::optional<Preset>> DialectFlags::Software() const {
   if (!overlaps_tp) preset.system.tp_overlap = 0;
   return preset;
 }
+
+Result<std::optional<Preset>> DialectFlags::SoftwareOfTrainer() const {
+  FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
+  FT_ASSIGN(const Framework trainer, FindFramework(frameworks, for_));
+  if (trainer.preset.empty()) return std::nullopt;
+  FT_ASSIGN(const std::vector<Preset> presets, BuiltInPresets());
+  FT_ASSIGN(Preset preset, FindPreset(presets, trainer.preset));
+  preset.options.clear();
+  preset.axes.clear();
+  return preset;
+}
+
+std::string DialectFlags::Trainer() const {
+  if (for_ != kAnyTrainer || framework_.empty()) return for_;
+  return framework_;
+}
+
+std::string DialectFlags::ForText() const { return AsksForOther() ? " --for " + for_ : ""; }
 
 std::string DialectFlags::AccountText() const {
   if (!launch_) return "";
@@ -218,8 +243,17 @@ Result<DialectFlags::Emitted> DialectFlags::Emit(const Plan& plan, const ModelSp
   FT_ASSIGN(const std::vector<Dialect> dialects, BuiltInDialects());
   FT_ASSIGN(const Dialect dialect, FindDialect(dialects, emit_, "--emit"));
   const std::string name = flags.described.empty() ? flags.model : "";
+  Plan said = plan;
+  std::optional<Preset> software;
+  if (AsksForOther()) {
+    FT_ASSIGN(software, SoftwareOfTrainer());
+  }
+  // The software overlaps what a launch file asks for as pieces.
+  if (software && software->system.tp_overlap > 0 && plan.tp > 1 && plan.tp_tiles == 1) {
+    said.tp_tiles = kOverlappingTiles;
+  }
   FT_ASSIGN(const WrittenLaunch written,
-            WriteLaunch(dialect, dialects, plan, model, name, cluster.devices_per_node));
+            WriteLaunch(dialect, dialects, said, model, name, cluster.devices_per_node));
   out.text = written.text;
   if (written.unsaid.empty()) return out;
   out.unsaid = fmt::format("{} does not say {}", dialect.title, Join(written.unsaid, ", "));

@@ -1,4 +1,4 @@
-// --from, --strict and --emit: launch files of other trainers, in and out.
+// --from, --strict and --emit: launch files of other trainers, in and out; --for: their software.
 #pragma once
 
 #include <optional>
@@ -21,6 +21,8 @@ class DialectFlags {
  public:
   // `writes`: also --emit.
   void Declare(Arguments& arguments, bool writes);
+  // --for.
+  void DeclareTrainer(Arguments& arguments, const std::string& help);
 
   // Reads the files, so that an error of Read is one of what they say. Read does it otherwise.
   // Errors: a --from without a dialect or a file, files that cannot be read, another trainer's.
@@ -39,18 +41,23 @@ class DialectFlags {
   const std::vector<Dialect>& dialects() const { return dialects_; }
   const Dialect& dialect() const { return parts_.front().dialect; }
 
-  // The trainer's software, as a preset without options; `nullopt` without --from, or if nothing
-  // is known of it. It overlaps tensor parallelism if the file says so.
+  // The trainer's software, as a preset without options; `nullopt` without --from and --for, or if
+  // nothing is known of it. That of --for overlaps tensor parallelism if it can, that of a file if
+  // the file says so. Errors: an unknown trainer.
   Result<std::optional<Preset>> Software() const;
   // Fields of the plan that the user gave beside the file.
   const std::vector<const PlanField*>& given() const { return given_; }
-  // The trainer of the file, for --for; empty if there is none.
-  std::string Framework() const { return framework_; }
+  // The trainer of --for, else that of the file, else kAnyTrainer.
+  std::string Trainer() const;
+  // " --for megatron", which gives the software again where no file does; else empty.
+  std::string ForText() const;
 
   // Lines for the head of an answer; empty without --from.
   std::string AccountText() const;
   // "launch": the same, with every key.
   void WriteAccount(JsonWriter& json) const;
+
+  static constexpr const char* kAnyTrainer = "any";
 
   struct Emitted {
     std::string text;
@@ -66,7 +73,11 @@ class DialectFlags {
   void WriteEmitted(JsonWriter& json, const Emitted& emitted) const;
 
  private:
-  std::string from_, emit_;
+  // Whether --for asks for the software of another trainer than the file's.
+  bool AsksForOther() const { return for_ != kAnyTrainer && for_ != framework_; }
+  Result<std::optional<Preset>> SoftwareOfTrainer() const;
+
+  std::string from_, emit_, for_ = kAnyTrainer;
   bool strict_ = false;
   std::vector<Dialect> dialects_;
   std::vector<LaunchPart> parts_;

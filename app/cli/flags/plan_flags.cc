@@ -195,6 +195,7 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
       out.Choose(field.name, std::move(values));
     }
   }
+  if (!flags.Given("micro_batch")) out.Choose("micro_batch", MicroBatchesOf(out.base.global_batch));
   return out;
 }
 

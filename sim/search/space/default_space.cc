@@ -24,6 +24,23 @@ std::vector<std::int64_t> DivisorsOf(std::int64_t number, std::int64_t max) {
   return divisors;
 }
 
+// Numbers of chunks a stage that deal the layers evenly to the stages of some pipeline. Up to two
+// chunks may lack a layer: embedding and head take their place.
+std::vector<std::int64_t> ChunksOf(std::int64_t layers,
+                                   const std::vector<std::int64_t>& pipelines) {
+  constexpr std::int64_t kMaxShort = 2;
+  std::vector<std::int64_t> chunks;
+  for (const std::int64_t vpp : {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24}) {
+    const bool deals =
+        std::any_of(pipelines.begin(), pipelines.end(), [layers, vpp](std::int64_t pp) {
+          const std::int64_t stages = pp * vpp;
+          return pp > 1 && stages <= layers && (stages - layers % stages) % stages <= kMaxShort;
+        });
+    if (deals || vpp == 2) chunks.push_back(vpp);
+  }
+  return chunks;
+}
+
 // Adds the choices that pay off on accelerators. Choose replaces the values that DefaultSpace has
 // set before.
 void ChooseForAccelerators(const ModelSpec& model, int ranks, SearchSpace& out) {
@@ -38,7 +55,7 @@ void ChooseForAccelerators(const ModelSpec& model, int ranks, SearchSpace& out) 
     numbers.push_back(static_cast<std::int64_t>(schedule));
   }
   out.Choose("schedule", numbers);
-  out.Choose("vpp", {2, 3, 4, 6, 8});
+  out.Choose("vpp", ChunksOf(model.layers, DivisorsOf(ranks, ranks)));
   out.Choose("zero_stage", {0, 1, 2, 3});
   out.Choose("recompute",
              Values({RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}));
@@ -66,12 +83,19 @@ SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int
   out.Choose("dp", divisors);
   out.Choose("tp", divisors);
   out.Choose("pp", divisors);
-  out.Choose("micro_batch", {1, 2, 4, 8, 16, 32});
+  out.Choose("micro_batch", MicroBatchesOf(base.global_batch));
   out.Choose("schedule", Values({ScheduleKind::k1f1b, ScheduleKind::kZbH1, ScheduleKind::kGpipe}));
   out.Choose("zero_stage", {0, 1, 3});
   out.Choose("recompute", Values({RecomputeKind::kNone, RecomputeKind::kFull}));
   if (!cluster.is_cpu) ChooseForAccelerators(model, ranks, out);
   return out;
+}
+
+std::vector<std::int64_t> MicroBatchesOf(std::int64_t global_batch) {
+  std::vector<std::int64_t> sizes = {1, 2, 4, 8, 16, 32};
+  if (global_batch > 0 && global_batch % 3 == 0) sizes.insert(sizes.end(), {3, 6, 12, 24});
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
 }
 
 void OffloadMore(OffloadLevel level, SearchSpace& space) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "sim/config/cluster/cluster_spec.h"
 #include "sim/config/model/model_spec.h"
@@ -18,6 +19,10 @@ namespace foretrain {
 // `base` gives the sequence and batch of the plans.
 SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int ranks,
                          const Plan& base);
+
+// Sizes of micro-batches that a search tries: powers of two up to 32, and three times these if
+// three divides the batch.
+std::vector<std::int64_t> MicroBatchesOf(std::int64_t global_batch);
 
 // State that may move to the host besides optimizer state and activations, for spaces without a
 // plan that fits. Each level costs more time than the one before.

@@ -15,20 +15,53 @@
 namespace foretrain {
 namespace {
 
+bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// The field with values to choose from that `member` names; null after a refusal.
+const PlanField* ReadField(JsonFields& fields, std::string_view member, std::string_view name) {
+  const PlanField* field = FindPlanField(name);
+  if (field != nullptr && field->get != nullptr) return field;
+  fields.Refuse(member, "is no option of plans with values to choose from");
+  return nullptr;
+}
+
+Result<FrameworkLimit> ReadLimit(JsonFields& fields) {
+  FrameworkLimit out;
+  out.degree = ReadField(fields, "degree", fields.String("degree", 64));
+  out.field = ReadField(fields, "field", fields.String("field", 64));
+  const std::string values = fields.String("values");
+  if (out.field != nullptr) {
+    auto read = ParsePlanValues(*out.field, values);
+    if (read) {
+      out.values = *std::move(read);
+    } else {
+      fields.Refuse("values", read.error().message);
+    }
+  }
+  FT_TRY(fields.Finish());
+  return out;
+}
+
 // Values are written as on the command line: "1f1b,interleaved".
 Result<Framework> ReadFramework(JsonFields& fields) {
   Framework out;
   out.name = fields.String("name", 64);
   out.title = fields.String("title");
   out.stage_lists = fields.BoolOr("stage_lists", false);
+  const std::int64_t short_stages = fields.IntegerOr("short_stages", -1, -1, kMaxRanks);
+  if (short_stages >= 0) out.short_stages = short_stages;
+  out.preset = fields.StringOr("preset", "");
   out.source = fields.String("source");
+  for (JsonFields& of : fields.ObjectsOr("limits")) {
+    FT_ASSIGN(FrameworkLimit limit, ReadLimit(of));
+    out.limits.push_back(std::move(limit));
+  }
   JsonFields values = fields.Object("values");
   for (const std::string& name : values.names()) {
-    const PlanField* field = FindPlanField(name);
-    if (field == nullptr || field->get == nullptr) {
-      values.Refuse(name, "is no option of plans with values to choose from");
-      break;
-    }
+    const PlanField* field = ReadField(values, name, name);
+    if (field == nullptr) break;
     const auto read = ParsePlanValues(*field, values.String(name));
     if (!read) {
       values.Refuse(name, read.error().message);
@@ -39,10 +72,6 @@ Result<Framework> ReadFramework(JsonFields& fields) {
   FT_TRY(values.Finish());
   FT_TRY(fields.Finish());
   return out;
-}
-
-bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
 }
 
 }  // namespace
@@ -84,9 +113,30 @@ bool Has(const Framework& framework, std::string_view field, std::int64_t value)
   return found == framework.values.end() || Contains(found->second, value);
 }
 
+std::string BrokenLimit(const Framework& framework, std::int64_t layers, const Plan& plan) {
+  for (const FrameworkLimit& limit : framework.limits) {
+    if (limit.degree->get(plan) <= 1 || Contains(limit.values, limit.field->get(plan))) continue;
+    return fmt::format("{} {} with {} {}: {} does not have it", limit.field->name,
+                       TextOf(*limit.field, plan), limit.degree->name, limit.degree->get(plan),
+                       framework.title);
+  }
+  const std::int64_t stages = plan.Stages();
+  const std::int64_t missing = (stages - layers % stages) % stages;
+  if (framework.short_stages && missing > *framework.short_stages && plan.stage_layers.empty()) {
+    return fmt::format("{} layers on {} stages: {} would have a layer fewer, and {} has at most {}",
+                       layers, stages, missing, framework.title, *framework.short_stages);
+  }
+  return "";
+}
+
 // A list of rank orders replaces the search's own orders.
-void RestrictTo(const Framework& framework, SearchSpace& space) {
+void RestrictTo(const Framework& framework, std::int64_t layers, SearchSpace& space) {
   if (!framework.stage_lists) space.balances_layers = false;
+  if (!framework.limits.empty() || framework.short_stages) {
+    space.refuses = [framework, layers](const Plan& plan) {
+      return BrokenLimit(framework, layers, plan);
+    };
+  }
   for (const auto& [field, allowed] : framework.values) {
     if (field->name == "rank_order") space.orders_ranks = false;
     const auto choice =

@@ -2,6 +2,8 @@
 // there. Read from sim/search/space/frameworks.json; leaves out how a framework spells them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,12 +15,24 @@
 
 namespace foretrain {
 
+// With `degree` above 1, `field` has only these values.
+struct FrameworkLimit {
+  const PlanField* degree = nullptr;
+  const PlanField* field = nullptr;
+  std::vector<std::int64_t> values;
+};
+
 struct Framework {
   std::string name;   // "megatron"
   std::string title;  // "Megatron-LM and Megatron Bridge"
   // Values that the framework has, by field. A field without an entry may have any.
   std::vector<std::pair<const PlanField*, std::vector<std::int64_t>>> values;
+  std::vector<FrameworkLimit> limits;
   bool stage_lists = false;  // takes any number of layers for each stage
+  // Stages (virtual ones too) that may have a layer fewer than the others, without a list of layers
+  // by hand; `nullopt`: any number.
+  std::optional<std::int64_t> short_stages;
+  std::string preset;  // whose software forecasts use; empty: foretrain's own
   std::string source;
 };
 
@@ -34,8 +48,12 @@ Result<Framework> FindFramework(const std::vector<Framework>& frameworks, std::s
 // Whether the framework has the value of the field.
 bool Has(const Framework& framework, std::string_view field, std::int64_t value);
 
+// A sentence on the limit that a plan for `layers` layers breaks; empty if it breaks none.
+std::string BrokenLimit(const Framework& framework, std::int64_t layers, const Plan& plan);
+
 // Leaves to each choice of `space` only the values that the framework has. A choice that loses all
-// values gets the framework's; so does a field of the base plan with another value.
-void RestrictTo(const Framework& framework, SearchSpace& space);
+// values gets the framework's; so does a field of the base plan with another value. Plans that
+// break a limit are refused. `layers`: of the model.
+void RestrictTo(const Framework& framework, std::int64_t layers, SearchSpace& space);
 
 }  // namespace foretrain

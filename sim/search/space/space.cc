@@ -32,6 +32,12 @@ std::size_t OrderOf(const PlanField& field) {
 
 std::int64_t Times(std::int64_t a, std::int64_t b) { return a > kMax / b ? kMax : a * b; }
 
+// Fields that only tensor parallelism reads. Without it they must have their default.
+bool SplitsTensorsAlone(const PlanField& field) {
+  return field.name == "sequence_parallel" || field.name == "vocab_parallel" ||
+         field.name == "tp_tiles";
+}
+
 // Whether plans that differ only in this field are the same, given the fields decided before it.
 bool MakesNoDifference(const PlanField& field, const Plan& plan) {
   if (field.name == "schedule") return plan.pp == 1;
@@ -39,6 +45,7 @@ bool MakesNoDifference(const PlanField& field, const Plan& plan) {
   if (field.name == "cp_kind") return plan.cp == 1;
   if (field.name == "expert_tp") return plan.tp == 1;
   if (field.name == "zero_stage") return plan.DataParallel() == 1;
+  if (SplitsTensorsAlone(field)) return plan.tp == 1;
   return false;
 }
 
@@ -47,7 +54,8 @@ std::int64_t PlainValue(const SearchChoice& choice) {
   const std::int64_t standard = choice.field->get(Plan{});
   const auto& values = choice.values;
   const bool has = std::find(values.begin(), values.end(), standard) != values.end();
-  const bool forced = choice.field->name == "vpp" || choice.field->name == "schedule";
+  const bool forced = choice.field->name == "vpp" || choice.field->name == "schedule" ||
+                      SplitsTensorsAlone(*choice.field);
   return has || forced ? standard : *std::min_element(values.begin(), values.end());
 }
 
@@ -345,6 +353,12 @@ PlanFamily SpaceWalk::FamilyBelow(const Plan& plan, std::size_t level) const {
   for (; level < levels_.size(); ++level) {
     const PlanField& field = *levels_[level].field;
     SearchChoice choice{&field, {}};
+    if (SplitsTensorsAlone(field) && plan.tp == 1) {
+      choice.values = {PlainValue(levels_[level])};
+      field.set(other, choice.values.front());
+      family.free.push_back(std::move(choice));
+      continue;
+    }
     for (const std::int64_t value : levels_[level].values) {
       field.set(other, value);
       if (BrokenEarly(other, field).empty()) choice.values.push_back(value);
@@ -397,6 +411,10 @@ bool SpaceWalk::Leaf(const Plan& plan, Visit& visit) const {
   }
   if (const auto valid = ValidatePlan(*at, model_); !valid.has_value()) {
     visit.rejected.Add(kBreaksRule, 1, valid.error().message);
+    return false;
+  }
+  if (const std::string why = space_.refuses ? space_.refuses(*at) : ""; !why.empty()) {
+    visit.rejected.Add(kBreaksRule, 1, why);
     return false;
   }
   return visit.visit(*at);

@@ -22,6 +22,8 @@ struct SearchSpace {
   Plan base;
   std::vector<SearchChoice> choices;
   std::function<void(Plan&)> complete = {};  // sets fields that follow; may be empty
+  // Why a valid plan is none of the space; an empty text if it is one. May be empty.
+  std::function<std::string(const Plan&)> refuses = {};
   // Each plan takes the rank order that probably suits its degrees (rank_orders.h), and the fastest
   // ones also try the others. false: all plans have the order of `base`, or of a choice.
   bool orders_ranks = false;

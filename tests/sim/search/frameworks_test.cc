@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/config/catalogue/catalogue.h"
+#include "sim/config/plan/preset.h"
 #include "sim/search/space/default_space.h"
 
 namespace foretrain {
@@ -28,7 +29,7 @@ SearchSpace SpaceFor(std::string_view framework) {
   const ClusterSpec cluster = ParseCluster("16x8xh100", catalogue).value();
   const ModelSpec model = FindModel(catalogue, "llama3-70b")->spec;
   SearchSpace space = DefaultSpace(model, cluster, cluster.Devices(), Plan{});
-  RestrictTo(FindFramework(BuiltInFrameworks().value(), framework).value(), space);
+  RestrictTo(FindFramework(BuiltInFrameworks().value(), framework).value(), model.layers, space);
   return space;
 }
 
@@ -42,7 +43,7 @@ TEST(Frameworks, LeaveTheValuesThatTheyHave) {
   EXPECT_EQ(ValuesOf(any, "rank_order").size(), 2U);
   EXPECT_FALSE(any.orders_ranks);
   EXPECT_FALSE(any.balances_layers);
-  EXPECT_THAT(ValuesOf(SpaceFor("megatron"), "zero_stage"), ElementsAre(0, 1));
+  EXPECT_THAT(ValuesOf(SpaceFor("deepspeed"), "schedule"), ElementsAre(k1f1b));
   EXPECT_THAT(ValuesOf(SpaceFor("fsdp"), "pp"), ElementsAre(1));
 }
 
@@ -58,6 +59,81 @@ TEST(Frameworks, SayWhatTheyHave) {
   const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
   EXPECT_FALSE(Has(nanotron, "offload_gradients", host));
   EXPECT_TRUE(Has(nanotron, "tp", 8));
+}
+
+Framework Named(std::string_view name) {
+  return FindFramework(BuiltInFrameworks().value(), name).value();
+}
+
+// ZeRO-3 of DeepSpeed knows neither pipelines nor its own tensor parallelism.
+TEST(Frameworks, RefusePlansThatBreakALimit) {
+  const Framework deepspeed = Named("deepspeed");
+  Plan plan;
+  plan.zero_stage = 3;
+  EXPECT_EQ(BrokenLimit(deepspeed, 80, plan), "");
+  plan.pp = 2;
+  EXPECT_EQ(BrokenLimit(deepspeed, 80, plan), "zero_stage 3 with pp 2: DeepSpeed does not have it");
+  plan.zero_stage = 1;
+  EXPECT_EQ(BrokenLimit(deepspeed, 80, plan), "");
+  plan.zero_stage = 2;
+  plan.pp = 1;
+  plan.tp = 2;
+  EXPECT_EQ(BrokenLimit(deepspeed, 80, plan), "");
+}
+
+// 126 layers on 8 x 8 virtual stages: two have one layer instead of two. On 16 stages of 84 layers
+// twelve have five instead of six.
+TEST(Frameworks, RefuseStagesThatOnlyAListOfLayersGives) {
+  const Framework megatron = Named("megatron");
+  Plan plan;
+  plan.pp = plan.vpp = 8;
+  plan.schedule = ScheduleKind::kInterleaved;
+  EXPECT_EQ(BrokenLimit(megatron, 126, plan), "");
+  EXPECT_EQ(BrokenLimit(megatron, 128, plan), "");
+  plan.pp = 16;
+  plan.vpp = 1;
+  plan.schedule = ScheduleKind::k1f1b;
+  EXPECT_THAT(BrokenLimit(megatron, 84, plan), HasSubstr("12 would have a layer fewer"));
+  EXPECT_EQ(BrokenLimit(Named("foretrain"), 84, plan), "");
+}
+
+TEST(Frameworks, LeaveNoPlanThatBreaksALimitToTheWalk) {
+  const Catalogue catalogue = BuiltInCatalogue().value();
+  const ModelSpec model = FindModel(catalogue, "llama3-70b")->spec;
+  SearchSpace space = SpaceFor("deepspeed");
+  for (const char* field : {"cp", "tp", "recompute", "offload_optimizer", "offload_activations",
+                            "vocab_parallel", "sequence_parallel"}) {
+    space.Choose(field, {PlanFieldOf(field).get(Plan{})});
+  }
+  space.Choose("micro_batch", {1});
+  space.base.global_batch = 256;
+  space.base.sequence = 4096;
+  const SpaceWalk walk(model, space, 128);
+  Rejections rejected;
+  std::int64_t visited = 0;
+  for (std::size_t part = 0; part < walk.parts(); ++part) {
+    walk.VisitPart(
+        part,
+        [&](const Plan& plan) {
+          ++visited;
+          EXPECT_TRUE(plan.pp == 1 || plan.zero_stage < 2) << Describe(plan);
+          return false;
+        },
+        [] { return false; }, rejected);
+  }
+  EXPECT_GT(visited, 0) << rejected.list().front().example;
+  EXPECT_EQ(visited + rejected.count(), walk.size());
+}
+
+TEST(Frameworks, NamePresetsForTheirSoftware) {
+  const std::vector<Preset> presets = BuiltInPresets().value();
+  const std::vector<Framework> frameworks = BuiltInFrameworks().value();
+  for (const Framework& framework : frameworks) {
+    if (framework.preset.empty()) continue;
+    EXPECT_TRUE(FindPreset(presets, framework.preset).has_value()) << framework.name;
+  }
+  EXPECT_EQ(Named("megatron").preset, "megatron-core");
+  EXPECT_EQ(Named("any").preset, "");
 }
 
 TEST(Frameworks, RefuseUnknownNamesFieldsAndValues) {
@@ -76,6 +152,10 @@ TEST(Frameworks, RefuseUnknownNamesFieldsAndValues) {
   EXPECT_THAT(refusal(R"({"tpp": "1"})"), AllOf(HasSubstr("f.json"), HasSubstr("tpp")));
   EXPECT_THAT(refusal(R"({"schedule": "2f2b"})"), HasSubstr("2f2b"));
   EXPECT_THAT(refusal(R"({"stage_layers": "1,2"})"), HasSubstr("stage_layers"));
+  EXPECT_THAT(refusal(R"({}, "limits": [{"degree": "pq", "field": "zero_stage", "values": "1"}])"),
+              AllOf(HasSubstr("f.json"), HasSubstr("degree")));
+  EXPECT_THAT(refusal(R"({}, "limits": [{"degree": "pp", "field": "schedule", "values": "2f2b"}])"),
+              HasSubstr("values"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ LaunchSyntax SyntaxOf(std::string_view file) {
   if (name.ends_with(".json")) return LaunchSyntax::kJson;
   if (name.ends_with(".toml")) return LaunchSyntax::kToml;
   if (name.ends_with(".yaml") || name.ends_with(".yml")) return LaunchSyntax::kYaml;
+  if (name.ends_with(".py")) return LaunchSyntax::kPython;
   return LaunchSyntax::kShell;
 }
 
@@ -30,6 +31,7 @@ Result<LaunchText> ReadLaunchText(std::string_view text, LaunchSyntax syntax,
                             : syntax == LaunchSyntax::kVariables ? ReadShellVariables(text, file)
                             : syntax == LaunchSyntax::kJson      ? ReadJsonTree(text, file)
                             : syntax == LaunchSyntax::kToml      ? ReadTomlTree(text, file)
+                            : syntax == LaunchSyntax::kPython    ? ReadPython(text, file)
                                                                  : ReadYamlTree(text, file);
   if (read && read->entries.size() > kMaxLaunchEntries) {
     return Refuse("{}: has more than {} entries; give the file that starts the trainer", file,

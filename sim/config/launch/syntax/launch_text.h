@@ -26,7 +26,7 @@ struct LaunchText {
   std::vector<std::string> notes;   // parts of the file that were not read, a sentence each
 };
 
-enum class LaunchSyntax : std::uint8_t { kShell, kVariables, kJson, kToml, kYaml };
+enum class LaunchSyntax : std::uint8_t { kShell, kVariables, kJson, kToml, kYaml, kPython };
 
 // The syntax of a file, by the end of its name; kShell if it has no other known one.
 LaunchSyntax SyntaxOf(std::string_view file);
@@ -40,6 +40,8 @@ inline constexpr std::size_t kMaxLaunchEntries = std::size_t{1} << 14;
 //
 // kShell is a shell script that starts a trainer, or a command line alone: the options of the
 // command with the most options. kVariables is a script of assignments: each variable is an entry.
+// kPython is a recipe: assignments of literals and calls with named arguments; "recipe" is the
+// function that makes the configuration.
 //
 // Errors name file, line and remedy: a text that is not of its syntax, above kMaxLaunchBytes or
 // with more than kMaxLaunchEntries entries; kUnsupported for TOML and YAML in a build without their
@@ -64,5 +66,6 @@ Result<LaunchText> ReadShellVariables(std::string_view text, std::string_view fi
 Result<LaunchText> ReadJsonTree(std::string_view text, std::string_view file);
 Result<LaunchText> ReadTomlTree(std::string_view text, std::string_view file);
 Result<LaunchText> ReadYamlTree(std::string_view text, std::string_view file);
+Result<LaunchText> ReadPython(std::string_view text, std::string_view file);
 
 }  // namespace foretrain

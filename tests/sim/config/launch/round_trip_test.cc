@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <set>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_values.h"
 #include "sim/program/ir/program.h"
+#include "tests/paths.h"
 #include "tests/sim/config/launch/launch_reading.h"
 #include "tests/sim/preset_plans.h"
 
@@ -64,15 +66,25 @@ Plan PlanOfPreset(const Preset& preset, const ModelSpec& model, Precision precis
   return plan;
 }
 
-// Whether the file gives the plan again to the last bit of its program. Fails the test if the
-// writer says so and it does not.
-bool RoundTrips(const Dialect& dialect, const std::vector<Dialect>& dialects, const Plan& plan,
-                const ModelSpec& model) {
+// One preset in one dialect. A file that says all gives the program again, to the last bit of its
+// hash; otherwise `why` is the sentence that `--emit` tells.
+struct Trip {
+  bool same = false;
+  std::string why;
+};
+
+// Fails the test if the writer leaves nothing unsaid and the program is another.
+Trip TripOf(const Dialect& dialect, const std::vector<Dialect>& dialects, const Plan& plan,
+            const ModelSpec& model) {
   const auto written = WriteLaunch(dialect, dialects, plan, model, "llama3-8b", kRanks);
-  if (!written.has_value() || !written->unsaid.empty()) return false;
+  if (!written.has_value()) {
+    EXPECT_EQ(written.error().code, ErrorCode::kUnsupported) << written.error().message;
+    return {false, written.error().message};
+  }
+  if (!written->unsaid.empty()) return {false, Join(written->unsaid, ", ")};
   const auto launch = ReadText(dialect.name, FileOf(dialect.syntax), written->text);
   EXPECT_TRUE(launch.has_value()) << launch.error().message << "\n" << written->text;
-  if (!launch.has_value()) return false;
+  if (!launch.has_value()) return {};
   Plan read;
   for (const auto& [field, text] : launch->options) {
     const auto set = SetPlanField(PlanFieldOf(field), text, read);
@@ -83,54 +95,71 @@ bool RoundTrips(const Dialect& dialect, const std::vector<Dialect>& dialects, co
   if (!launch->model.empty()) {
     const auto model_read = ModelFromJson(launch->model, "written");
     EXPECT_TRUE(model_read.has_value()) << model_read.error().message;
-    if (!model_read.has_value()) return false;
+    if (!model_read.has_value()) return {};
     same = *model_read;
   }
   const auto before = Compile(model, plan), after = Compile(same, read);
   EXPECT_TRUE(before.has_value()) << before.error().message;
   EXPECT_TRUE(after.has_value()) << after.error().message << "\n" << written->text;
-  if (!before.has_value() || !after.has_value()) return false;
+  if (!before.has_value() || !after.has_value()) return {};
   EXPECT_EQ(before->hash, after->hash) << Describe(plan) << " and " << Describe(read) << "\n"
                                        << written->text;
-  return before->hash == after->hash;
+  return {before->hash == after->hash, ""};
+}
+
+// The presets of docs/launch-files.md that the dialect says in full.
+std::vector<std::string> SaidInDocs(const std::string& dialect) {
+  std::ifstream file(SourcePath("docs/launch-files.md"));
+  const std::string start = "| `" + dialect + "` | ";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(start)) continue;
+    const std::string cell =
+        line.substr(start.size(), line.find(" |", start.size()) - start.size());
+    std::vector<std::string> names;
+    for (const std::string_view name : Split(cell, ',')) names.emplace_back(Trim(name));
+    if (names == std::vector<std::string>{"none"}) names.clear();
+    return names;
+  }
+  ADD_FAILURE() << "docs/launch-files.md has no row of " << dialect;
+  return {};
 }
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
-// Presets that each dialect says in full.
-const std::map<std::string, std::string> kSaidPresets = {
-    {"megatron",
-     "accelerate aleph-alpha bloom bloom-fp16 blutrain bmtrain-pipeline colossal-ai "
-     "colossal-ai-gemini ddp fairscale flash-attention gpt-neox horovod internevo llama3 llm.c "
-     "llmq "
-     "megascale megatron megatron-core megatron-interleaved megatron-moe megatron-sp "
-     "mesh-tensorflow mt-nlg nanotron nemo parameter-server primus t5x"},
-    {"torchtitan", "bmtrain-pipeline torchtitan torchtitan-compile"},
-    {"deepspeed", "zero-1 zero-2"},
-    {"nanotron", "nanotron"},
-    {"huggingface", "accelerate ddp fairscale horovod peft trl"}};
-
-TEST_P(RoundTrip, GivesTheProgramOfEveryPresetThatTheDialectSays) {
+// Every preset is said in full, or the writer names what it cannot say. A preset counts if it is
+// said in one of the formats in which the dialect's users train. FORETRAIN_SHOW_UNSAID=1 prints
+// reasons.
+TEST_P(RoundTrip, GivesTheProgramOfEveryPresetOrNamesWhatIsUnsaid) {
   const std::vector<Dialect> dialects = AllDialects();
   const auto dialect = FindDialect(dialects, GetParam(), "--emit");
   ASSERT_TRUE(dialect.has_value()) << dialect.error().message;
-  std::set<std::string> said;
+  std::vector<std::string> said;
   for (const Preset& preset : AllPresets()) {
     const ModelSpec model = ModelFor(preset, SmallLlama(preset.Has(PlanFieldOf("ep"))));
+    bool same = false;
+    std::string why;
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
       const Plan plan = PlanOfPreset(preset, model, precision);
-      if (!ValidatePlan(plan, model)) continue;
-      if (RoundTrips(*dialect, dialects, plan, model)) said.insert(preset.name);
+      if (const auto valid = ValidatePlan(plan, model); !valid) {
+        if (why.empty()) why = valid.error().message;
+        continue;
+      }
+      const Trip trip = TripOf(*dialect, dialects, plan, model);
+      same = same || trip.same;
+      if (!trip.same) why = trip.why;
+    }
+    if (same) said.push_back(preset.name);
+    EXPECT_TRUE(same || !why.empty()) << preset.name;
+    if (!same && std::getenv("FORETRAIN_SHOW_UNSAID") != nullptr) {
+      std::printf("%s %s: %s\n", GetParam(), preset.name.c_str(), why.c_str());
     }
   }
-  for (const std::string_view name : Split(kSaidPresets.at(GetParam()), ' ')) {
-    EXPECT_TRUE(said.contains(std::string(name))) << name;
-  }
+  EXPECT_EQ(said, SaidInDocs(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dialects, RoundTrip,
                          testing::Values("megatron", "torchtitan", "deepspeed", "nanotron",
-                                         "huggingface"),
+                                         "huggingface", "mlperf"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(WrittenLaunch, NamesWhatTheTrainerCannotBeTold) {
