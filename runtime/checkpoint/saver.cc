@@ -54,7 +54,10 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Make(
     saver->snapshots_.push_back(std::move(snapshot));
   }
   const std::string& folder = saver->options_.folder;
+  FT_ASSIGN(const FileInfo before, files.Stat(folder));
   FT_TRY(files.CreateDirectories(folder));
+  // Until then a loss of power takes the new folder with all its checkpoints.
+  if (before.kind == FileKind::kMissing) FT_TRY(files.SyncDirectory(ParentFolder(folder)));
   if (saver->options_.first_rank == 0) FT_TRY(RemoveUnfinished(files, folder));
   FT_ASSIGN(saver->earlier_, ListCheckpoints(files, folder));
   return saver;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/numeric/random.h"
 
@@ -186,6 +187,9 @@ void FaultFileSystem::LosePower(PowerLoss loss, std::uint64_t seed) {
     if (keep()) Apply(change, synced_names_);
   }
   changes_.clear();
+  for (const std::string& folder : std::exchange(unsynced_folders_, {})) {
+    if (!keep()) LoseFolder(folder);
+  }
   names_ = synced_names_;
   for (const auto& [name, node] : names_) {
     for (Write& write : node->unsynced) {
@@ -202,6 +206,15 @@ void FaultFileSystem::LosePower(PowerLoss loss, std::uint64_t seed) {
     node->unsynced.clear();
     node->bytes = node->synced;
   }
+}
+
+void FaultFileSystem::LoseFolder(const std::string& folder) {
+  const auto is_inside = [inside = folder + "/"](const auto& name) {
+    return name.starts_with(inside);
+  };
+  folders_.erase(folder);
+  std::erase_if(folders_, is_inside);
+  std::erase_if(synced_names_, [&](const auto& entry) { return is_inside(entry.first); });
 }
 
 // Durable at once: tests use it for what exists before they begin.
@@ -255,7 +268,7 @@ Result<void> FaultFileSystem::Rename(const std::string& from, const std::string&
   return {};
 }
 
-// Removing a folder is durable at once: the loss of power covers names of files only.
+// Removing a folder is durable at once.
 Result<void> FaultFileSystem::Remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   FT_TRY(Enter(FileOp::kRemove, path));
@@ -266,6 +279,7 @@ Result<void> FaultFileSystem::Remove(const std::string& path) {
       return Fail(ErrorCode::kIo, path + ": the folder is not empty");
     }
     folders_.erase(name);
+    unsynced_folders_.erase(name);
     return {};
   }
   if (!names_.contains(name)) return Fail(ErrorCode::kIo, path + ": no such file");
@@ -284,6 +298,8 @@ Result<void> FaultFileSystem::SyncDirectory(const std::string& path) {
     Apply(change, synced_names_);
     return true;
   });
+  std::erase_if(unsynced_folders_,
+                [&](const std::string& name) { return ParentFolder(name) == folder; });
   return {};
 }
 
@@ -293,7 +309,7 @@ Result<void> FaultFileSystem::CreateDirectories(const std::string& path) {
   for (std::string folder = Normal(path); folder != "." && folder != "/";
        folder = ParentFolder(folder)) {
     if (names_.contains(folder)) return Fail(ErrorCode::kIo, folder + ": is a file");
-    folders_.insert(folder);
+    if (folders_.insert(folder).second) unsynced_folders_.insert(folder);
   }
   return {};
 }

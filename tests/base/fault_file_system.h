@@ -63,7 +63,8 @@ class FaultFileSystem final : public FileSystem {
   std::vector<FileCall> calls() const;
 
   // Cuts the power: open files answer kIo from now on, and `loss` decides which unsynced bytes and
-  // names survive. The tree can be used again afterwards.
+  // names survive. A folder whose parent was not synced since it was made may be lost with all that
+  // is in it. The tree can be used again afterwards.
   void LosePower(PowerLoss loss, std::uint64_t seed);
 
   // Sets up a test: writes a file whose bytes and name count as synced.
@@ -106,12 +107,14 @@ class FaultFileSystem final : public FileSystem {
   Result<void> Enter(FileOp op, const std::string& path);
   void ChangeName(NameChange change);
   static void Apply(const NameChange& change, Names& names);
+  void LoseFolder(const std::string& folder);
 
   mutable std::mutex mutex_;
   Names names_;  // guarded by mutex_, as all below
   Names synced_names_;
   std::vector<NameChange> changes_;  // not synced, in order
   std::set<std::string> folders_;
+  std::set<std::string> unsynced_folders_;
   std::vector<FileCall> calls_;
   std::int64_t power_cycles_ = 0;
   std::int64_t fail_in_ = -1;  // -1: never

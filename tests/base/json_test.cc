@@ -99,6 +99,8 @@ TEST(ParseJson, KeepsItsLimits) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_THAT(ErrorOf(deep).message, HasSubstr("nested more than 64 deep"));
   Parsed(std::string(64, '[') + std::string(64, ']'));
+  EXPECT_THAT(ErrorOf(std::string(65, '[') + std::string(65, ']')).message,
+              HasSubstr("nested more than 64 deep"));
   EXPECT_THAT(ErrorOf("[1,2,3]", {.max_values = 3}).message, HasSubstr("more than 3 values"));
   EXPECT_THAT(ErrorOf("\"" + std::string(2000, 'x') + "\"", {.max_bytes = 1024}).message,
               HasSubstr("at most 1.00 KiB"));

@@ -94,6 +94,8 @@ TEST(OpenStore, RefusesANewerSchemaWithBothNumbers) {
   ExpectRefusal(path, ErrorCode::kUnsupported, "schema 7");
   ExpectRefusal(path, ErrorCode::kUnsupported, "up to 2");
   ExpectRefusal(path, ErrorCode::kUnsupported, "use a newer foretrain");
+  Damage(path, "PRAGMA user_version = 3");  // the next one
+  ExpectRefusal(path, ErrorCode::kUnsupported, "schema 3");
   Damage(path, "PRAGMA user_version = 0");
   ExpectRefusal(path, ErrorCode::kCorruptInput, "no schema 0");
 }

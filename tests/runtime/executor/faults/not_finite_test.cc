@@ -36,6 +36,16 @@ INSTANTIATE_TEST_SUITE_P(Matrix, SpoiledGradient,
                          testing::Combine(testing::Values(0, 1, 2, 3),
                                           testing::Values(kNan, kInfinity, -kInfinity)));
 
+TEST(SpoiledGradients, EndTheRunInItsFirstStepToo) {
+  Spoiler spoiler;
+  spoiler.step = 0;
+  const Ended ended =
+      RunSteps(TinyGpt(), ClippedPlan(), 5, &spoiler, Named("mlp.down.weight_grad"));
+  ASSERT_FALSE(ended.summary.has_value());
+  EXPECT_EQ(ended.summary.error().code, ErrorCode::kNotFinite);
+  EXPECT_THAT(ended.summary.error().message, StartsWith("rank 0, step 0, backward layer "));
+}
+
 TEST(NotFinite, NamesAnInputThatIsNotFiniteToo) {
   Plan plan = TinyPlan();
   plan.clip_norm = 1;
