@@ -37,6 +37,38 @@ std::string Trace(int rank, int product_us) {
          R"(,"world_size":2},"traceEvents":[)" + events + "]}";
 }
 
+// A folder of traces is imported and compared with a forecast in one command.
+TEST(CompareTrace, ImportsAFolderAndPairsItWithAForecast) {
+  const TemporaryFolder folder;
+  const ProgramEnd predicted =
+      RunForetrain(folder.path(),
+                   "predict --model gpt2-124m --cluster 1x2xh100-sxm --dp 2 --sequence 128 "
+                   "--global-batch 2 --store s.db");
+  ASSERT_EQ(predicted.code, 0) << predicted.errors;
+  std::filesystem::create_directory(folder.path() + "/traces");
+  folder.Write("traces/rank0.json", Trace(0, 400));
+  folder.Write("traces/rank1.json", Trace(1, 500));
+  folder.Write("traces/notes.txt", "not a trace");
+  const std::string compare = "compare --store s.db --against 1 --trace ";
+  const ProgramEnd end = RunForetrain(folder.path(), compare + "traces --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const json told = json::parse(end.output);
+  EXPECT_EQ(told.at("run"), 2);
+  // Two ranks with a product and an all-reduce each: both have their like in the forecast.
+  EXPECT_EQ(told.at("structure").at("kernels"), 4);
+  EXPECT_EQ(told.at("structure").at("paired_kernels"), 4);
+  EXPECT_FALSE(told.at("only_predicted").empty());
+  EXPECT_TRUE(told.at("only_measured").empty());
+
+  const ProgramEnd both = RunForetrain(folder.path(), compare + "traces --run 2");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.errors, HasSubstr("--run 2 with --trace"));
+  std::filesystem::create_directory(folder.path() + "/empty");
+  const ProgramEnd none = RunForetrain(folder.path(), compare + "empty");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("empty: has no trace"));
+}
+
 TEST(Import, AddsARunThatAnalyzeAndCompareRead) {
   const TemporaryFolder folder;
   folder.Write("r0.json", Trace(0, 400));
