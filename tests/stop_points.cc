@@ -10,8 +10,8 @@
 //   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test can find
 //                             the points instead of listing them
 //   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and its fault:
-//                             `throw`, `fail`, `stall`, `other-call` or `nan`; `exit-0` and
-//                             `exit-1` end the process there, as a library that calls exit does
+//                             `throw`, `fail`, `stall`, `other-call`, `nan` or `spike`; `exit-0`
+//                             and `exit-1` end the process there, as a library that calls exit does
 #include "base/stop_point.h"
 
 #include <fcntl.h>
@@ -87,6 +87,7 @@ class AskedFault final : public FaultInjector {
     if (kind == "fail") fault_.kind = Fault::Kind::kFail;
     if (kind == "stall") fault_.kind = Fault::Kind::kStall;
     if (kind == "other-call") fault_.kind = Fault::Kind::kOtherCall;
+    if (kind == "spike") fault_ = {.kind = Fault::Kind::kValue, .value = 1000};
     if (kind == "nan") fault_ = {.kind = Fault::Kind::kValue, .value = NAN};
     if (kind == "exit-0") exit_code_ = 0;
     if (kind == "exit-1") exit_code_ = 1;

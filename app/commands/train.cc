@@ -25,6 +25,7 @@
 #include "base/units.h"
 #include "runtime/device/cuda_plugin.h"
 #include "runtime/executor/placement.h"
+#include "runtime/run/loss_spikes.h"
 #include "sim/program/ir/rank_order.h"
 
 namespace foretrain {
@@ -82,6 +83,7 @@ class TrainCommand final : public Command {
     }
     if (device_.IsCuda()) PreferForGpu(context.model, plan_);
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    if (options_.job.skips_spikes) FT_TRY(CheckSkipsSpikes(plan));
     ExecutorOptions& executor = options_.job.executor;
     executor.optimizer = optimizer_.SettingsOf(plan.optimizer);
     FT_ASSIGN(executor.window, capture_.Window(options_.capture, options_.job.steps, plan.World()));
@@ -136,6 +138,9 @@ class TrainCommand final : public Command {
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
     optimizer_.Declare(arguments);
+    arguments.Choice("--on-spike", job.skips_spikes, {{"warn", false}, {"skip", true}},
+                     "If the loss jumps far above those before: say so (warn), or also leave the "
+                     "update of that step out (skip; with --clip)");
     arguments.Parsed("--seed", "N", "Seed of the initial weights, of dropout and of --shuffle",
                      Into(job.seed, 0, INT64_MAX));
     arguments.Parsed("--timeout", "TIME",

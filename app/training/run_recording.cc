@@ -74,9 +74,10 @@ void TrainingProgress::OnStep(const StepReport& report) {
     End();
     std::fprintf(
         stderr,
-        "foretrain: step %lld: the loss jumped to %.4g from a mean of %.4g; if it does not "
+        "foretrain: step %lld: the loss jumped to %.4g from a mean of %.4g; %sif it does not "
         "fall again, lower --lr or look at the data of this step\n",
-        static_cast<long long>(report.step), report.loss, *report.usual_loss);
+        static_cast<long long>(report.step), report.loss, *report.usual_loss,
+        report.skipped ? "its update is left out; " : "");
   }
   if (!options_.progress) return;
   const std::int64_t every = std::max<std::int64_t>(1, options_.job.steps / 20);
@@ -222,6 +223,7 @@ void RecordingSink::OnStep(const StepReport& report) {
   if (report.gradient_norm)
     counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
   if (report.usual_loss) counters.push_back({"loss_spike", -1, step, 0, report.loss});
+  if (report.skipped) counters.push_back({"skipped_update", -1, step, 0, 1});
   Keep(recorder_.AddCounters(counters));
   if (files_ != nullptr) KeepFiles(files_->Add(report, recorder_.id(), predicted_));
   if (report.step == first_step_) first_loss_ = report.loss;

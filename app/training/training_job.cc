@@ -77,13 +77,13 @@ Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const Training
       "command",
       fmt::format("steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
                   "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}, counters every {} ns",
+                  "steps {} to {} of ranks {}, counters every {} ns, spikes {}",
                   job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
                   Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
                   static_cast<int>(job.executor.attention),
                   static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
                   window.first_step, window.end_step, fmt::join(window.ranks, " "),
-                  options.counters_interval_ns));
+                  options.counters_interval_ns, job.skips_spikes ? "skipped" : "told"));
 }
 
 }  // namespace foretrain

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::int64_t kSchema = 1;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxTimeNs = INT64_MAX / 4;  // sums of three do not overflow
+constexpr double kMaxLoss = std::numeric_limits<float>::max();
 constexpr JsonLimits kLimits{.max_bytes = std::int64_t{1} << 30,
                              .max_values = std::int64_t{1} << 26};
 // `{"crc32c":"01234567",`: what follows is what the checksum covers.
@@ -204,6 +206,9 @@ std::string ManifestText(const Manifest& manifest) {
   writer.Field("program", HexText(manifest.program));
   writer.Field("seed", HexText(manifest.seed)).Field("data", HexText(manifest.data));
   WriteTime(writer, manifest.time);
+  writer.Name("losses").BeginArray();
+  for (const double loss : manifest.losses) writer.Number(loss);
+  writer.EndArray();
   writer.Field("version", manifest.version).Name("indexes").BeginArray();
   for (const std::uint32_t crc : manifest.indexes) writer.String(HexOf(crc));
   writer.EndArray();
@@ -226,6 +231,7 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view source) {
     manifest.time = ReadTime(*time);
     FT_TRY(time->Finish());
   }
+  if (fields.Has("losses")) manifest.losses = fields.Numbers("losses", -kMaxLoss, kMaxLoss);
   manifest.version = fields.String("version");
   for (const std::string& crc_text : fields.Strings("indexes", 8)) {
     const auto crc = ParseHex(crc_text);

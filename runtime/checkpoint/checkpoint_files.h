@@ -44,6 +44,7 @@ struct Manifest {
   std::uint64_t seed = 0;
   std::uint64_t data = 0;  // digest of the training data
   TrainingTime time;
+  std::vector<double> losses;  // of the last steps (LossSpikes); empty: unknown
   ModelSpec model;
   Plan plan;
   std::string version;                 // of foretrain

@@ -63,13 +63,15 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::Make(
   return saver;
 }
 
-Result<void> CheckpointSaver::Save(std::int64_t step, const TrainingTime& time) {
+Result<void> CheckpointSaver::Save(std::int64_t step, const TrainingTime& time,
+                                   std::vector<double> losses) {
   SaveReport report;
   report.step = step;
   report.copy_start_ns = clock_.Now();
   Wait();
   manifest_.step = step;
   manifest_.time = time;
+  manifest_.losses = std::move(losses);
   StopPoint("checkpoint.copy");
   for (int r = 0; r < executor_.ranks(); ++r) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(r)];

@@ -42,7 +42,7 @@ struct SaveReport {
 struct SaverOptions {
   std::string folder;
   int keep = 2;       // newest checkpoints that stay; >= 1
-  Manifest manifest;  // step and time are brought up to date at each save
+  Manifest manifest;  // step, time and losses are brought up to date at each save
   // If ranks are processes: where they tell rank 0 that their files are whole. Borrowed.
   IdStore* processes = nullptr;
   int first_rank = 0;  // lowest rank of this process
@@ -66,7 +66,8 @@ class CheckpointSaver {
   // Waits for the checkpoint before, if it is still being written. Errors: the arena's. A write
   // that fails is no error here: it is reported, and earlier checkpoints stay. If no thread can be
   // made, writes before it returns.
-  Result<void> Save(std::int64_t step, const TrainingTime& time = {});
+  Result<void> Save(std::int64_t step, const TrainingTime& time = {},
+                    std::vector<double> losses = {});
 
   // Waits until the last checkpoint is written.
   void Wait();

@@ -45,6 +45,7 @@ struct CopyCaps {
 };
 
 class RoutingScript;
+class SpikeGuard;
 struct RunCall;
 
 struct ExecutorOptions {
@@ -89,6 +90,9 @@ struct ExecutorOptions {
   FtTensorKernels tensor_kernels = FT_TENSOR_MMA;
   // A loss or gradient that is infinite or NaN ends the run. False for runs that only measure.
   bool ends_if_not_finite = false;
+  // Skips steps whose loss is a spike; null: none. The plan passes CheckSkipsSpikes. Shared with
+  // threads that may outlive a failed run.
+  std::shared_ptr<SpikeGuard> spike_guard;
   FaultInjector* faults = nullptr;   // for tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose and nothing is recorded
 };

@@ -39,13 +39,14 @@ class Planner {
   }
 
   // Waits refer to ops by number, so all ops must exist before AddWaits.
-  Result<RankPlan> Run() {
+  Result<RankPlan> Run(bool guarded) {
     for (const OpRef ref : refs_) FT_TRY(AddOp(ref));
     AddWaits();
     const std::vector<std::int16_t> together = GraphStretches(program_, rank_);
     for (std::size_t op = 0; op < together.size(); ++op) {
       plan_.ops[op].together = std::max<std::int16_t>(together[op], 1);
     }
+    if (guarded) FT_TRY(AddGuard());
     return std::move(plan_);
   }
 
@@ -267,6 +268,59 @@ class Planner {
     }
   }
 
+  // The last op before `end` that writes at this address; -1: none.
+  std::int32_t LastWriter(const std::byte* address, std::int32_t end) const {
+    for (std::int32_t number = end - 1; number >= 0; --number) {
+      const OpRef ref = refs_[Index(number)];
+      const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
+      const std::span<const Operand> operands = OperandsOf(block, OpAt(program_, rank_, ref));
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].slot == kNoSlot || operands[i].access == Access::kRead) continue;
+        const Binding binding = OperandBinding(program_, rank_, ref, static_cast<int>(i));
+        if (binding.bytes > 0 && arena_.At(binding) == address) return number;
+      }
+    }
+    return -1;
+  }
+
+  // The op that completes the norm is guarded: updates wait for it. It also waits for the loss, and
+  // runs outside of graphs.
+  Result<void> AddGuard() {
+    const auto read = std::find_if(plan_.ops.begin(), plan_.ops.end(),
+                                   [](const PlannedOp& op) { return op.work == Work::kHostRead; });
+    const PlannedRead* const scalars =
+        read != plan_.ops.end() ? &plan_.reads[Index(read->detail)] : nullptr;
+    if (scalars == nullptr || scalars->loss == nullptr || scalars->squared_norm == nullptr) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "rank " + std::to_string(rank_.rank) +
+                      ": no step can be skipped, because its host reads no gradient norm");
+    }
+    const auto end = static_cast<std::int32_t>(read - plan_.ops.begin());
+    const std::int32_t norm = LastWriter(scalars->squared_norm, end);
+    const std::int32_t loss = LastWriter(scalars->loss, end);
+    FT_CHECK(loss >= 0 && norm > loss);  // the order of lowerings
+    plan_.guard = {norm, scalars->loss, const_cast<std::byte*>(scalars->squared_norm)};
+    PlannedOp& guarded = plan_.ops[Index(norm)];
+    PlannedOp& known = plan_.ops[Index(loss)];
+    if (known.queue != guarded.queue) {
+      const auto first = static_cast<std::int32_t>(plan_.waits.size());
+      for (std::int32_t i = 0; i < guarded.wait_count; ++i) {
+        plan_.waits.push_back(plan_.waits[Index(guarded.first_wait + i)]);
+      }
+      plan_.waits.push_back({loss, 0});
+      guarded.first_wait = first;
+      ++guarded.wait_count;
+      known.wakes |= static_cast<std::uint16_t>(1U << static_cast<int>(guarded.queue));
+    }
+    const std::vector<std::int32_t>& queue = plan_.queues[static_cast<std::size_t>(guarded.queue)];
+    const auto place = std::lower_bound(queue.begin(), queue.end(), norm) - queue.begin();
+    for (std::ptrdiff_t i = 0; i <= place; ++i) {
+      PlannedOp& op = plan_.ops[Index(queue[Index(i)])];
+      if (i + op.together > place) op.together = 1;
+    }
+    return {};
+  }
+
   const Program& program_;
   const RankProgram& rank_;
   const RankArena& arena_;
@@ -338,9 +392,9 @@ Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
 
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
                           CommunicatorSet& communicators, const OptimizerSettings& optimizer,
-                          std::uint64_t seed) {
+                          std::uint64_t seed, bool guarded) {
   const RankProgram& rank = program.ranks[Index(rank_index)];
-  return Planner(program, rank, arena, communicators, optimizer, seed).Run();
+  return Planner(program, rank, arena, communicators, optimizer, seed).Run(guarded);
 }
 
 // A linear search over the step: only messages need it. If the op is not found, the text names its

@@ -96,6 +96,14 @@ struct PlannedCounts {
   std::string_view router;  // of the block's router, in the op's name (row_counts.h)
 };
 
+// The op after which loss and norm are known and no update has begun, so that the step can still be
+// skipped; -1: none.
+struct PlannedGuard {
+  std::int32_t op = -1;
+  const std::byte* loss = nullptr;
+  std::byte* squared_norm = nullptr;
+};
+
 struct RankPlan {
   int rank = 0;
   int dp = 0;
@@ -115,6 +123,7 @@ struct RankPlan {
   std::vector<PlannedRead> reads;
   std::vector<PlannedCounts> counts;
   std::vector<std::int64_t> durations_ns;
+  PlannedGuard guard;
 };
 
 // The API that runs ops of Queue::kCpu: the device itself if it is the CPU.
@@ -125,11 +134,12 @@ const FtDeviceApi& HostApi(const FtDeviceApi& device);
 // representatives of its ranks.
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api);
 
-// Prepares one rank; `seed` is for dropout. Errors: kInvalidArgument, an op without a required
-// operand, or a group without this rank.
+// Prepares one rank; `seed` is for dropout. With `guarded`, its steps can be skipped. Errors:
+// kInvalidArgument, an op without a required operand, a group without this rank, or `guarded`
+// without a norm of the gradient.
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
                           CommunicatorSet& communicators, const OptimizerSettings& optimizer,
-                          std::uint64_t seed);
+                          std::uint64_t seed, bool guarded);
 
 // "backward layer 3 mb 1, mlp.up".
 std::string OpText(const Program& program, const RankProgram& rank, OpId op);

@@ -48,7 +48,8 @@ Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index
     FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
   }
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
-                                  shared.options.optimizer, shared.options.seed));
+                                  shared.options.optimizer, shared.options.seed,
+                                  shared.options.spike_guard != nullptr));
   for (std::size_t queue = 0; queue < kQueueCount; ++queue) {
     const bool host = static_cast<Queue>(queue) == Queue::kHost;
     if (!host && rank->plan_.queues[queue].empty()) continue;

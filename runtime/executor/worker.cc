@@ -204,6 +204,7 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   FT_TRY(ClearOutputs(number));
   FT_TRY(Work(op, number, span));
   if (rank_.shared_.options.faults != nullptr) FT_TRY(Spoil(number));
+  if (number == rank_.plan_.guard.op) FT_TRY(SkipIfSpike());
   return CheckOutputs(number);
 }
 

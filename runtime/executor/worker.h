@@ -100,6 +100,8 @@ class Worker {
   Result<void> EndDataWait(Span& span);
   Result<void> Read(const PlannedRead& read);
   Result<void> EndIfNotFinite(const StepScalars& scalars);
+  // After the guarded op: skips the step if its loss is a spike.
+  Result<void> SkipIfSpike();
 
   // The search for infinite and NaN values (worker_check.cc).
   struct CheckedOp;

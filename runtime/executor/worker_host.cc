@@ -11,6 +11,7 @@
 
 #include "base/numeric/number_formats.h"
 #include "runtime/executor/worker.h"
+#include "runtime/run/loss_spikes.h"
 #include "traces/metrics/data_wait.h"
 
 namespace foretrain {
@@ -73,6 +74,10 @@ Result<void> Worker::Read(const PlannedRead& read) {
   if (read.loss != nullptr) scalars.loss = values[0];
   if (read.squared_norm != nullptr) scalars.squared_norm = values[1];
   if (read.doublings != nullptr) doublings = values[2];
+  if (rank_.plan_.guard.op >= 0 && scalars.squared_norm == kSkippedNorm) {
+    scalars.skipped = true;
+    scalars.squared_norm.reset();
+  }
   if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
   if (doublings.has_value()) {
     const int power = static_cast<int>(*doublings);
@@ -87,6 +92,24 @@ Result<void> Worker::Read(const PlannedRead& read) {
     rank_.call_->sink->OnScalars(scalars);
   }
   return EndIfNotFinite(scalars);
+}
+
+// Each rank decides alone, because all have the same loss and norm. A norm that is not finite
+// stays: it holds the update back too, and ends the run.
+Result<void> Worker::SkipIfSpike() {
+  if (rank_.call_->searches) return {};
+  const PlannedGuard& guard = rank_.plan_.guard;
+  FT_ASSIGN(std::byte* const room, Landing(2 * sizeof(float)));
+  auto* const values = reinterpret_cast<float*>(room);
+  FtQueue* const queue = device_queue_.get();
+  FT_TRY(CheckDevice(api_.copy(queue, &values[0], guard.loss, sizeof(float))));
+  FT_TRY(CheckDevice(api_.copy(queue, &values[1], guard.squared_norm, sizeof(float))));
+  FT_TRY(Settle());
+  const bool skips = rank_.shared_.options.spike_guard->Skips(values_.step, values[0]);
+  if (!skips || !IsFinite(values[1])) return {};
+  values[1] = kSkippedNorm;
+  FT_TRY(CheckDevice(api_.copy(queue, guard.squared_norm, &values[1], sizeof(float))));
+  return Settle();
 }
 
 // A loss scale handles gradients that are not finite. All ranks read the same norm, so all end with

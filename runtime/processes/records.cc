@@ -25,7 +25,7 @@ bool Members(Bytes& bytes, StepWindow& of) {
 }
 template <class Bytes>
 bool Members(Bytes& bytes, StepScalars& of) {
-  return bytes(of.step, of.time_ns, of.rank, of.loss, of.squared_norm, of.loss_scale);
+  return bytes(of.step, of.time_ns, of.rank, of.loss, of.squared_norm, of.loss_scale, of.skipped);
 }
 template <class Bytes>
 bool Members(Bytes& bytes, Counter& of) {

@@ -56,6 +56,7 @@ Result<std::unique_ptr<HeldOutLoss>> HeldOutLoss::Make(const EvaluationJob& job,
   own.agreement = nullptr;
   own.record_spans = own.record_memory = own.graphs = own.take_turns = false;
   own.ends_if_not_finite = false;
+  own.spike_guard = nullptr;
   own.capture = nullptr;
   own.faults = nullptr;
   own.routing = nullptr;

@@ -1,14 +1,22 @@
 #include "runtime/run/loss_spikes.h"
 
 #include <cmath>
+#include <string>
+
+#include "base/checked.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kFewest = 16, kMost = 128;
+constexpr std::size_t kFewest = 16;
 constexpr double kDeviations = 6, kRatio = 1.5;
 
 }  // namespace
+
+LossSpikes::LossSpikes(std::span<const double> before) {
+  const std::size_t kept = std::min(before.size(), kMost);
+  losses_.assign(before.end() - static_cast<std::ptrdiff_t>(kept), before.end());
+}
 
 // The spread is of the losses before the new one, so that a spike cannot hide itself.
 std::optional<double> LossSpikes::Add(double loss) {
@@ -25,6 +33,34 @@ std::optional<double> LossSpikes::Add(double loss) {
     return std::nullopt;
   }
   return mean;
+}
+
+bool SpikeGuard::Skips(std::int64_t step, float loss) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (step == newest_) return skips_newest_;
+  if (step + 1 == newest_) return skips_previous_;
+  FT_CHECK(step > newest_);
+  skips_previous_ = skips_newest_ && step == newest_ + 1;
+  newest_ = step;
+  skips_newest_ = spikes_.Add(loss).has_value();
+  return skips_newest_;
+}
+
+Result<void> CheckSkipsSpikes(const Plan& plan) {
+  if (plan.clip_norm <= 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--on-spike skip: nothing holds an update back without the gradient's norm; add "
+                "--clip NORM (--clip 1e30 clips nothing)");
+  }
+  const char* const other = plan.optimizer == OptimizerKind::kMuon ? "--optimizer muon"
+                            : plan.post_validation                 ? "--post-validation"
+                            : plan.delayed_update                  ? "--delayed-update"
+                            : plan.StepsOverlap()                  ? "steps that overlap"
+                                                                   : nullptr;
+  if (other == nullptr) return {};
+  return Fail(ErrorCode::kUnsupported, std::string("--on-spike skip with ") + other +
+                                           ": its updates do not wait for the loss of their step; "
+                                           "use --on-spike warn");
 }
 
 }  // namespace foretrain

@@ -21,6 +21,7 @@ struct StepScalars {
   std::optional<float> loss;          // mean over the tokens of the global batch
   std::optional<float> squared_norm;  // of the whole gradient, before clipping
   std::optional<float> loss_scale;    // of this step, if it is dynamic
+  bool skipped = false;               // its update was left out for a spike of the loss
 };
 
 // Numbers of (token, expert) pairs by one router, as read by a rank's host, for each member of its
@@ -46,6 +47,7 @@ struct StepReport {
   // Its threads waited for a core, divided by its ranks (runtime/device/core_wait.h).
   std::optional<double> core_wait_s;
   std::optional<double> usual_loss;  // if the loss is a spike: the mean of those before
+  bool skipped = false;              // its update was left out for that
 };
 
 // The loss on other data, after a step.

@@ -34,14 +34,22 @@ class Reporter final : public RunSink {
  public:
   //   ranks_here  of this process
   //   start_ns    start of the first step
+  //   before      losses of earlier steps
   Reporter(const Program& program, const LearningRate& rate, int ranks_here, std::int64_t start_ns,
-           RunSink& sink)
+           std::span<const double> before, RunSink& sink)
       : rank_(ReportingRank(program)),
         ranks_here_(ranks_here),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
         sink_(sink),
+        spikes_(before),
         last_ns_(start_ns) {}
+
+  // The last losses, for the next run of the training.
+  std::vector<double> Losses() const {
+    const std::lock_guard<std::mutex> lock(losses_mutex_);
+    return spikes_.Losses();
+  }
 
   void OnSpans(std::span<const Span> spans) override { sink_.OnSpans(spans); }
   void OnMemory(std::span<const MemorySample> samples) override { sink_.OnMemory(samples); }
@@ -61,7 +69,11 @@ class Reporter final : public RunSink {
     if (const auto waited_ns = core_wait_.SinceLast()) {
       report.core_wait_s = SecondsFromNs(*waited_ns) / ranks_here_;
     }
-    report.usual_loss = spikes_.Add(report.loss);
+    report.skipped = scalars.skipped;
+    {
+      const std::lock_guard<std::mutex> lock(losses_mutex_);
+      report.usual_loss = spikes_.Add(report.loss);
+    }
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
   }
@@ -79,7 +91,8 @@ class Reporter final : public RunSink {
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
-  LossSpikes spikes_;
+  mutable std::mutex losses_mutex_;
+  LossSpikes spikes_;  // guarded by losses_mutex_
   CoreWait core_wait_;
   std::int64_t last_ns_;  // end of the previous step
 };
@@ -141,14 +154,15 @@ void Append(const RunSummary& later, RunSummary& all) {
 // copied, and for an evaluation. The last step is followed by both.
 class Segments {
  public:
-  // `saver` and `evaluator` may be null.
+  // `saver` and `evaluator` may be null. Losses of the `reporter` are saved too.
   Segments(const TrainJob& job, Executor& executor, RunClock& clock, CheckpointSaver* saver,
-           HeldOutLoss* evaluator)
+           HeldOutLoss* evaluator, const Reporter& reporter)
       : plan_(job.save),
         executor_(executor),
         clock_(clock),
         saver_(saver),
         evaluator_(evaluator),
+        reporter_(reporter),
         end_(executor.next_step() + job.steps) {
     SetDue();
   }
@@ -174,7 +188,7 @@ class Segments {
       }
       const bool by_step = plan_.every_steps > 0 && now % plan_.every_steps == 0;
       if (saver_ != nullptr && (due || by_step || stopped || now == end_)) {
-        FT_TRY(saver_->Save(now, TimeAfter(all, stopped || now == end_)));
+        FT_TRY(saver_->Save(now, TimeAfter(all, stopped || now == end_), reporter_.Losses()));
         SetDue();
       }
     }
@@ -210,6 +224,7 @@ class Segments {
   RunClock& clock_;
   CheckpointSaver* const saver_;
   HeldOutLoss* const evaluator_;
+  const Reporter& reporter_;
   const std::int64_t end_;
   std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
 };
@@ -233,6 +248,12 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   options.agreement = group;
   options.ends_if_not_finite = true;
   options.capture = job.capture;
+  const std::vector<double> before =
+      job.resume != nullptr ? job.resume->manifest().losses : std::vector<double>();
+  if (job.skips_spikes) {
+    FT_TRY(CheckSkipsSpikes(job.program->plan));
+    options.spike_guard = std::make_shared<SpikeGuard>(before);
+  }
   // If the peak cannot be reset, an earlier larger peak may hide that of the run.
   ResetPeakResident();
   const std::int64_t before_bytes = ResidentBytes();
@@ -241,7 +262,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
   PosixFileSystem files;
   if (job.resume != nullptr) FT_TRY(job.resume->Load(files, *executor));
-  Reporter reporter(*job.program, job.learning_rate, executor->ranks(), clock.Now(), sink);
+  Reporter reporter(*job.program, job.learning_rate, executor->ranks(), clock.Now(), before, sink);
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
   const std::int64_t first = job.executor.first_step;
@@ -265,7 +286,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   }
   ReadAhead ahead(batches);
   RunSink unheard;
-  Segments segments(job, *executor, clock, saver.get(), evaluator.get());
+  Segments segments(job, *executor, clock, saver.get(), evaluator.get(), reporter);
   auto run = saver == nullptr && evaluator == nullptr
                  ? executor->Run(job.steps, ahead, captured, stop)
                  : segments.Run(ahead, captured, sends ? unheard : shared, stop);

@@ -34,6 +34,7 @@ struct TrainJob {
   TensorSource weights;  // null: InitialWeights with the seed
   // State to go on from, after `weights`; its step is the executor's first. Null: a fresh run.
   std::shared_ptr<const Checkpoint> resume;
+  bool skips_spikes = false;  // leaves out the update of a step whose loss is a spike
   EvaluationJob evaluation;
   SavePlan save;
   ExecutorOptions executor;
@@ -50,7 +51,8 @@ struct TrainJob {
 //
 //   api, clock, batches, sink  borrowed; batches are read ahead of the steps that use them
 //
-// Errors: those of Executor::Make and Run, of the weights, and of the checkpoint to resume from. A
+// Errors: those of Executor::Make and Run, of the weights, of the checkpoint to resume from, and of
+// CheckSkipsSpikes if spikes are skipped. A
 // checkpoint that cannot be written is reported (SaveReport), and the run goes on.
 Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
                          BatchSource& batches, RunSink& sink,

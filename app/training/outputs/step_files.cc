@@ -62,6 +62,7 @@ std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& 
   json.Field("resident_bytes", report.resident_bytes);
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
   if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
+  if (report.skipped) json.Field("skipped", true);
   if (run != 0) json.Field("run", run);
   return json.EndObject().Take();
 }

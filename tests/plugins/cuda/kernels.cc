@@ -133,6 +133,11 @@ void NoteRead(Thread& t, std::uint64_t address, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i) {
     Accesses& a = accesses[address + i];
     ExpectWritten(t, a, "read after the write", address + i);
+    if (a.writer < 0) {
+      Fail(t, Fault::kRace,
+           "byte " + std::to_string(address + i) +
+               " of shared memory is read, but no thread of the block has written it");
+    }
     NoteReader(t, a, address + i);
   }
 }

@@ -28,12 +28,15 @@ Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const Sav
   job.learning_rate.peak = run.learning_rate;
   job.executor.timeout_ns = 60'000'000'000;
   job.executor.poison = run.api == nullptr;
+  job.executor.faults = run.faults;
+  job.skips_spikes = run.skips_spikes;
   job.executor.record_spans = job.executor.record_memory = false;
   if (!run.from.empty()) {
     FT_ASSIGN(NewestCheckpoint newest, OpenNewest(files, run.from));
     FT_TRY(newest.checkpoint.CheckFits(*job.program));
     result.damaged = newest.damaged;
-    job.executor.first_step = newest.checkpoint.manifest().step;
+    job.executor.first_step =
+        run.first_step >= 0 ? run.first_step : newest.checkpoint.manifest().step;
     job.steps -= job.executor.first_step;
     job.resume = std::make_shared<const Checkpoint>(std::move(newest.checkpoint));
   }
@@ -55,6 +58,10 @@ Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const Sav
     if (scalars.loss) losses[scalars.step] = *scalars.loss;
   }
   for (const auto& [step, loss] : losses) result.losses.push_back(loss);
+  for (const StepReport& report : sink.reports) {
+    if (report.usual_loss) result.spikes.push_back(report.step);
+    if (report.skipped) result.skipped.push_back(report.step);
+  }
   return result;
 }
 

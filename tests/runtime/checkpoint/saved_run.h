@@ -22,10 +22,15 @@ struct SavedRun {
   std::uint64_t seed = 5;
   double learning_rate = 1e-2;
   const FtDeviceApi* api = nullptr;  // null: the CPU's
+  bool skips_spikes = false;
+  FaultInjector* faults = nullptr;
+  std::int64_t first_step = -1;  // after `from`; -1: the checkpoint's
 };
 
 struct RunResult {
-  std::vector<float> losses;  // of the steps that ran, in order
+  std::vector<float> losses;          // of the steps that ran, in order
+  std::vector<std::int64_t> spikes;   // steps whose loss was told as one
+  std::vector<std::int64_t> skipped;  // steps without an update
   std::vector<SaveReport> saves;
   std::vector<std::string> damaged;  // errors of checkpoints that were passed over
 };

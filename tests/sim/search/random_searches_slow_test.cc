@@ -1,5 +1,6 @@
 // Random searches: their results keep every limit, are reproducible, and are not slower on better
-// machines. FORETRAIN_SEARCHES sets their number, which makes the test slow.
+// machines. FORETRAIN_SEARCHES sets their number, which makes the test slow, and FORETRAIN_NIGHT
+// which of them: each night has its own, so that the cases of many nights add up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,14 +11,24 @@
 
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/search/space/enumerate.h"
+#include "tests/number_of_cases.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
 namespace {
 
-std::uint64_t Searches() {
-  const char* asked = std::getenv("FORETRAIN_SEARCHES");
-  return asked == nullptr ? 60 : static_cast<std::uint64_t>(std::max(1, std::atoi(asked)));
+// Seeds of this night's searches.
+struct Seeds {
+  std::uint64_t begin = 0, end = 0;
+};
+Seeds SeedsOfTonight() {
+  const auto searches = static_cast<std::uint64_t>(CasesOr("FORETRAIN_SEARCHES", 60));
+  const char* const night = std::getenv("FORETRAIN_NIGHT");
+  const std::uint64_t begin =
+      night == nullptr ? 0 : static_cast<std::uint64_t>(std::max(0, std::atoi(night))) * searches;
+  std::printf("searches %llu to %llu\n", static_cast<unsigned long long>(begin),
+              static_cast<unsigned long long>(begin + searches - 1));
+  return {begin, begin + searches};
 }
 
 struct RandomSearch {
@@ -65,7 +76,8 @@ Result<Enumeration> Found(const RandomSearch& search, int threads) {
 
 TEST(RandomSearches, ReturnPlansThatKeepEveryLimitAndTheSameOnesAgain) {
   std::int64_t plans = 0, looked_at = 0;
-  for (std::uint64_t seed = 0; seed < Searches(); ++seed) {
+  const Seeds seeds = SeedsOfTonight();
+  for (std::uint64_t seed = seeds.begin; seed < seeds.end; ++seed) {
     const RandomSearch search = SearchOf(seed);
     const auto found = Found(search, 1), again = Found(search, 3);
     ASSERT_TRUE(found.has_value() && again.has_value()) << seed;
@@ -93,7 +105,8 @@ TEST(RandomSearches, ReturnPlansThatKeepEveryLimitAndTheSameOnesAgain) {
 
 TEST(RandomSearches, AreNotSlowerWithMoreMemoryOrFasterLinks) {
   int pairs = 0;
-  for (std::uint64_t seed = 0; seed < Searches(); ++seed) {
+  const Seeds seeds = SeedsOfTonight();
+  for (std::uint64_t seed = seeds.begin; seed < seeds.end; ++seed) {
     const RandomSearch search = SearchOf(seed);
     const auto found = Found(search, 1);
     ASSERT_TRUE(found.has_value()) << seed;

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/number_of_cases.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -95,6 +97,31 @@ TEST(LatestWorker, EndsWhileItsWorkGoesOn) {
     return 0;
   });
   worker.Ask(1);  // the destructor makes it end
+}
+
+// Answers come in the order of their requests, each is that of its own request, and the last
+// request is answered. FORETRAIN_OPERATIONS sets their number.
+TEST(LatestWorker, AnswersTheLastOfManyRequests) {
+  LatestWorker<std::int64_t, std::int64_t> worker(
+      [](std::int64_t request, const auto&) -> Result<std::int64_t> { return 10 * request; });
+  std::uint64_t newest = 0;
+  const auto take = [&] {
+    const auto answer = worker.Take();
+    if (!answer) return;
+    ASSERT_TRUE(answer->answer.has_value());
+    EXPECT_GT(answer->number, newest);
+    newest = answer->number;
+    EXPECT_EQ(*answer->answer, 10 * static_cast<std::int64_t>(newest));
+  };
+  const std::int64_t requests = Operations();
+  for (std::int64_t request = 1; request <= requests; ++request) {
+    if (request % 1000 == 0) worker.Cancel();
+    EXPECT_EQ(worker.Ask(request), static_cast<std::uint64_t>(request));
+    take();
+  }
+  EXPECT_TRUE(worker.Await(std::chrono::hours(1)));
+  take();
+  EXPECT_EQ(newest, static_cast<std::uint64_t>(requests));
 }
 
 }  // namespace
