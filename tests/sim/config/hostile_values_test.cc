@@ -217,6 +217,16 @@ TEST(HostileValues, OneBadFieldOfAPlanIsRefusedByName) {
   EXPECT_GT(refused, kRounds / 4);
 }
 
+// Alone, a field beyond the limit also spoils the batch, which hides whether the limit is checked.
+TEST(HostileValues, OneRankTooManyInEachStageIsRefused) {
+  Plan plan = GoodPlan();
+  plan.dp = kMaxRanks / 4 + 1;
+  plan.global_batch = std::int64_t{plan.dp} * plan.micro_batch;
+  const auto valid = ValidatePlan(plan, Gpt2());
+  ASSERT_FALSE(valid.has_value());
+  EXPECT_THAT(valid.error().message, HasSubstr("ranks, at most"));
+}
+
 TEST(HostileValues, AnyMixOfBadPlanValuesIsSoundOrRefused) {
   Hostile hostile;
   ModelSpec model = Gpt2();
