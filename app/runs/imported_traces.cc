@@ -68,7 +68,9 @@ Result<std::vector<std::string>> TracesIn(std::string_view text) {
       return Fail(ErrorCode::kInvalidArgument,
                   Printable(path) + ": has no trace: no .json, .json.gz or .sqlite file");
     }
-    for (const std::string& name : names) traces.push_back(path + "/" + name);
+    for (const std::string& name : names) {
+      traces.push_back((std::filesystem::path(path) / name).string());
+    }
   }
   return traces;
 }

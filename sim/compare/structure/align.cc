@@ -193,9 +193,10 @@ std::vector<int> AlignWith(Items ops, Items kernels, const ExpectedOfBoth& expec
                    expected.all, ends, anchor + 1, std::span(pairs).subspan(first, kernel - first));
     }
     // All between two kernels of one op is the op's.
-    if (op == anchor)
+    if (op == anchor) {
       std::fill(pairs.begin() + static_cast<std::ptrdiff_t>(first),
                 pairs.begin() + static_cast<std::ptrdiff_t>(kernel), op);
+    }
   };
   for (std::size_t h = 0; h < heavy_kernels.size(); ++h) {
     if (heavy_pairs[h] == kUnpaired) continue;
