@@ -57,6 +57,11 @@ Result<void> CheckSkipsSpikes(const Plan& plan) {
                             : plan.delayed_update                  ? "--delayed-update"
                             : plan.StepsOverlap()                  ? "steps that overlap"
                                                                    : nullptr;
+  if (other == nullptr && plan.loss_scale > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "--on-spike skip with --loss-scale: the scale would take the skipped step for an "
+                "overflow; use --on-spike warn");
+  }
   if (other == nullptr) return {};
   return Fail(ErrorCode::kUnsupported, std::string("--on-spike skip with ") + other +
                                            ": its updates do not wait for the loss of their step; "
