@@ -96,7 +96,7 @@ class Planner {
                                 random, ExpertMember(), bytes, optimizer_}));
       // Kernels that read row counts on the host cannot be in a CUDA graph.
       FT_CHECK(call.counts == nullptr || !WhyNotInGraph(op).empty());
-      SetWork(Work::kKernel, std::move(call), plan_.calls, planned);
+      SetWork(Work::kKernel, call, plan_.calls, planned);
     }
     plan_.queues[static_cast<std::size_t>(op.queue)].push_back(
         static_cast<std::int32_t>(plan_.ops.size()));
@@ -200,7 +200,7 @@ class Planner {
                     : at.size() > 1            ? at[1]
                     : op.kind == OpKind::kSend ? nullptr
                                                : first;
-    SetWork(Work::kCommunication, std::move(comm), plan_.comm_calls, planned);
+    SetWork(Work::kCommunication, comm, plan_.comm_calls, planned);
     return CheckExtent(op, ref, planned.id);
   }
 

@@ -1,6 +1,8 @@
 // Recipes in Python as flat lists of keys. Assignments of literals and calls with named arguments
 // are read; nothing is executed, and no imported module is read. Values that only a run would tell
 // are marked unknown: arithmetic, other functions' results, statements under a condition.
+#include <fmt/format.h>
+
 #include <map>
 #include <optional>
 #include <utility>
@@ -39,7 +41,7 @@ std::string LastName(const std::string& dotted) { return dotted.substr(dotted.rf
 void Flatten(const Value& value, const std::string& path, LaunchText& out) {
   if (value.is_none || out.entries.size() > kMaxLaunchEntries) return;
   for (const auto& [name, member] : value.members) {
-    Flatten(member, path.empty() ? name : path + "." + name, out);
+    Flatten(member, path.empty() ? name : fmt::format("{}.{}", path, name), out);
   }
   if (!value.members.empty() || path.empty()) return;
   LaunchItem item{path, value.call.empty() ? value.text : LastName(value.call), value.line,
