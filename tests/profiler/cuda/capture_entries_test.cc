@@ -40,6 +40,7 @@ TEST(CaptureEntries, OpenWindowsForOtherToolsWithoutCupti) {
   FtDeviceApi api{};
   api.native_queue = [](FtQueue* queue) -> void* { return queue; };
   SetCudaCaptureEntries(api);
+  starts = stops = 0;  // other tests call them too
   char why[512] = "";
   EXPECT_EQ(api.capture_open(FT_CAPTURE_FULL, why, sizeof why), FT_UNSUPPORTED);
   EXPECT_THAT(why, HasSubstr("without CUPTI's headers"));
