@@ -19,7 +19,7 @@ struct AlignedItem {
   std::uint64_t topics = 0;  // a bit for each topic that the name speaks of (name_topics.h)
   int kind = 0;              // of an op: equal for ops that should take equally long; >= 0
   bool follows = false;  // of a kernel: belongs to the one before it, as a sum of partial products
-  // Of communication: which collective or transfer. kBlock: unknown.
+  // The collective or transfer that it is, if it is communication. kBlock: unknown.
   InstructionKind transfer = InstructionKind::kBlock;
   double length = 0;  // time or bytes, in a unit of its side; 0: unknown
   // How much it matters that it stays alone or joins others, in (0, 1]; AlignItems sets it.

@@ -1,5 +1,5 @@
-// What speaks against a pair of an op and its kernels, as a number. align.h finds the pairs of
-// least cost.
+// The cost of a pair of an op and its kernels: how much speaks against it. align.h finds the pairs
+// of least cost.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline bool IsHeavy(const AlignedItem& item) {
   return item.op_class == OpClass::kGemm || item.op_class == OpClass::kAttention;
 }
 
-// What the kernels of an op of one kind are like. 0: unknown.
+// Length and number of the kernels that ops of one kind usually have. 0: unknown.
 struct Expected {
   double scale = 0;    // traced length per forecast length
   double kernels = 0;  // their number

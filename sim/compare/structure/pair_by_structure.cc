@@ -39,28 +39,33 @@ struct Work {
 
 using Lanes = std::array<std::vector<Work>, kLanes>;
 
-// The work of one rank in one step, each lane by start.
-Lanes WorkOf(const Timeline& timeline, int rank, int step) {
-  Lanes lanes;
-  std::array<std::unordered_map<OpId, std::size_t>, kLanes> places;
+// The work of each rank in one step, each lane by start. An instruction that is known as a whole
+// alone is left out.
+std::map<int, Lanes> WorkByRank(const Timeline& timeline, int step) {
+  std::map<int, Lanes> work_of;
+  std::map<int, std::unordered_map<OpId, std::size_t>> places_of;
   for (const Span& span : timeline.spans) {
     const auto lane = LaneOf(span);
-    if (span.rank != rank || span.step != step || !lane || !IsValidId(span.op)) continue;
-    auto& works = lanes[static_cast<std::size_t>(*lane)];
+    if (span.step != step || !lane || !IsValidId(span.op)) continue;
+    if (OpNumber(span.op) == kWholeInstruction) continue;
+    auto& works = work_of[span.rank][static_cast<std::size_t>(*lane)];
     const auto [at, is_new] =
-        places[static_cast<std::size_t>(*lane)].try_emplace(span.op, works.size());
-    if (is_new)
+        places_of[span.rank * kLanes + *lane].try_emplace(span.op, works.size());
+    if (is_new) {
       works.push_back({.op = span.op, .start_ns = span.start_ns, .op_class = span.op_class});
+    }
     Work& work = works[at->second];
     work.start_ns = std::min(work.start_ns, span.start_ns);
     work.busy_ns += span.end_ns - span.start_ns;
     work.bytes += span.bytes;
   }
-  for (auto& works : lanes) {
-    std::stable_sort(works.begin(), works.end(),
-                     [](const Work& a, const Work& b) { return a.start_ns < b.start_ns; });
+  for (auto& [rank, lanes] : work_of) {
+    for (auto& works : lanes) {
+      std::stable_sort(works.begin(), works.end(),
+                       [](const Work& a, const Work& b) { return a.start_ns < b.start_ns; });
+    }
   }
-  return lanes;
+  return work_of;
 }
 
 // Topics of names, each name looked at once.
@@ -203,19 +208,11 @@ double StructuralPairs::SteadyShare() const { return Share(steady_ns, repeated_n
 StructuralPairs PairByStructure(const Timeline& forecast, int forecast_step, Timeline& trace,
                                 int step) {
   StructuralPairs pairs;
-  std::set<int> ranks;
-  for (const Span& span : trace.spans) {
-    if (span.step == step) ranks.insert(span.rank);
-  }
   TopicCache op_topics(forecast, TopicsOfOp), kernel_topics(trace, TopicsOfKernel);
+  std::map<int, Lanes> ops = WorkByRank(forecast, forecast_step);
   std::map<int, std::unordered_map<OpId, OpId>> renamed;
-  for (const int rank : ranks) {
-    Lanes ops = WorkOf(forecast, rank, forecast_step);
-    for (auto& works : ops) {
-      std::erase_if(works, [](const Work& work) { return OpNumber(work.op) == kWholeInstruction; });
-    }
-    renamed[rank] =
-        PairRank(ops, WorkOf(trace, rank, step), forecast, op_topics, kernel_topics, pairs);
+  for (const auto& [rank, kernels] : WorkByRank(trace, step)) {
+    renamed[rank] = PairRank(ops[rank], kernels, forecast, op_topics, kernel_topics, pairs);
   }
   for (Span& span : trace.spans) {
     if (span.step != step) continue;

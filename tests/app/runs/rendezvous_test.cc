@@ -234,8 +234,8 @@ TEST(Rendezvous, StandsAHundredAttacksFromAnotherHost) {
     const std::string greeting = "FTRAIN02" + noise(32);
     const std::string hello = greeting + "H" + length(8) + length(1) + length(2);
     const std::string payloads[] = {
-        "",                                                       // says nothing
-        noise(50'000),                                            //
+        "",  // says nothing
+        noise(50'000),
         "FTRAIN01" + noise(32),                                   // an older version
         greeting.substr(0, 8 + static_cast<int>(random() % 32)),  // a part of a greeting
         hello,                                                    // without a code

@@ -28,7 +28,7 @@ constexpr const char* kLlama =
         "positions": "rope", "attention_bias": false, "output_bias": false, "mlp_bias": false,
         "tied_embeddings": false, "rope_theta": 10000, "norm_epsilon": 1e-5})";
 
-// What the trainer says of its operators, by name and start.
+// The part of the model that each operator serves, as the trainer says, by name and start.
 class Truth {
  public:
   explicit Truth(const nlohmann::json& told) {
