@@ -52,8 +52,13 @@ class FlightRecorder {
     std::atomic<std::int32_t> step{0};
     std::atomic<std::uint8_t> queue{0};
     std::atomic<FlightPhase> phase{FlightPhase::kEnded};
-    void Write(const FlightRecord& record);
-    std::optional<FlightRecord> Read() const;
+    std::atomic<std::uint64_t> index{0};  // ops of the rank that began before this one
+    void Write(const FlightRecord& record, std::uint64_t at);
+    struct Entry {
+      FlightRecord record;
+      std::uint64_t index = 0;
+    };
+    std::optional<Entry> Read() const;
   };
   struct alignas(64) Rank {
     std::array<Cell, kRing> ring;
