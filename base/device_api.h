@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 20 };
+enum { FT_DEVICE_API_VERSION = 21 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -130,7 +130,8 @@ enum { FT_SCALE_SIDE = 128 };
   use(MOMENTUM, momentum, FtMomentum)                                                        \
   use(LION, lion, FtMomentum)                                                                \
   use(AVERAGE, average, FtAverage)                                                           \
-  use(COMBINE, combine, FtCombine)
+  use(COMBINE, combine, FtCombine)                                                           \
+  use(ADAFACTOR, adafactor, FtAdafactor)
 // clang-format on
 
 // One per kernel entry, in the same order: the argument of `supports`.
@@ -236,7 +237,8 @@ typedef struct FtBiasGrad {
 // out[rows, cols] = scale * table[ids[row]] + positions[(first_row + row) % sequence]. positions
 // may be NULL. A scale of 0 means 1. If `runs` is not NULL, it lists the `sequence` rows of a
 // sample in order, and their positions are used. If all_ids > 0, the table holds ids [first_id,
-// first_id + vocab) out of all_ids; a row with another id becomes 0.
+// first_id + vocab) out of all_ids; a row with another id becomes 0. document_starts is as in
+// FtAttentionForward, for all rows from row 0 on: positions count from there.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
@@ -249,12 +251,14 @@ typedef struct FtEmbeddingForward {
   int64_t run_count;
   FtDtype table_dtype;  // also the format of positions
   float scale;
+  const int32_t* document_starts;
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scale * scatter of dy by ids. positions_grad[sequence, cols] (+)=
 // sum over the batch; NULL if the model has no position table. With `runs`, as in the forward, only
 // the positions of the runs are added to, and accumulate_positions must be set. first_id and
-// all_ids are as in the forward; rows of other ids leave the table alone.
+// all_ids are as in the forward; rows of other ids leave the table alone. With document_starts,
+// which is as in the forward, accumulate_positions must be set.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
@@ -268,6 +272,7 @@ typedef struct FtEmbeddingBackward {
   int64_t run_count;
   FtDtype grad_dtype;
   float scale;
+  const int32_t* document_starts;
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
@@ -380,7 +385,8 @@ typedef enum FtRopeStretch {
 // inverse != 0 rotates back (the backward pass). If `runs` is not NULL, it lists the `sequence`
 // rows of a sample in order, and their positions are used. Heads lie head_stride elements apart; 0
 // means head_dim. If head_stride is larger, the rest of a head stays as it is. Sines and cosines
-// are multiplied by magnitude; 0 means 1.
+// are multiplied by magnitude; 0 means 1. document_starts is as in FtAttentionForward: positions
+// count from there.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
@@ -392,6 +398,7 @@ typedef struct FtRope {
   int32_t head_stride;
   FtRopeStretch stretch;
   float factor, low, high, original, magnitude;
+  const int32_t* document_starts;
 } FtRope;
 
 // Assembles the heads of multi-head latent attention. Inputs: q [rows, heads * head_dim]; kv [rows,
@@ -447,6 +454,9 @@ typedef struct FtSinkBackward {
 // becomes softcap * tanh(s / softcap). With alibi_heads > 0, slope * distance is subtracted from
 // each score (ALiBi; Press et al. 2022, s. 3). The slope is that of head first_head + h out of
 // alibi_heads.
+// document_starts [batch * sequence] is the position in the sample at which the document of each
+// row begins: a query sees no key before it. It never falls within a sample, and is at most the
+// row's own position. NULL: a sample is one document.
 typedef struct FtAttentionForward {
   const void* q;
   const void* k;
@@ -461,6 +471,7 @@ typedef struct FtAttentionForward {
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
+  const int32_t* document_starts;
 } FtAttentionForward;
 
 // Overwrites dq, dk and dv, which are laid out like q, k and v (same row_stride).
@@ -482,6 +493,7 @@ typedef struct FtAttentionBackward {
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
+  const int32_t* document_starts;
 } FtAttentionBackward;
 
 // One part of causal attention, for context parallelism: queries of some runs of rows against keys
@@ -553,6 +565,7 @@ typedef struct FtStandardAttentionForward {
   int64_t window;
   float scale;
   FtRandomMask random;
+  const int32_t* document_starts;
 } FtStandardAttentionForward;
 
 // Computes dq, dk and dv from the forward's results. d_scores is scratch, as large as the weights.
@@ -1090,6 +1103,36 @@ typedef struct FtCombine {
   float alpha, beta, max_norm;
   FtDtype x_dtype;
 } FtCombine;
+
+// Adafactor (Shazeer and Stern 2018) as in PyTorch's torch.optim.Adafactor, on one tensor [rows,
+// cols]. moment1 [rows] and moment2 [cols] hold the factored second moment: means of squared
+// gradients of each row and of each column. A vector has rows 1 and no moment1 (NULL): moment2
+// holds its second moment. With t = `step`, counted from 1, and rms(x) = sqrt(mean of x^2):
+//
+//   alpha = max(1e-3, rms(param)) min(lr, 1 / sqrt(t))
+//   moment += t^-0.8 (mean of g^2 - moment)          of rows, columns, or a vector's elements
+//   v = moment1 moment2 / max(mean of moment1, e)    e = 2^-23; a vector: v = moment2
+//   u = g / sqrt(max(v, e^2))
+//   param = (1 - lr weight_decay) param - alpha u / max(1, rms(u))
+//
+// The decay applies if `decays` != 0. g is the gradient, clipped by squared_norm and max_norm as in
+// FtAdamW; if squared_norm is infinite or NaN, nothing is written. noise and weights are as in
+// FtAdamW.
+typedef struct FtAdafactor {
+  void* param;
+  const void* grad;
+  float* moment1;
+  float* moment2;
+  const float* squared_norm;
+  int64_t rows, cols, step;
+  float lr, weight_decay, max_norm;
+  int32_t decays;
+  FtDtype dtype;
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;
+  uint32_t noise;
+} FtAdafactor;
 
 // Corrects an optimizer update that ran early, before the global norm was known. The update ran as
 // `update` says, but with squared_norm_then and not_finite_then in place of its squared_norm and

@@ -27,18 +27,24 @@ void Describe(ArgumentReader& reader, FtScaleLoss& g) {
 
 namespace {
 
-// The parts that all updates share. `weights` is written after the update, from the parameters.
+// `weights` is written after the update, from the parameters.
+template <class Update>
+void Weights(ArgumentReader& reader, const Update& g) {
+  if (g.weights != nullptr && (g.dtype != FT_F32 || !IsShort(g.weights_dtype))) {
+    reader.Refuse(FT_UNSUPPORTED,
+                  "weights of dtype %d beside parameters of dtype %d: only 16 bits beside fp32",
+                  static_cast<int>(g.weights_dtype), static_cast<int>(g.dtype));
+  }
+}
+
+// The parts that all updates of a range share.
 template <class Update>
 void Parameters(ArgumentReader& reader, Update& g) {
   reader.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
   reader.Size("elements", g.elements).Size("decayed", g.decayed);
   reader.Tensors({ReadWrite("param", g.param, g.dtype, Row(g.elements)),
                   Read("grad", g.grad, g.grad_dtype, Row(g.elements))});
-  if (g.weights != nullptr && (g.dtype != FT_F32 || !IsShort(g.weights_dtype))) {
-    reader.Refuse(FT_UNSUPPORTED,
-                  "weights of dtype %d beside parameters of dtype %d: only 16 bits beside fp32",
-                  static_cast<int>(g.weights_dtype), static_cast<int>(g.dtype));
-  }
+  Weights(reader, g);
 }
 
 }  // namespace
@@ -65,6 +71,18 @@ void Describe(ArgumentReader& reader, FtCombine& g) {
   reader.Float("x_dtype", g.x_dtype).Size("elements", g.elements);
   reader.Tensors(
       {Read("x", g.x, g.x_dtype, Row(g.elements)), Plain("out", g.out, Row(g.elements))});
+}
+
+// Rows and columns have their own moments; a vector has those of its elements alone.
+void Describe(ArgumentReader& reader, FtAdafactor& g) {
+  reader.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
+  reader.Size("rows", g.rows).Size("cols", g.cols).AtLeast("step", g.step, 1);
+  const Extent all = Rows(g.rows, g.cols);
+  reader.Tensors({ReadWrite("param", g.param, g.dtype, all),
+                  Read("grad", g.grad, g.grad_dtype, all),
+                  Plain("moment1", g.moment1, Row(g.rows), g.rows > 1),
+                  Plain("moment2", g.moment2, Row(g.cols))});
+  Weights(reader, g);
 }
 
 void Describe(ArgumentReader& reader, FtAdamW& g) {

@@ -53,6 +53,7 @@ struct VectorKernels {
   void (*softcap)(const FtSoftcap&);
   void (*momentum)(const FtMomentum&);
   void (*lion)(const FtMomentum&);
+  void (*adafactor)(const FtAdafactor&);
 };
 
 // Tables that this processor can run, the fastest first; count >= 1. A plain array, because

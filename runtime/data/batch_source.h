@@ -26,6 +26,14 @@ class BatchSource {
   // thread.
   virtual Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                             std::span<std::int32_t> targets) = 0;
+  // Fills `starts`, as long as ids, with the position in the sample at which the document of each
+  // token begins. Without an override each sample is one document. Safe from any thread.
+  virtual Result<void> FillDocumentStarts(const BatchRequest& request,
+                                          std::span<std::int32_t> starts) {
+    (void)request;
+    for (std::int32_t& start : starts) start = 0;
+    return {};
+  }
   // True if Fill of this request, with ids and targets of these sizes, would wait for a disk.
   virtual bool WouldWait(const BatchRequest& request, std::size_t ids, std::size_t targets) {
     (void)request, (void)ids, (void)targets;

@@ -181,7 +181,8 @@ TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .alibi_heads = 0,
                                .first_head = 0,
                                .softcap = 0.0F,
-                               .random = {}};
+                               .random = {},
+                               .document_starts = nullptr};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
@@ -248,7 +249,8 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .alibi_heads = 0,
                                      .first_head = 0,
                                      .softcap = 0.0F,
-                                     .random = {}};
+                                     .random = {},
+                                     .document_starts = nullptr};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

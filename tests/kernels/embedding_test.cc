@@ -44,7 +44,8 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .runs = nullptr,
                              .run_count = 0,
                              .table_dtype = FT_F32,
-                             .scale = 0.0F});
+                             .scale = 0.0F,
+                             .document_starts = nullptr});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
     }
@@ -88,7 +89,8 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .runs = nullptr,
                                                        .run_count = 0,
                                                        .grad_dtype = FT_F32,
-                                                       .scale = 0.0F});
+                                                       .scale = 0.0F,
+                                                       .document_starts = nullptr});
       ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
     }
@@ -149,7 +151,8 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                    .runs = nullptr,
                                                    .run_count = 0,
                                                    .table_dtype = FT_F32,
-                                                   .scale = 0.0F});
+                                                   .scale = 0.0F,
+                                                   .document_starts = nullptr});
     return out;
   };
   const auto backward = [&](std::int64_t vocab, std::int64_t first, std::int64_t all) {
@@ -170,7 +173,8 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                      .runs = nullptr,
                                                      .run_count = 0,
                                                      .grad_dtype = FT_F32,
-                                                     .scale = 0.0F});
+                                                     .scale = 0.0F,
+                                                     .document_starts = nullptr});
     return grad;
   };
   const Floats whole = forward(table.data(), 11, 0, 0);
@@ -214,7 +218,8 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                  .runs = runs.data(),
                                                  .run_count = 2,
                                                  .table_dtype = FT_F32,
-                                                 .scale = 0.0F});
+                                                 .scale = 0.0F,
+                                                 .document_starts = nullptr});
   Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
                                                    .dy = dy.data(),
                                                    .table_grad = table_grad.data(),
@@ -231,7 +236,8 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                    .runs = runs.data(),
                                                    .run_count = 2,
                                                    .grad_dtype = FT_F32,
-                                                   .scale = 0.0F});
+                                                   .scale = 0.0F,
+                                                   .document_starts = nullptr});
   Tensor grad = ToDouble(position);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t row = i / 5, c = i % 5;
@@ -261,7 +267,8 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyOrLeavesItsRowZero) {
                                 .runs = nullptr,
                                 .run_count = 0,
                                 .table_dtype = FT_F32,
-                                .scale = 0.0F};
+                                .scale = 0.0F,
+                                .document_starts = nullptr};
   if (IsCuda()) {
     Run(api_.embedding_forward, call);
     EXPECT_EQ(out, (Floats{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}));

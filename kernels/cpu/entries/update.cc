@@ -49,6 +49,13 @@ void Lion(Check& check, const FtMomentum& g) {
   StoreWeights(g);
 }
 
+// Rows and columns of the weights are contiguous, as those of the parameters are.
+void Adafactor(Check& check, const FtAdafactor& g) {
+  check.queue()->kernels->adafactor(g);
+  if (g.weights == nullptr) return;
+  Narrow(g.weights_dtype, static_cast<const float*>(g.param), g.weights, g.rows * g.cols);
+}
+
 void Average(const FtAverage& g) {
   const auto* const param = static_cast<const float*>(g.param);
   for (std::int64_t i = 0; i < g.elements; ++i) {
@@ -122,6 +129,7 @@ void SetUpdateEntries(FtDeviceApi& api) {
   Set<&FtDeviceApi::sgd, &Sgd>(api);
   Set<&FtDeviceApi::momentum, &Momentum>(api);
   Set<&FtDeviceApi::lion, &Lion>(api);
+  Set<&FtDeviceApi::adafactor, &Adafactor>(api);
   Set<&FtDeviceApi::average, &Average>(api);
   Set<&FtDeviceApi::combine, &Combine>(api);
   Set<&FtDeviceApi::scale_loss, &ScaleLoss>(api);

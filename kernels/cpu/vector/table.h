@@ -8,6 +8,7 @@
 #include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/experts.h"
+#include "kernels/cpu/vector/factored_update.h"
 #include "kernels/cpu/vector/gemm.h"
 #include "kernels/cpu/vector/head_norm.h"
 #include "kernels/cpu/vector/quantize.h"
@@ -63,7 +64,8 @@ constexpr VectorKernels MakeTable(const char* name) {
           .head_norm_backward_weight = &HeadNormBackwardWeight,
           .softcap = &Softcap,
           .momentum = &Momentum,
-          .lion = &Lion};
+          .lion = &Lion,
+          .adafactor = &Adafactor};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -71,8 +71,8 @@ enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 // gradient, which the forward then computes.
 enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kLoss, kAll };
 // kMomentum: SGD with momentum. kLion: Chen et al. 2023. kMuon: Jordan et al. 2024, for matrices of
-// layers; AdamW for all else.
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kMomentum, kLion, kMuon };
+// layers; AdamW for all else. kAdafactor: Shazeer and Stern 2018.
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd, kMomentum, kLion, kMuon, kAdafactor };
 // Parameters that weight decay applies to. kMatrices: all but norms and biases. kNoEmbeddings: nor
 // the tables of tokens and positions, and a head that shares the table of tokens.
 enum class DecayKind : std::uint8_t { kMatrices, kNoEmbeddings, kAll };
@@ -80,10 +80,21 @@ enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 // kQlora: adapters on linears that are stored in 4 bits (Dettmers et al. 2023).
 enum class TrainingMethod : std::uint8_t { kFull, kLora, kQlora };
 
-// Moments that an optimizer keeps of each parameter. Muon keeps one of its matrices.
+// Moments that an optimizer keeps of each parameter. Muon keeps one of its matrices. Adafactor's
+// are of the rows and of the columns of a matrix.
 constexpr int MomentsOf(OptimizerKind optimizer) {
-  if (optimizer == OptimizerKind::kSgd) return 0;
-  return optimizer == OptimizerKind::kAdamW || optimizer == OptimizerKind::kMuon ? 2 : 1;
+  switch (optimizer) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kLion:
+      return 1;
+    case OptimizerKind::kAdamW:
+    case OptimizerKind::kMuon:
+    case OptimizerKind::kAdafactor:
+      return 2;
+  }
+  return 0;
 }
 
 std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "interleaved", ...
@@ -151,6 +162,8 @@ struct Plan {
   // attention weights.
   double dropout = 0.0;
   double attention_dropout = 0.0;
+  // Attention ends at the borders of documents, and positions count from their first tokens.
+  bool documents = false;
 
   Precision precision = Precision::kFp32;
   WeightStorage weights = WeightStorage::kMaster;

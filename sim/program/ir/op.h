@@ -130,6 +130,7 @@ enum class SlotRole : std::uint8_t {
   kGradient,        // `index`: the same number
   kIds,             // [rows] i32
   kTargets,         // [rows] i32
+  kDocumentStarts,  // [rows] i32, position at which the document of each row begins
   kLoss,            // [1] f32, this rank's sum over micro-batches
   kLossScale,       // [1] f32, the current scale of the loss (kScaleLoss)
   kLoads,           // [experts] f32, tokens routed to each expert in this step

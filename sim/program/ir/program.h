@@ -103,6 +103,7 @@ struct Bucket {
   NumberFormat sums = NumberFormat::kFp32;     // format of `gradients`
   bool frozen = false;                         // not trained: it has parameters only
   bool orthogonal = false;                     // matrices that Muon updates
+  bool factored = false;                       // tensors that Adafactor updates
   bool unsharded = false;        // parameters are whole, unlike those of sharded buckets
   bool experts = false;          // distributed by expert parallelism: shared by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state

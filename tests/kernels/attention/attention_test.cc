@@ -104,7 +104,8 @@ class AttentionTest : public KernelTest {
                            .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
                            .first_head = static_cast<std::int32_t>(s.first_head),
                            .softcap = static_cast<float>(s.softcap),
-                           .random = {}});
+                           .random = {},
+                           .document_starts = nullptr});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -156,7 +157,8 @@ class AttentionTest : public KernelTest {
                             .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
                             .first_head = static_cast<std::int32_t>(s.first_head),
                             .softcap = static_cast<float>(s.softcap),
-                            .random = {}});
+                            .random = {},
+                            .document_starts = nullptr});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
             grads.Get(packed.ValueAt(), s.kv_heads * s.ValueDim())};

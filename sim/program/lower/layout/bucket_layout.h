@@ -28,6 +28,10 @@ struct MatrixPlace {
   std::int64_t offset = 0;  // elements from the start of the bucket
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  // Adafactor: the first numbers of its rows and of its columns in the bucket's two moments.
+  std::int64_t row_moments = 0;
+  std::int64_t col_moments = 0;
+  bool decays = false;
 };
 struct BucketLayout {
   std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
@@ -39,7 +43,8 @@ struct BucketLayout {
   // By bucket: elements whose squares this rank adds to the norm, ascending, with gaps between
   // them. Those in another rank's shard are left to that rank.
   std::vector<std::vector<ShardRange>> counted;
-  // By bucket: the matrices that Muon updates, without gaps from the start; empty for others.
+  // By bucket: the matrices that Muon updates, without gaps from the start, or all tensors if
+  // Adafactor updates them; empty for others.
   std::vector<std::vector<MatrixPlace>> matrices;
   int tied_bucket = -1;  // bucket of the token table if HoldsTiedCopy(), else -1
 };

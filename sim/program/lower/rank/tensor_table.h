@@ -51,8 +51,9 @@ enum class TensorKind : std::uint8_t {
   kNormThen,
   kNotFiniteIn,
   kNotFiniteThen,
-  kMomentumShard,  // what Muon orthogonalizes, of this rank's shard: bucket
-  kMomentumWhole,  // and of the whole bucket
+  kMomentumShard,   // what Muon orthogonalizes, of this rank's shard: bucket
+  kMomentumWhole,   // and of the whole bucket
+  kDocumentStarts,  // first block of the chunk that reads them, micro-batch
 };
 
 struct TensorName {

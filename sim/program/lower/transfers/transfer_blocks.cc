@@ -351,6 +351,7 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
     switch (plan.optimizer) {
       case OptimizerKind::kAdamW:
       case OptimizerKind::kMuon:
+      case OptimizerKind::kAdafactor:
         break;
       case OptimizerKind::kSgd:
         return b.Add(OpKind::kSgd, op_class, "sgd",
