@@ -326,7 +326,8 @@ typedef struct FtNormBackwardWeight {
 // heads of head_dim elements, then kv_heads key heads. Queries share one weight [head_dim], keys
 // another. kept [rows, (heads + kv_heads) * head_dim] receives the inputs, rstd is [rows, heads +
 // kv_heads]. If whole != 0, there is one norm over all query heads of a row and one over all key
-// heads: the weights are [heads * head_dim] and [kv_heads * head_dim], rstd is [rows, 2].
+// heads: the weights are [heads * head_dim] and [kv_heads * head_dim], rstd is [rows, 2]. Weights
+// that are NULL are 1.
 typedef struct FtHeadNormForward {
   void* qkv;
   const void* q_weight;
@@ -821,7 +822,7 @@ typedef struct FtShiftTargets {
 //
 // With sigmoid != 0 probs are sigmoids of the scores, and weights are those of the chosen divided
 // by their sum. Experts and groups are then chosen by probs + choice_bias [experts], which may be
-// NULL.
+// NULL. With sigmoid 2 weights are not divided.
 //
 // Expert rows lie in `pieces` pieces, sorted by expert inside each. Capacity 0: piece p holds the
 // pairs of rows [rows p / pieces, rows (p + 1) / pieces), and counts [pieces, experts] are its

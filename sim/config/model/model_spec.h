@@ -1,4 +1,5 @@
-// Shape of a decoder-only transformer. plan.h says how it is split over ranks.
+// Shape of a transformer: a decoder, an encoder, or the counts of an encoder-decoder. plan.h says
+// how it is split over ranks.
 #pragma once
 
 #include <array>
@@ -24,8 +25,9 @@ enum class MlpKind : std::uint8_t {
   kGeglu,
   kClampedSwiglu
 };
-// kAlibi subtracts distance times a slope per head from scores (Press et al. 2022).
-enum class PositionKind : std::uint8_t { kLearned, kRope, kAlibi, kNone };
+// kAlibi subtracts distance times a slope per head from scores (Press et al. 2022). kRelative adds
+// a learned number per head and bucket of distances (T5); its models are counted but not forecast.
+enum class PositionKind : std::uint8_t { kLearned, kRope, kAlibi, kNone, kRelative };
 // kLatent: multi-head latent attention, whose keys and values come from one narrow vector per token
 // (DeepSeek-AI 2024, s. 2.1).
 enum class AttentionKind : std::uint8_t { kHeads, kLatent };
@@ -38,12 +40,19 @@ enum class LayerOrder : std::uint8_t { kSequential, kParallel, kParallelOneNorm 
 // a sigmoid each, divided by their sum over the chosen. With kSigmoid a bias that no gradient
 // trains affects only the choice (DeepSeek-AI 2024b, s. 2.1.2). kSparseMixer: one expert after the
 // other, each by a softmax over the scores near the best one (Liu et al. 2023); forecast only.
-enum class RouterKind : std::uint8_t { kTopKSoftmax, kSoftmaxTopK, kSigmoid, kSparseMixer };
+// kTopKSigmoid: a sigmoid of each chosen score, not divided by their sum (Llama 4).
+enum class RouterKind : std::uint8_t {
+  kTopKSoftmax,
+  kSoftmaxTopK,
+  kSigmoid,
+  kSparseMixer,
+  kTopKSigmoid
+};
 // How rotary frequencies are rescaled beyond the length of the first training.
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kDynamic, kYarn, kLongRope, kLlama3 };
 
-// A decoder. Counts are > 0 unless a comment says what 0 means. heads * head_dim need not equal
-// hidden; kv_heads divides heads.
+// A decoder, or an encoder if `causal` is false. Counts are > 0 unless a comment says what 0 means.
+// heads * head_dim need not equal hidden; kv_heads divides heads.
 struct ModelSpec {
   std::string name = "gpt";
   std::int64_t layers = 0;
@@ -71,8 +80,13 @@ struct ModelSpec {
       true;  // norms of the inputs of attention and MLP; false: post_norms alone (OLMo 2)
   // Norms of the outputs of attention and MLP, before the residual (Gemma 2, GLM-4).
   bool post_norms = false;
+  // Residuals add a branch to its normed input, as post-norm layers do. norm1 then normalizes the
+  // sum of the layer before, and the final norm that of the last one (BERT).
+  bool residual_after_norm = false;
   bool qk_norm = false;  // norms of each head of q and k, before rotation; one weight for all heads
   bool qk_norm_whole = false;  // qk_norm is one norm over all heads of q and one over those of k
+  // Layers that rotate divide each head of q and k by its root mean square; no weights (Llama 4).
+  bool qk_l2_norm = false;
   double rope_theta = 10000.0;
   double norm_epsilon = 1e-5;
   std::int64_t rotary_dim = 0;        // leading elements of a head that are rotated; 0: all
@@ -91,12 +105,20 @@ struct ModelSpec {
   double rope_high = 0;
   bool rope_whole_pairs = true;
   double rope_magnitude = 1;
+  bool causal = true;  // false: a token attends to later ones too (encoders)
   // Tokens that a token attends to, itself included; 0: all earlier ones.
   std::int64_t attention_window = 0;
-  // Every n-th layer attends to all earlier tokens despite the window; 0: none.
+  // Sequences are cut into chunks of so many tokens, and a token attends to those of its chunk; 0:
+  // no chunks (Llama 4).
+  std::int64_t attention_chunk = 0;
+  // Every n-th layer attends to all earlier tokens despite the window or the chunks; 0: none.
   std::int64_t global_attention_every = 0;
   // False: the layers of global_attention_every have no rotary positions (SmolLM3, Command A).
   bool rotate_global = true;
+  // Layers without rotary positions multiply the query at position p by 1 + query_temperature *
+  // ln(1 + floor((p + 1) / query_temperature_floor)) (Llama 4); 0: off; forecast only.
+  double query_temperature = 0;
+  std::int64_t query_temperature_floor = 0;
   double attention_scale = 0;    // factor of scores; 0: 1 / sqrt(head_dim)
   double attention_softcap = 0;  // a score becomes c tanh(score / c); 0: off
   double qkv_clip = 0;           // q, k and v are limited to [-c, c]; 0: off; forecast only
@@ -113,14 +135,16 @@ struct ModelSpec {
   std::int64_t key_value_rank = 0;
   std::int64_t rope_head_dim = 0;
   std::int64_t value_head_dim = 0;
-  // Mixture of experts, in the layers after the first `first_dense_layers`; 0 experts: none. An
-  // expert is an MLP of the kind `mlp`.
+  // Mixture of experts, in every `expert_every`-th layer after the first `first_dense_layers`; 0
+  // experts: none. An expert is an MLP of the kind `mlp`.
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_ffn_hidden = 0;
   // Total width of the experts that every token passes; 0: none.
   std::int64_t shared_ffn_hidden = 0;
   std::int64_t first_dense_layers = 0;
+  // Layers n, 2 n, ... have experts, counted from 1; the others have the MLP of ffn_hidden.
+  std::int64_t expert_every = 1;
   RouterKind router = RouterKind::kTopKSoftmax;
   double balance_weight = 0.0;  // weight of the load-balancing loss, Fedus et al. 2022, eq. 4
   // Consecutive tokens that are balanced together; 0: those of a micro-batch on one rank.
@@ -131,6 +155,8 @@ struct ModelSpec {
   std::int64_t groups_per_token = 0;
   // Factor of the sum of a token's experts.
   double expert_scale = 1;
+  // A token's weight multiplies an expert's input, not its output (Llama 4).
+  bool weigh_expert_inputs = false;
   // After each step, this is added to the choice bias of experts with less load than the mean. It
   // is subtracted from those with more load (DeepSeek-AI 2024b, s. 2.1.2: 0.001). 0: biases stay.
   double router_bias_rate = 0;
@@ -142,9 +168,24 @@ struct ModelSpec {
   // tokens (DeepSeek-AI 2024b, s. 2.2).
   std::int64_t predict_ahead = 0;
   double predict_weight = 0.3;  // weight of the mean of their losses
+  // BERT. Rows of the table of token types, which embeddings add; 0: none.
+  std::int64_t token_types = 0;
+  // A linear, the activation of `mlp` and a norm between the final norm and the logits.
+  bool head_transform = false;
+  // T5. Layers of the encoder; `layers` are then the decoder's, each with cross-attention. 0: no
+  // encoder. Counted, not forecast.
+  std::int64_t encoder_layers = 0;
+  std::int64_t relative_buckets = 0;  // buckets of distances, for positions relative
 
-  // Leading layers without experts.
-  std::int64_t DenseLayers() const { return experts > 0 ? first_dense_layers : layers; }
+  // True if layer `layer`, counted from 0, has experts.
+  bool HasExperts(std::int64_t layer) const {
+    return experts > 0 && layer >= first_dense_layers && (layer + 1) % expert_every == 0;
+  }
+  // Number of layers without experts.
+  std::int64_t DenseLayers() const {
+    return experts > 0 ? layers - layers / expert_every + first_dense_layers / expert_every
+                       : layers;
+  }
   bool IsGated() const {
     return mlp == MlpKind::kSwiglu || mlp == MlpKind::kGeglu || mlp == MlpKind::kClampedSwiglu;
   }
@@ -190,13 +231,13 @@ inline constexpr std::int64_t kMaxModelCount = (std::int64_t{1} << 31) - 1;
 inline constexpr std::array<std::string_view, 2> kNormNames = {"layernorm", "rmsnorm"};
 inline constexpr std::array<std::string_view, 7> kMlpNames = {
     "gelu", "swiglu", "gelu-erf", "relu", "squared-relu", "geglu", "clamped-swiglu"};
-inline constexpr std::array<std::string_view, 4> kPositionNames = {"learned", "rope", "alibi",
-                                                                   "none"};
+inline constexpr std::array<std::string_view, 5> kPositionNames = {"learned", "rope", "alibi",
+                                                                   "none", "relative"};
 inline constexpr std::array<std::string_view, 2> kAttentionNames = {"heads", "latent"};
 inline constexpr std::array<std::string_view, 3> kOrderNames = {"sequential", "parallel",
                                                                 "parallel-one-norm"};
-inline constexpr std::array<std::string_view, 4> kRouterNames = {"topk-softmax", "softmax-topk",
-                                                                 "sigmoid", "sparse-mixer"};
+inline constexpr std::array<std::string_view, 5> kRouterNames = {
+    "topk-softmax", "softmax-topk", "sigmoid", "sparse-mixer", "topk-sigmoid"};
 inline constexpr std::array<std::string_view, 6> kRopeScalingNames = {"none", "linear",   "dynamic",
                                                                       "yarn", "longrope", "llama3"};
 

@@ -20,6 +20,7 @@ struct BlockContext {
   const Plan& plan;
   bool shared_table = false;  // tied table: embedding and head on one rank share a gradient
   std::int64_t window = 0;    // of the layer's attention, set by BuildBlock; 0: none
+  std::int64_t chunk = 0;     // tokens of its attention chunks, set by BuildBlock; 0: none
   bool local = false;         // the layer uses the model's sliding window
   bool rotates = false;       // the layer has rotary positions, set by BuildBlock
 
@@ -59,7 +60,8 @@ struct BlockRequest {
 // True if block `block` is a layer with global attention and its template differs from a local one.
 // They are the same if the window covers the sequence and both have the same rotary positions.
 inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
-  const bool narrow = model.attention_window > 0 && plan.sequence > model.attention_window;
+  const bool narrow = (model.attention_window > 0 && plan.sequence > model.attention_window) ||
+                      (model.attention_chunk > 0 && plan.sequence > model.attention_chunk);
   const bool unlike = narrow || model.local_rope_theta > 0 || !model.rotate_global;
   return unlike && model.IsGlobal(block - 1);
 }

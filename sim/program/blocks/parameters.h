@@ -60,6 +60,7 @@ enum EmbeddingParameter : int {
   kPositionTable,
   kEmbeddingNormWeight,
   kEmbeddingNormBias,
+  kTokenTypes,  // [types, hidden]
   kEmbeddingParameterCount
 };
 enum LayerParameter : int {
@@ -136,6 +137,11 @@ enum HeadParameter : int {
   kFinalNormBias,
   kHeadWeight,
   kHeadBias,
+  // Linear [hidden, hidden] and norm before the logits (ModelSpec::head_transform).
+  kTransformWeight,
+  kTransformBias,
+  kTransformNormWeight,
+  kTransformNormBias,
   kHeadParameterCount,
   // MTP layers. kMtpTable: their token table, absent if the head's weight is tied to it; all MTP
   // layers share it. Then for the first layer: norms of the next token's vector and of the hidden
@@ -163,7 +169,7 @@ inline int TiedCopyOf(const ModelSpec& model) {
 inline bool HasTiedCopy(const ModelSpec& model) { return TiedCopyOf(model) >= 0; }
 // Kind of the MTP layers: that of the model's last layer.
 inline BlockKind MtpKind(const ModelSpec& model) {
-  return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
+  return model.HasExperts(model.layers - 1) ? BlockKind::kExpertLayer : BlockKind::kLayer;
 }
 
 // Parameters of a block, one entry for each enumerator above; the head's list ends where the

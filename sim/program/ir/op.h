@@ -85,6 +85,8 @@ struct Op {
   bool maximum = false;        // all-reduce: the maximum, not the sum
   bool softmax_first = false;  // route: softmax before the top-k choice of experts
   bool sigmoid = false;        // route: sigmoid of each score, normalized over the chosen
+  bool undivided = false;      // route: sigmoids of the chosen are not normalized
+  bool bidirectional = false;  // attention: a query sees all keys of its sequence
   // Embedding, dropout: the op works on rows [t * rows, (t + 1) * rows), t the tp coordinate.
   bool own_rows = false;
   bool delayed = false;  // update: uses the previous step's gradients; step 0 updates nothing

@@ -18,6 +18,8 @@ void AddOp(const Op& op, StableHash& hash) {
       .Add(op.whole)
       .Add(static_cast<double>(op.attributes[2]))
       .Add(op.stretch.kind);
+  if (op.undivided) hash.Add("undivided");
+  if (op.bidirectional) hash.Add("bidirectional");
   for (const float value : {op.stretch.factor, op.stretch.low, op.stretch.high, op.stretch.original,
                             op.stretch.magnitude}) {
     hash.Add(static_cast<double>(value));

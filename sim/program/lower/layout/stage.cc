@@ -43,7 +43,9 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   const Placement placement(plan);
   Stage stage;
   stage.layers = static_cast<int>(model.layers);
-  stage.dense_layers = static_cast<int>(model.DenseLayers());
+  stage.dense_layers =
+      static_cast<int>(model.experts > 0 ? model.first_dense_layers : model.layers);
+  stage.expert_every = static_cast<int>(model.expert_every);
   for (int c = 0; c < placement.chunks(); ++c) {
     Chunk chunk = BlocksOfStage(model, plan, placement.StageOf(pp, c));
     chunk.direction = placement.DirectionOf(c);

@@ -22,7 +22,8 @@ struct Stage {
   std::vector<Chunk> chunks;  // numbered as in the schedule
   std::vector<int> blocks;    // blocks of all chunks, ascending
   int layers = 0;             // layers of the model
-  int dense_layers = 0;       // layers before the first one with experts
+  int dense_layers = 0;       // leading layers that have no experts
+  int expert_every = 1;       // of the others, layers whose number is a multiple have experts
   bool tied = false;          // the head uses the token table
   int tied_copy = -1;         // number of that parameter of the head; -1: not tied
   bool shared_table = false;  // embedding and head share one tensor and gradient on this rank
@@ -35,7 +36,8 @@ struct Stage {
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
     if (block == layers + 1) return BlockKind::kHead;
-    return block <= dense_layers ? BlockKind::kLayer : BlockKind::kExpertLayer;
+    const bool experts = block > dense_layers && block % expert_every == 0;
+    return experts ? BlockKind::kExpertLayer : BlockKind::kLayer;
   }
   // True if this rank holds one of two tied copies of the token table; the other end of the
   // pipeline holds the other.
