@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/cli/command_line.h"
+#include "app/cli/goal_options.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
 #include "app/forecast/plan_search.h"

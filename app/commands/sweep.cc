@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/cli/goal_options.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
 #include "app/forecast/plan_search.h"

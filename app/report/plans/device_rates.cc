@@ -13,9 +13,12 @@ namespace foretrain {
 DeviceRates DeviceRatesOf(const ForecastContext& context, const Plan& plan, double step_s) {
   const MetricOptions options = MetricOptionsFor(context, plan, 0);
   const double device_steps_per_s = 1 / (step_s * plan.World());
-  return {plan.World(), options.tokens_per_step * device_steps_per_s,
-          options.model_flops_per_step * device_steps_per_s, options.peak_flop_per_s / plan.World(),
-          Name(PublishedPeakFormat(context.cluster.device, ProductFormat(plan)))};
+  return {plan.World(),
+          options.tokens_per_step * device_steps_per_s,
+          options.model_flops_per_step * device_steps_per_s,
+          options.peak_flop_per_s / plan.World(),
+          Name(PublishedPeakFormat(context.cluster.device, ProductFormat(plan))),
+          context.cluster.device.power_w};
 }
 
 std::string FormatFlops(double flop_per_s) {

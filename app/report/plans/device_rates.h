@@ -18,6 +18,7 @@ struct DeviceRates {
   double flop_per_s = 0;
   double peak_flop_per_s = 0;      // denominator of MFU
   std::string_view peak_format{};  // number format of that peak: "bf16", "fp8"
+  double rated_power_w = 0;        // 0: unknown
 };
 
 //   step_s  time of a step, above 0

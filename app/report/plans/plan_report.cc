@@ -28,6 +28,11 @@ double TokensOfStep(const PlanReport& report) {
 double TokensPerSecond(const PlanReport& report, double step_s) {
   return TokensOfStep(report) / step_s;
 }
+// The training of the goal at a rate of tokens on a number of devices.
+TrainingCost CostOf(const PlanReport& report, double tokens_per_s, int devices) {
+  return CostOfTraining(report.goal.tokens, tokens_per_s, devices, report.goal.price,
+                        report.context->cluster.device.power_w);
+}
 // Model FLOPs of a step over the peak of all devices.
 double MfuOf(const DeviceRates& rates) { return rates.flop_per_s / rates.peak_flop_per_s; }
 
@@ -129,6 +134,19 @@ std::string PlansText(const PlanReport& report, int width) {
   return text;
 }
 
+// Says why a row may show more memory than a plan may use: the limit holds for what a plan needs.
+std::string CachedMemoryText(const PlanReport& report) {
+  std::int64_t cached = 0;
+  for (const RankedPlan& plan : report.result.plans) {
+    if (plan.device.Total() > report.memory_bytes) cached = std::max(cached, plan.device.cached);
+  }
+  if (cached == 0) return "";
+  return fmt::format(
+      "device memory above {}: up to {} of it are free blocks that the allocator keeps, and gives "
+      "back before it fails\n",
+      FormatBytes(report.memory_bytes), FormatBytes(cached));
+}
+
 // Why plans were pruned, the most frequent reason first.
 std::string PrunedText(const SearchResult& result, int width) {
   if (result.rejected.empty()) return "";
@@ -175,7 +193,7 @@ std::string CountsText(const PlanReport& report, int width) {
       continue;
     }
     const double rate = TokensPerSecond(report, count.best->estimate.step_s);
-    const TrainingCost cost = CostOfTraining(goal.tokens, rate, count.devices, goal.price);
+    const TrainingCost cost = CostOf(report, rate, count.devices);
     const bool late = goal.deadline_s > 0 && cost.seconds > goal.deadline_s;
     table.AddRow({std::to_string(count.devices), Describe(count.best->plan),
                   FormatSeconds(count.best->estimate.step_s), FormatSi(rate, ""),
@@ -197,21 +215,23 @@ std::string GoalText(const PlanReport& report) {
   if (goal.tokens <= 0) return "";
   const RankedPlan& best = RecommendedPlan(report.result);
   const int devices = best.plan.World();
-  const TrainingCost cost =
-      CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s), devices, goal.price);
+  const TrainingCost cost = CostOf(report, TokensPerSecond(report, best.step_s), devices);
   std::string text = fmt::format("\n{} tokens on {} devices: training time {:.1f} days",
                                  FormatSi(goal.tokens, ""), devices, cost.seconds / kDay);
   if (goal.price > 0) {
     text += fmt::format(", training cost {} at {} a device and hour", FormatSi(cost.money, ""),
                         goal.price);
   }
+  if (cost.energy_j > 0) {
+    text += fmt::format(", at most {} at {:.0f} W a device", FormatSi(cost.energy_j / 3600, "Wh"),
+                        report.context->cluster.device.power_w);
+  }
   text += "\n";
   if (goal.deadline_s <= 0) return text;
   for (const DeviceCount& count : report.counts) {
     if (!count.best) continue;
     const TrainingCost other =
-        CostOfTraining(goal.tokens, TokensPerSecond(report, count.best->estimate.step_s),
-                       count.devices, goal.price);
+        CostOf(report, TokensPerSecond(report, count.best->estimate.step_s), count.devices);
     if (other.seconds > goal.deadline_s) continue;
     return text + fmt::format("within {:.1f} days: {} devices do ({:.1f} days)\n",
                               goal.deadline_s / kDay, count.devices, other.seconds / kDay);
@@ -249,6 +269,7 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   WriteDeviceRates(json, rates);
   json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
   json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
+  json.Field("cached_memory_gib", GibFromBytes(plan.device.cached));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
   json.Field("pareto", plan.pareto).Field("tied", plan.tied);
   json.Name("first_is_faster");
@@ -266,6 +287,7 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
 // Needs --tokens.
 void WriteTraining(JsonWriter& json, const TrainingCost& cost) {
   json.Field("training_time_s", cost.seconds).Field("training_cost", cost.money);
+  json.Field("training_energy_j", cost.energy_j);
 }
 
 void CountsJson(const PlanReport& report, JsonWriter& json) {
@@ -275,7 +297,7 @@ void CountsJson(const PlanReport& report, JsonWriter& json) {
     json.BeginObject().Field("devices", count.devices).Field("fits", count.best.has_value());
     if (count.best) {
       const double rate = TokensPerSecond(report, count.best->estimate.step_s);
-      const TrainingCost cost = CostOfTraining(goal.tokens, rate, count.devices, goal.price);
+      const TrainingCost cost = CostOf(report, rate, count.devices);
       json.Field("plan", Describe(count.best->plan));
       json.Field("step_time_s", count.best->estimate.step_s).Field("tokens_per_s", rate);
       json.Field("device_memory_gib", GibFromBytes(count.best->estimate.memory_bytes));
@@ -285,15 +307,6 @@ void CountsJson(const PlanReport& report, JsonWriter& json) {
     json.EndObject();
   }
   json.EndArray();
-}
-
-// A number and the suffix after it.
-Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option,
-                                                       const std::string& text) {
-  const std::size_t end = text.find_first_not_of("0123456789.eE+");
-  FT_ASSIGN(const double number,
-            ParseNumber(option, end == 0 ? text : text.substr(0, end), 0, 1e30));
-  return std::pair{number, end == std::string::npos ? std::string() : text.substr(end)};
 }
 
 }  // namespace
@@ -320,7 +333,7 @@ std::string PlanReportText(const PlanReport& report, const std::string& command,
                       FormatBytes(report.memory_bytes),
                       FormatBytes(context.cluster.device.memory_bytes));
   text += fmt::format("MFU: of a peak of {}\n\n", PeakText(DeviceRatesOf(context, best, 1)));
-  text += PlansText(report, width) + TiedPlansText(report);
+  text += PlansText(report, width) + CachedMemoryText(report) + TiedPlansText(report);
   text += fmt::format(
       "\n{} plans evaluated, {} pruned, search time {}\nlower bound of the step time {}, "
       "optimality "
@@ -358,10 +371,7 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command,
   if (!report.counts.empty()) CountsJson(report, json);
   if (report.goal.tokens > 0) {
     const RankedPlan& best = RecommendedPlan(result);
-    const TrainingCost cost =
-        CostOfTraining(report.goal.tokens, TokensPerSecond(report, best.step_s), best.plan.World(),
-                       report.goal.price);
-    WriteTraining(json, cost);
+    WriteTraining(json, CostOf(report, TokensPerSecond(report, best.step_s), best.plan.World()));
   }
   if (!report.sensitivity.empty()) {
     json.Name("sensitivity").BeginObject();
@@ -373,30 +383,6 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command,
   }
   add(json);
   return json.EndObject().Take();
-}
-
-// Errors: kInvalidArgument for 0 or an unknown suffix.
-Result<double> ParseTokens(const std::string& option, const std::string& text) {
-  FT_ASSIGN(const auto parsed, ParseWithSuffix(option, text));
-  const auto& [number, suffix] = parsed;
-  for (const auto& [name, factor] :
-       {std::pair{"", 1.0}, std::pair{"k", 1e3}, std::pair{"M", 1e6}, std::pair{"B", 1e9},
-        std::pair{"G", 1e9}, std::pair{"T", 1e12}}) {
-    if (suffix == name && number > 0) return number * factor;
-  }
-  return Fail(ErrorCode::kInvalidArgument, option + ": \"" + Printable(text) +
-                                               "\" is no number of tokens; write e.g. 300B or 15T");
-}
-
-// Days and hours alone: a training takes no minutes.
-Result<double> ParseDuration(const std::string& option, const std::string& text) {
-  FT_ASSIGN(const auto parsed, ParseWithSuffix(option, text));
-  const auto& [number, suffix] = parsed;
-  for (const auto& [name, factor] : {std::pair{"d", kDay}, std::pair{"h", 3600.0}}) {
-    if (suffix == name && number > 0) return number * factor;
-  }
-  return Fail(ErrorCode::kInvalidArgument,
-              option + ": \"" + Printable(text) + "\" is no time; write e.g. 60d or 36h");
 }
 
 }  // namespace foretrain

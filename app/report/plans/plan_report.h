@@ -46,9 +46,4 @@ std::string PlanReportCsv(const PlanReport& report);
 std::string PlanReportJson(const PlanReport& report, const std::string& command,
                            const std::function<void(JsonWriter&)>& add);
 
-// "15T", "300B", "2.5M": a count with a decimal suffix. "60d", "36h": seconds.
-// Errors: kInvalidArgument, naming `option`.
-Result<double> ParseTokens(const std::string& option, const std::string& text);
-Result<double> ParseDuration(const std::string& option, const std::string& text);
-
 }  // namespace foretrain

@@ -18,7 +18,8 @@ constexpr double kDay = 86400;
 bool HasGoal(const SweepReport& report) { return report.goal.tokens > 0; }
 
 TrainingCost CostOf(const SweepReport& report, const SweepPoint& point) {
-  return CostOfTraining(report.goal.tokens, point.tokens_per_s, point.devices, report.goal.price);
+  return CostOfTraining(report.goal.tokens, point.tokens_per_s, point.devices, report.goal.price,
+                        point.rates.rated_power_w);
 }
 
 Table TableOf(const SweepReport& report) {
@@ -83,6 +84,7 @@ std::string SweepJson(const SweepReport& report) {
       if (HasGoal(report)) {
         const TrainingCost cost = CostOf(report, point);
         json.Field("training_time_s", cost.seconds).Field("training_cost", cost.money);
+        json.Field("training_energy_j", cost.energy_j);
       }
       json.Name("plan_options");
       WriteJson(json, best.plan, WrittenFields::kAll);

@@ -95,6 +95,7 @@ Result<GpuEntry> ReadGpu(const CsvReader& row) {
   FT_ASSIGN(gpu.device, ReadDevice(row));
   FT_TRY(ReadBytes(row, "l2_mb", kMiB, gpu.l2_bytes));
   FT_TRY(ReadCount(row, "sm_count", 1, 1 << 20, gpu.device.multiprocessors));
+  FT_TRY(Read(row, "board_power_w", 1, gpu.device.power_w));
   gpu.compute_capability = row.Text("compute_capability");
   FT_TRY(Read(row, "measured_matmul_bf16_tflops", kTera, gpu.measured_bf16_flop_per_s));
   gpu.notes = row.Text("notes");

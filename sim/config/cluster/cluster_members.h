@@ -34,6 +34,7 @@ inline constexpr std::array kDeviceMembers = {
     DeviceMember{"pcie_bytes_per_s", &DeviceSpec::pcie_bytes_per_s, 0, kFastest},
     DeviceMember{"devices_per_pcie_switch", &DeviceSpec::devices_per_pcie_switch, 1, kMaxRanks},
     DeviceMember{"multiprocessors", &DeviceSpec::multiprocessors, 0, kMaxRanks},
+    DeviceMember{"power_w", &DeviceSpec::power_w, 0, 1e6},
     DeviceMember{"peer_access", &DeviceSpec::peer_access},
 };
 

@@ -36,6 +36,7 @@ struct DeviceSpec {
   double pcie_bytes_per_s = 0;      // per direction
   int multiprocessors = 0;          // 0: unknown
   int devices_per_pcie_switch = 1;  // devices that share one PCIe connection to the host
+  double power_w = 0;               // rated power of the board
   bool peer_access = true;  // devices reach each other over PCIe; false: only through host memory
   std::string source;
 

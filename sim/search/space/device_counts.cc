@@ -58,10 +58,10 @@ Result<std::vector<DeviceCount>> CompareDeviceCounts(const ModelSpec& model, con
   return out;
 }
 
-TrainingCost CostOfTraining(double tokens, double tokens_per_s, int devices,
-                            double price_per_hour) {
+TrainingCost CostOfTraining(double tokens, double tokens_per_s, int devices, double price_per_hour,
+                            double power_w) {
   const double seconds = tokens / tokens_per_s;
-  return {seconds, seconds / 3600 * devices * price_per_hour};
+  return {seconds, seconds / 3600 * devices * price_per_hour, seconds * devices * power_w};
 }
 
 }  // namespace foretrain

@@ -35,12 +35,15 @@ Result<std::vector<DeviceCount>> CompareDeviceCounts(const ModelSpec& model, con
 // whole nodes do not make up that number.
 Result<ClusterSpec> WithDevices(const ClusterSpec& cluster, int devices);
 
-// Time and money that training on a number of tokens takes.
+// Time, money and energy that training on a number of tokens takes.
 struct TrainingCost {
   double seconds = 0;
-  double money = 0;  // in the currency of the price
+  double money = 0;     // in the currency of the price
+  double energy_j = 0;  // of the devices alone, if each draws its rated power all the time
 };
-// price_per_hour: of one device.
-TrainingCost CostOfTraining(double tokens, double tokens_per_s, int devices, double price_per_hour);
+//   price_per_hour  of one device
+//   power_w         rated power of one device; 0: unknown
+TrainingCost CostOfTraining(double tokens, double tokens_per_s, int devices, double price_per_hour,
+                            double power_w);
 
 }  // namespace foretrain

@@ -221,11 +221,12 @@ TEST(SensitivityOf, IsThatOfTheRateThatAlonePays) {
   for (std::size_t r = 1; r < found->size(); ++r) EXPECT_NEAR((*found)[r].twice, 0, 1e-6) << r;
 }
 
-// 10^12 tokens at 10^6 a second are 10^6 s, 277.8 h; 100 devices at 2 an hour.
+// 10^12 tokens at 10^6 a second are 10^6 s, 277.8 h; 100 devices at 2 an hour and 700 W.
 TEST(CostOfTraining, CountsDeviceHours) {
-  const TrainingCost cost = CostOfTraining(1e12, 1e6, 100, 2);
+  const TrainingCost cost = CostOfTraining(1e12, 1e6, 100, 2, 700);
   EXPECT_DOUBLE_EQ(cost.seconds, 1e6);
   EXPECT_NEAR(cost.money, 55'555.56, 0.01);
+  EXPECT_DOUBLE_EQ(cost.energy_j, 7e10);
 }
 
 TEST(WithDevices, TakesWholeNodesOrPartOfOne) {
