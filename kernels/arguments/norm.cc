@@ -83,8 +83,8 @@ void Describe(ArgumentReader& reader, FtHeadNormForward& g) {
   const Extent data = PackedRows(reader, g);
   reader.Tensors({Write("kept", g.kept, g.dtype, of.heads), Plain("rstd", g.rstd, of.rstd),
                   ReadWrite("qkv", g.qkv, g.dtype, data),
-                  Read("q_weight", g.q_weight, g.dtype, of.q_weight),
-                  Read("k_weight", g.k_weight, g.dtype, of.k_weight)});
+                  Read("q_weight", g.q_weight, g.dtype, of.q_weight, kOptional),
+                  Read("k_weight", g.k_weight, g.dtype, of.k_weight, kOptional)});
 }
 
 void Describe(ArgumentReader& reader, FtHeadNormBackwardInput& g) {
@@ -92,8 +92,8 @@ void Describe(ArgumentReader& reader, FtHeadNormBackwardInput& g) {
   const Extent data = PackedRows(reader, g);
   reader.Tensors({Read("kept", g.kept, g.dtype, of.heads), Plain("rstd", g.rstd, of.rstd),
                   ReadWrite("dqkv", g.dqkv, g.dtype, data),
-                  Read("q_weight", g.q_weight, g.dtype, of.q_weight),
-                  Read("k_weight", g.k_weight, g.dtype, of.k_weight),
+                  Read("q_weight", g.q_weight, g.dtype, of.q_weight, kOptional),
+                  Read("k_weight", g.k_weight, g.dtype, of.k_weight, kOptional),
                   Write("kept_grad", g.kept_grad, g.dtype, of.heads, kOptional)});
 }
 

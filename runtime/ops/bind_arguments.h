@@ -71,7 +71,7 @@ void BindSettings(const BoundOp& op, Arguments& g) {
   FT_SET(trans_a, of.trans_a);
   FT_SET(trans_b, of.trans_b);
   FT_SET(softmax_first, of.softmax_first);
-  FT_SET(sigmoid, of.sigmoid);
+  FT_SET(sigmoid, of.sigmoid ? (of.undivided ? 2 : 1) : 0);
   FT_SET(compute, ComputeOf(of));
   FT_SET(a_scaling, ScalingOf(of).a);
   FT_SET(b_scaling, ScalingOf(of).b);

@@ -31,7 +31,12 @@ template <auto entry>
 KernelCall MakeAttentionPart(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns q(s), kv(s, !Same(op, "q", "kv"));
-  const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
+  const Runs keys = RunsOf(op, s.inner, s.turn);
+  Runs queries = RunsOf(op, s.rows, 0);
+  if (op.op.bidirectional) {
+    const bool all = queries.at == op.runs->OfAll();
+    queries.at = all ? op.runs->AfterOfAll() : op.runs->AfterOfRank(op.cp);
+  }
   auto g = BindArguments<ArgumentsOf<entry>>(op);
   g.k = op.Element("kv", kv.k);
   g.v = op.Element("kv", kv.v);

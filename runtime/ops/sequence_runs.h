@@ -23,8 +23,14 @@ class SequenceRuns {
   const FtRun* OfAll() const { return of_all_.data(); }
   std::int64_t all_count() const { return static_cast<std::int64_t>(of_all_.size()); }
 
+  // The same rows at positions after the sequence's end: queries there see all keys (encoders).
+  const FtRun* AfterOfRank(int rank) const {
+    return after_of_rank_.data() + std::ptrdiff_t{2} * rank;
+  }
+  const FtRun* AfterOfAll() const { return after_of_all_.data(); }
+
  private:
-  std::vector<FtRun> of_rank_, of_all_;
+  std::vector<FtRun> of_rank_, of_all_, after_of_rank_, after_of_all_;
 };
 
 }  // namespace foretrain

@@ -37,7 +37,7 @@ std::vector<ParameterPlace> TensorsOf(const ModelSpec& model, const Plan& plan) 
   };
   add(BlockKind::kEmbedding, "");
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    add(layer < model.DenseLayers() ? BlockKind::kLayer : BlockKind::kExpertLayer,
+    add(model.HasExperts(layer) ? BlockKind::kExpertLayer : BlockKind::kLayer,
         "layers." + std::to_string(layer) + ".");
   }
   add(BlockKind::kHead, "");

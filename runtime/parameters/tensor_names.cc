@@ -16,6 +16,9 @@ namespace foretrain {
 
 // q, k and v in the file: separate, one after the other, or interleaved by head.
 enum class Joined { kApart, kJoined, kByHead };
+// Experts in the file: separate, or in one tensor [experts, in, out], with gate and up interleaved
+// (gpt-oss) or one after the other (Llama 4).
+enum class Stacked { kApart, kInterleaved, kHalves };
 
 // Families are tried in order, and the first whose mark is in the file counts. A mark must
 // therefore be missing from all later families' files, or `lacks` tell them apart. A name that a
@@ -23,14 +26,14 @@ enum class Joined { kApart, kJoined, kByHead };
 struct TensorLayout {
   std::string name;
   std::vector<std::string> types;  // of config.json
-  std::string mark;                // tensor that this family has and later ones do not
-  std::string lacks;               // tensor that later ones have and this family does not
-  std::string prefix;              // of all names; some files leave it out
+  std::string mark;    // tensors of which this family has one and later ones none: "a|b"
+  std::string lacks;   // tensor that later ones have and this family does not
+  std::string prefix;  // of all names; some files leave it out
   Joined qkv = Joined::kApart;
   Joined gate_up = Joined::kApart;
   bool transposed = false;
   bool pairs_adjacent = false;
-  bool stacked_experts = false;
+  Stacked experts = Stacked::kApart;
   // Our name without "layers.N." and ".weight" to the file's. {}: the layer, {e}: the expert.
   std::map<std::string, std::string, std::less<>> names;
   std::vector<std::string> ignored;  // ends of names
@@ -43,7 +46,7 @@ constexpr std::string_view kLayer = "{}", kExpert = "{e}";
 // The table's choices, by the enumerators' order.
 constexpr std::array<std::string_view, 3> kJoinedNames = {"apart", "joined", "by_head"};
 constexpr std::array<std::string_view, 2> kPairNames = {"apart", "adjacent"};
-constexpr std::array<std::string_view, 2> kExpertNames = {"apart", "stacked"};
+constexpr std::array<std::string_view, 3> kExpertNames = {"apart", "stacked", "stacked_halves"};
 
 Result<std::vector<TensorLayout>> ParseLayouts(const EmbeddedFile& file) {
   FT_ASSIGN(const JsonValue root, ParseJson(file.text, file.path));
@@ -60,7 +63,7 @@ Result<std::vector<TensorLayout>> ParseLayouts(const EmbeddedFile& file) {
     layout.gate_up = static_cast<Joined>(fields.ChoiceOr("gate_up", 0, kJoinedNames));
     layout.transposed = fields.BoolOr("transposed", false);
     layout.pairs_adjacent = fields.ChoiceOr("rotary_pairs", 0, kPairNames) == 1;
-    layout.stacked_experts = fields.ChoiceOr("experts", 0, kExpertNames) == 1;
+    layout.experts = static_cast<Stacked>(fields.ChoiceOr("experts", 0, kExpertNames));
     layout.ignored = fields.StringsOr("ignored");
     JsonFields names = fields.Object("names");
     for (const std::string& name : names.names()) layout.names[name] = names.String(name);
@@ -183,21 +186,24 @@ bool FromGateUp(const TensorLayout& layout, const ModelSpec& model, const OurNam
   return true;
 }
 
-// gpt-oss stores all experts in one tensor [experts, in, out], with gate and up interleaved.
+// Finds an expert's tensor in that of all experts; false if the family stores them separately.
 bool FromStackedExperts(const TensorLayout& layout, const ModelSpec& model, const OurName& ours,
                         FileTensor& out) {
-  if (!layout.stacked_experts || ours.expert.empty()) return false;
+  if (layout.experts == Stacked::kApart || ours.expert.empty()) return false;
   const std::int64_t expert = std::stoll(ours.expert);
   const bool down = ours.rest.find(".mlp.down.") != std::string::npos;
   const bool bias = ours.rest.ends_with(".bias");
   const std::int64_t width = model.expert_ffn_hidden;
-  out.name = "model.layers." + ours.layer + ".mlp.experts." +
-             (down ? "down_proj" : "gate_up_proj") + (bias ? "_bias" : "");
+  const bool up = ours.rest.find(".mlp.up.") != std::string::npos;
+  out.name = NameOf(layout, ours, "experts") + "." + (down ? "down_proj" : "gate_up_proj") +
+             (bias ? "_bias" : "");
   out.stacked = out.transposed = true;
-  if (!down) {
+  if (!down && layout.experts == Stacked::kInterleaved) {
     out.interleaved = 2;
     out.head_dim = 1;
-    out.part = ours.rest.find(".mlp.up.") != std::string::npos ? 1 : 0;
+    out.part = up ? 1 : 0;
+  } else if (up) {
+    out.first_row = width;
   }
   if (bias) {
     out.first_row = expert * (down ? model.hidden : 2 * width);
@@ -218,8 +224,24 @@ void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& ou
   out.head_dim = out.turned_first + out.turned;
 }
 
+// A post-norm layer's second norm is our norm1 of the next layer, or the final norm; our first
+// norm1 is the norm of the embeddings.
+std::string AsPostNorm(const ModelSpec& model, const std::string& name) {
+  const auto after = [&](std::int64_t layer, std::string_view rest) {
+    return "layers." + std::to_string(layer) + ".norm_after" + std::string(rest);
+  };
+  constexpr std::string_view kFinal = "head.norm";
+  if (name.starts_with(kFinal)) return after(model.layers - 1, name.substr(kFinal.size()));
+  const auto at = name.find(".norm1.");
+  if (at == std::string::npos) return name;
+  const std::string rest = name.substr(name.rfind('.'));
+  const std::int64_t layer = std::stoll(name.substr(std::string_view("layers.").size()));
+  return layer == 0 ? "embedding.norm" + rest : after(layer - 1, rest);
+}
+
 // A multi-token prediction (MTP) layer is stored as one more layer in published files.
 std::string AsLayer(const ModelSpec& model, const std::string& name) {
+  if (model.residual_after_norm) return AsPostNorm(model, name);
   for (std::int64_t depth = 0; depth < model.predict_ahead; ++depth) {
     const std::string prefix = "ahead." + std::to_string(depth) + ".";
     if (!name.starts_with(prefix)) continue;
@@ -249,12 +271,17 @@ std::int64_t FileTensor::Row(std::int64_t row) const {
 TensorNames TensorNames::OfFile(const HasTensor& has, const ModelSpec& model) {
   for (const TensorLayout& layout : Layouts()) {
     for (const std::string& prefix : {layout.prefix, std::string()}) {
-      if (!layout.mark.empty() && !has(prefix + layout.mark)) continue;
+      const std::vector<std::string_view> marks = Split(layout.mark, '|');
+      const bool marked = std::any_of(marks.begin(), marks.end(), [&](std::string_view mark) {
+        return has(prefix + std::string(mark));
+      });
+      if (!layout.mark.empty() && !marked) continue;
       if (!layout.lacks.empty() && has(prefix + layout.lacks)) continue;
       TensorNames names(layout, model);
       names.prefix_ = prefix;
       const auto head = layout.names.find("head");
-      names.head_as_llama_ = head == layout.names.end() || !has(head->second + ".weight");
+      names.head_as_llama_ = head == layout.names.end() ||
+                             !(has(head->second + ".weight") || has(head->second + ".bias"));
       return names;
     }
   }

@@ -73,8 +73,8 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   StepFlops flops;
   flops.model = FlopsOf(once, {.kind = BlockKind::kHead});
   for (int block = 1; block <= model.layers; ++block) {
-    const bool dense = block <= model.DenseLayers();
-    const BlockKind kind = dense ? BlockKind::kLayer : BlockKind::kExpertLayer;
+    const BlockKind kind =
+        model.HasExperts(block - 1) ? BlockKind::kExpertLayer : BlockKind::kLayer;
     flops.model += layers_once.Of(kind, block, RecomputeKind::kNone);
   }
   flops.hardware = FlopsOf(rank, {.kind = BlockKind::kHead});

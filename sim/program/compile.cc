@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -185,6 +187,13 @@ Result<Program> CompileEvaluation(Program& training) {
 
 // One rank and one sample. Without gradients and moments, because no bucket is trained.
 Result<Program> CompileGeneration(const ModelSpec& model, std::int64_t window) {
+  if (!model.causal) {
+    return Fail(
+        ErrorCode::kUnsupported,
+        fmt::format("model {} with causal false: an encoder does not generate tokens; use a "
+                    "decoder",
+                    model.name));
+  }
   Plan plan;
   plan.sequence = window;
   plan.global_batch = plan.micro_batch = 1;

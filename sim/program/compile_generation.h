@@ -14,7 +14,7 @@ namespace foretrain {
 //
 //   window  tokens of the sample, in [1, model.max_sequence]
 //
-// Errors: those of Compile.
+// Errors: those of Compile; kUnsupported, an encoder, whose tokens see the rest of the window.
 Result<Program> CompileGeneration(const ModelSpec& model, std::int64_t window);
 
 // Buffer of a generation's logits in pinned memory: [window, vocab] f32.

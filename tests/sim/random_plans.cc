@@ -271,6 +271,31 @@ void BalanceByBiases(std::uint64_t index, PlannedModel& out) {
   if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
 }
 
+// Adds parts of Llama 4 and of encoders, each to a third of the plans that can have it.
+void UseOtherParts(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0x11a4);
+  const auto third = [&] { return std::uniform_int_distribution<int>(0, 2)(random) == 0; };
+  const auto choose = [&](const auto& change) {
+    ModelSpec model = out.model;
+    change(model);
+    if (third() && ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
+  };
+  choose([](ModelSpec& m) {
+    if (m.experts > 0) m.expert_every = 2;
+  });
+  choose([](ModelSpec& m) {
+    if (m.experts == 0) return;
+    m.router = RouterKind::kTopKSigmoid;
+    m.weigh_expert_inputs = true;
+  });
+  choose([](ModelSpec& m) { m.qk_l2_norm = true; });
+  choose([](ModelSpec& m) { m.attention_chunk = 4; });
+  choose([](ModelSpec& m) { m.causal = false; });
+  choose([](ModelSpec& m) { m.residual_after_norm = true; });
+  choose([](ModelSpec& m) { m.token_types = 2; });
+  choose([](ModelSpec& m) { m.head_transform = true; });
+}
+
 // Adds dropout and standard attention, which stores its scores, to a third of the plans each.
 void DropNumbers(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 11);
@@ -402,6 +427,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   GatherTogether(index, plan);
   ChooseFormats(index, out);
   UseOtherAttention(index, out);
+  UseOtherParts(index, out);
   BalanceByBiases(index, out);
   DropNumbers(index, out);
   FuseEpilogues(index, plan);

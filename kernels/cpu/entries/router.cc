@@ -119,9 +119,9 @@ void ChooseExperts(const FtRoute& g, std::int64_t row) {
     weights[j] = of_probs ? probs[chosen[j]] : scores[chosen[j]];
     ++g.balance_counts[row / g.balance_rows * g.experts + chosen[j]];
   }
-  if (g.sigmoid != 0) {
+  if (g.sigmoid == 1) {
     DivideBySum(g.per_token, weights);
-  } else if (g.softmax_first == 0) {
+  } else if (g.sigmoid == 0 && g.softmax_first == 0) {
     Softmax(g.per_token, weights, weights);
   }
   if (g.weight_scale <= 0.0F) return;
@@ -217,8 +217,8 @@ void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balan
 }
 
 // s is the sigmoid, S its sum over the chosen, A its sum over all experts. Weights are scale s / S,
-// with gradient scale / S (d - mean of d under s / S). The balance loss acts on s / A. The gradient
-// of a sigmoid's input is s (1 - s) ds.
+// with gradient scale / S (d - mean of d under s / S); undivided ones are scale s, with gradient
+// scale d. The balance loss acts on s / A. The gradient of a sigmoid's input is s (1 - s) ds.
 void SigmoidBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
   const float* probs = g.probs + row * g.experts;
   const float* weights = g.weights + row * g.per_token;
@@ -236,6 +236,7 @@ void SigmoidBackwardRow(const FtRouteBackward& g, std::int64_t row, double balan
     of_chosen += static_cast<double>(probs[chosen[j]]);
     weighed += static_cast<double>(weights[j]) / scale * static_cast<double>(d_weights[j]);
   }
+  if (g.sigmoid == 2) of_chosen = 1.0, weighed = 0.0;
   const auto slope = [&](std::int64_t e) {
     const double s = static_cast<double>(probs[e]);
     return s * (1.0 - s);

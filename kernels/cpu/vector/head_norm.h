@@ -32,6 +32,12 @@ struct HeadNorms {
   }
 };
 
+// Weights from `c` on; 1 without weights.
+template <class Access>
+FT_INLINE Vector WeightAt(const float* weight, int64_t c, const Access& access) {
+  return weight != nullptr ? access.load(weight + c) : Set(1.0F);
+}
+
 // Normalizes in place. The backward needs the input, so a copy of it is kept.
 inline void HeadNormForward(const FtHeadNormForward& g) {
   const HeadNorms norms(g);
@@ -52,7 +58,7 @@ inline void HeadNormForward(const FtHeadNormForward& g) {
         width, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector v = access.load(x + c);
           access.store(kept + c, v);
-          access.store(x + c, v * rstd * access.load(weight + c));
+          access.store(x + c, v * rstd * WeightAt(weight, c, access));
         });
   }
 }
@@ -73,12 +79,12 @@ inline void HeadNormBackwardInput(const FtHeadNormBackwardInput& g) {
     const float rstd = g.rstd[item];
     const float sum = SumOver(
         width, [&](int64_t c, auto access) __attribute__((always_inline)) {
-          return access.load(d + c) * access.load(weight + c) * access.load(x + c);
+          return access.load(d + c) * WeightAt(weight, c, access) * access.load(x + c);
         });
     const float slope = sum / static_cast<float>(width) * rstd * rstd;
     ForEachVector(
         width, [&](int64_t c, auto access) __attribute__((always_inline)) {
-          const Vector a = access.load(d + c) * access.load(weight + c);
+          const Vector a = access.load(d + c) * WeightAt(weight, c, access);
           access.store(d + c, (a - access.load(x + c) * slope) * rstd);
         });
   }

@@ -77,6 +77,16 @@ constexpr std::array kFeatures = {
     Feature{"gate of shared experts", [](ModelSpec& m) { m.shared_gate = true; }},
     Feature{"biases of router and experts",
             [](ModelSpec& m) { m.router_bias = m.expert_bias = true; }},
+    Feature{"experts in every second layer", [](ModelSpec& m) { m.expert_every = 2; }},
+    Feature{"weighed inputs of experts", [](ModelSpec& m) { m.weigh_expert_inputs = true; }},
+    Feature{"L2 norms of q and k", [](ModelSpec& m) { m.qk_l2_norm = true; }},
+    Feature{"chunks of 8192 tokens", [](ModelSpec& m) { m.attention_chunk = 8192; }},
+    Feature{"query temperature",
+            [](ModelSpec& m) { m.query_temperature = 0.1, m.query_temperature_floor = 8192; }},
+    Feature{"two token types", [](ModelSpec& m) { m.token_types = 2; }},
+    Feature{"transform before the logits", [](ModelSpec& m) { m.head_transform = true; }},
+    Feature{"24 encoder layers", [](ModelSpec& m) { m.encoder_layers = 24; }},
+    Feature{"32 buckets of distances", [](ModelSpec& m) { m.relative_buckets = 32; }},
 };
 
 // Collects features of a row that ModelSpec lacks.
@@ -132,7 +142,9 @@ Result<void> ReadNorm(const CsvReader& row, ModelSpec& model, Missing& missing) 
   FT_ASSIGN(const bool bias, row.Flag("norm_bias", layer_norm));
   if (bias && !layer_norm) missing.Add("RMSNorm with a bias");
   model.norm_bias = bias || !layer_norm;
-  if (row.Text("norm_position") != "pre" && !row.Text("norm_position").empty()) {
+  model.residual_after_norm = row.Text("norm_position") == "post";
+  if (row.Text("norm_position") != "pre" && !model.residual_after_norm &&
+      !row.Text("norm_position").empty()) {
     missing.Add(fmt::format("{}-norm", Printable(row.Text("norm_position"))));
   }
   if (!row.Text("norm_epsilon").empty()) {
@@ -171,6 +183,8 @@ Result<void> ReadAttention(const CsvReader& row, ModelSpec& model, Missing& miss
   const std::string_view attention = row.Text("attention_type");
   if (attention == "MLA") {
     model.attention = AttentionKind::kLatent;
+  } else if (attention == "MHA bidirectional") {
+    model.causal = false;
   } else if (attention != "MHA" && attention != "GQA" && attention != "MQA" && !attention.empty()) {
     missing.Add(fmt::format("attention {}", Printable(attention)));
   }

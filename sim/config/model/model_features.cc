@@ -12,6 +12,10 @@ struct Feature {
 };
 
 constexpr std::array kNotLowered = {
+    Feature{[](const ModelSpec& m) { return m.encoder_layers > 0; },
+            "encoder_layers, an encoder-decoder"},
+    Feature{[](const ModelSpec& m) { return m.positions == PositionKind::kRelative; },
+            "positions relative"},
     Feature{[](const ModelSpec& m) { return m.predict_ahead > 8; }, "predict_ahead above 8"},
     Feature{[](const ModelSpec& m) {
               const bool plain = m.norm == NormKind::kRmsNorm && !m.embedding_norm &&
@@ -32,6 +36,7 @@ constexpr std::array kNotExecuted = {
             },
             "rope_scaling"},
     Feature{[](const ModelSpec& m) { return m.qkv_clip > 0; }, "qkv_clip"},
+    Feature{[](const ModelSpec& m) { return m.query_temperature > 0; }, "query_temperature"},
     Feature{
         [](const ModelSpec& m) { return m.experts > 0 && m.router == RouterKind::kSparseMixer; },
         "router sparse-mixer"},

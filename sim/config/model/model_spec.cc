@@ -51,12 +51,13 @@ Result<void> CheckCounts(const ModelSpec& model) {
         "with positions rope",
         model.global_attention_every, Name(model.positions));
   }
-  if (model.global_attention_every == 0 || model.attention_window > 0 || !model.rotate_global) {
+  if (model.global_attention_every == 0 || model.attention_window > 0 ||
+      model.attention_chunk > 0 || !model.rotate_global) {
     return {};
   }
   return Refuse(
       "global_attention_every {}: without a window all layers attend to all tokens; give "
-      "attention_window or leave it out",
+      "attention_window or attention_chunk, or leave it out",
       model.global_attention_every);
 }
 
@@ -123,16 +124,18 @@ Result<void> CheckExperts(const ModelSpec& model) {
                       model.balance_weight != 0 || model.balance_tokens != 0 ||
                       model.expert_groups != 0 || model.groups_per_token != 0 ||
                       model.expert_scale != 1 || model.router_bias || model.expert_bias ||
-                      model.shared_gate || model.router_bias_rate != 0;
+                      model.shared_gate || model.router_bias_rate != 0 || model.expert_every != 1 ||
+                      model.weigh_expert_inputs;
     if (!asks) return {};
     return Refuse(
         "experts 0: experts_per_token {}, expert_ffn_hidden {}, shared_ffn_hidden {}, "
         "first_dense_layers {}, balance_weight {}, balance_tokens {}, expert_groups {} and "
-        "groups_per_token {} must be 0 too, expert_scale {} 1, router_bias_rate {} 0, router_bias, "
-        "expert_bias and shared_gate false, or give the experts",
+        "groups_per_token {} must be 0 too, expert_scale {} and expert_every {} 1, "
+        "router_bias_rate {} 0, router_bias, expert_bias, shared_gate and weigh_expert_inputs "
+        "false, or give the experts",
         model.experts_per_token, model.expert_ffn_hidden, model.shared_ffn_hidden,
         model.first_dense_layers, model.balance_weight, model.balance_tokens, model.expert_groups,
-        model.groups_per_token, model.expert_scale, model.router_bias_rate);
+        model.groups_per_token, model.expert_scale, model.expert_every, model.router_bias_rate);
   }
   if (model.shared_gate && model.shared_ffn_hidden == 0) {
     return Refuse(
@@ -148,6 +151,11 @@ Result<void> CheckExperts(const ModelSpec& model) {
     return Refuse(
         "first_dense_layers {}: must be from 0 to {}, so that of {} layers one has experts",
         model.first_dense_layers, model.layers - 1, model.layers);
+  }
+  if (model.expert_every < 1 || model.DenseLayers() == model.layers) {
+    return Refuse(
+        "expert_every {}: must be from 1 to {}, so that one of layers {} to {} is a multiple of it",
+        model.expert_every, model.layers, model.first_dense_layers + 1, model.layers);
   }
   if (!(model.router_bias_rate >= 0 && model.router_bias_rate <= 1)) {
     return Refuse("router_bias_rate {}: must be from 0 to 1, for example 0.001",
@@ -211,10 +219,10 @@ Result<void> CheckStretch(const ModelSpec& model) {
       model.rope_scaling == RopeScaling::kYarn || model.rope_scaling == RopeScaling::kLlama3;
   if (!bounded || model.rope_original == 0) return {};
   FT_TRY(CheckReal("rope_low", model.rope_low, 1e18, "1"));
-  // YaRN with equal bounds has a ramp of one pair (Kimi-K2).
-  const bool equal = model.rope_scaling == RopeScaling::kYarn && model.rope_high == model.rope_low;
-  if ((equal || model.rope_high > model.rope_low) && model.rope_high < 1e18) return {};
-  return Refuse("rope_high {} with rope_scaling {}: must be above rope_low {}", model.rope_high,
+  // With equal bounds YaRN has a ramp of one pair (Kimi-K2), and Llama 3's scaling a step (Llama
+  // 4).
+  if (model.rope_high >= model.rope_low && model.rope_high < 1e18) return {};
+  return Refuse("rope_high {} with rope_scaling {}: must be at least rope_low {}", model.rope_high,
                 Name(model.rope_scaling), model.rope_low);
 }
 
@@ -264,6 +272,7 @@ Result<void> CheckFactors(const ModelSpec& model) {
   for (const Factor& f :
        {Factor{"local_rope_theta", model.local_rope_theta, true},
         Factor{"attention_scale", model.attention_scale, true},
+        Factor{"query_temperature", model.query_temperature, true},
         Factor{"attention_softcap", model.attention_softcap, true},
         Factor{"qkv_clip", model.qkv_clip, true},
         Factor{"logit_softcap", model.logit_softcap, true}, Factor{"z_loss", model.z_loss, true},
@@ -283,6 +292,61 @@ Result<void> CheckFactors(const ModelSpec& model) {
                   model.logit_scale);
   }
   return CheckCount("predict_ahead", model.predict_ahead, 0);
+}
+
+// Checks attention that is not that of a decoder: of all tokens, or of chunks.
+Result<void> CheckAttention(const ModelSpec& model) {
+  FT_TRY(CheckCount("attention_chunk", model.attention_chunk, 0));
+  if (!model.causal && (model.IsLatent() || model.attention_window > 0 ||
+                        model.attention_chunk > 0 || model.attention_sinks ||
+                        model.positions == PositionKind::kAlibi || model.predict_ahead > 0)) {
+    return Refuse(
+        "causal false: attention_window, attention_chunk and predict_ahead must be 0, "
+        "attention_sinks false, attention heads, and positions other than alibi");
+  }
+  if (model.attention_chunk > 0 && (model.attention_window > 0 || model.IsLatent())) {
+    return Refuse("attention_chunk {}: attention_window must be 0 and attention heads",
+                  model.attention_chunk);
+  }
+  if (model.qk_l2_norm && (model.qk_norm || model.IsLatent() ||
+                           model.positions != PositionKind::kRope || model.rope_magnitude != 1)) {
+    return Refuse(
+        "qk_l2_norm true: qk_norm must be false, attention heads, positions rope, and "
+        "rope_magnitude 1");
+  }
+  const bool warms = model.query_temperature > 0;
+  if (warms != (model.query_temperature_floor > 0) || (warms && model.rotate_global)) {
+    return Refuse(
+        "query_temperature {} with query_temperature_floor {}: must both be 0, or both above 0 "
+        "with rotate_global false",
+        model.query_temperature, model.query_temperature_floor);
+  }
+  return CheckCount("query_temperature_floor", model.query_temperature_floor, 0);
+}
+
+// Checks the parts that encoders and encoder-decoders add.
+Result<void> CheckEncoder(const ModelSpec& model) {
+  FT_TRY(CheckCount("token_types", model.token_types, 0));
+  FT_TRY(CheckCount("encoder_layers", model.encoder_layers, 0));
+  FT_TRY(CheckCount("relative_buckets", model.relative_buckets, 0));
+  if ((model.relative_buckets > 0) != (model.positions == PositionKind::kRelative)) {
+    return Refuse("relative_buckets {} with positions {}: must be above 0 with relative, else 0",
+                  model.relative_buckets, Name(model.positions));
+  }
+  if (model.residual_after_norm &&
+      (!model.pre_norms || model.post_norms || model.order != LayerOrder::kSequential ||
+       model.embedding_norm || model.experts > 0 || model.predict_ahead > 0)) {
+    return Refuse(
+        "residual_after_norm true: pre_norms must be true, post_norms and embedding_norm false, "
+        "order sequential, experts and predict_ahead 0");
+  }
+  if (model.head_transform && (model.predict_ahead > 0 || model.IsGated())) {
+    return Refuse("head_transform true: predict_ahead must be 0 and mlp without a gate");
+  }
+  if (model.encoder_layers > 0 && (model.experts > 0 || model.IsLatent())) {
+    return Refuse("encoder_layers {}: experts must be 0 and attention heads", model.encoder_layers);
+  }
+  return {};
 }
 
 // Counts in doubles first: if the total stays below 2^56, so does each product in integers.
@@ -325,6 +389,8 @@ Result<void> ValidateModel(const ModelSpec& model) {
   FT_TRY(CheckLatent(model));
   FT_TRY(CheckOrder(model));
   FT_TRY(CheckFactors(model));
+  FT_TRY(CheckAttention(model));
+  FT_TRY(CheckEncoder(model));
   FT_TRY(CheckExperts(model));
   return CheckSize(model);
 }

@@ -13,12 +13,13 @@ class Counter {
   N All(std::int64_t experts) const {
     const N mtp_layers = N(m_.predict_ahead);
     const N dense = N(m_.DenseLayers()), sparse = N(m_.layers - m_.DenseLayers());
-    N count = Tables() + Norm(hidden_);
+    N count = Tables() + Norm(hidden_) + HeadTransform();
     if (m_.embedding_norm) count += Norm(hidden_);
     if (dense > 0) count += dense * (Common() + Mlp());
     if (sparse > 0) count += sparse * (Common() + Experts(experts));
+    if (m_.encoder_layers > 0) count += Encoder() + N(m_.layers) * CrossAttention();
     if (mtp_layers == 0) return count;
-    const N last = Common() + (sparse > 0 ? Experts(experts) : Mlp());
+    const N last = Common() + (m_.HasExperts(m_.layers - 1) ? Experts(experts) : Mlp());
     // MTP: norms of the hidden state and of the next token's embedding, their joint projection, and
     // a final norm.
     count += mtp_layers * (3 * Norm(hidden_) + 2 * hidden_ * hidden_ + last);
@@ -30,9 +31,25 @@ class Counter {
     const N table = N(m_.vocab) * hidden_;
     N count = m_.tied_embeddings ? table : 2 * table;
     if (m_.positions == PositionKind::kLearned) count += N(m_.PositionRows()) * hidden_;
+    if (m_.token_types > 0) count += N(m_.token_types) * hidden_;
+    if (m_.positions == PositionKind::kRelative) count += Buckets();
     if (m_.head_bias) count += N(m_.vocab);
     return count;
   }
+
+  // One table of each stack, which all its layers share (Raffel et al. 2020, s. 2.1).
+  N Buckets() const { return N(m_.relative_buckets) * N(m_.heads); }
+
+  N HeadTransform() const {
+    return m_.head_transform ? Linear(hidden_, hidden_, true) + Norm(hidden_) : N(0);
+  }
+
+  // The encoder's layers are the decoder's without cross-attention; it has a final norm.
+  N Encoder() const {
+    const N tables = m_.positions == PositionKind::kRelative ? Buckets() : N(0);
+    return N(m_.encoder_layers) * (Common() + Mlp()) + Norm(hidden_) + tables;
+  }
+  N CrossAttention() const { return HeadAttention() + Norm(hidden_); }
 
   N Norm(N width) const { return m_.HasNormBias() ? 2 * width : width; }
 

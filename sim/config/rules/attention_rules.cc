@@ -33,6 +33,40 @@ std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model)
       plan.tp);
 }
 
+// A chunk is computed as a sequence of its own, which must be whole and on one rank. Dropout's
+// random numbers go by samples of a batch, which chunks are not.
+std::string ChunksAreWhole(const Plan& plan, const ModelSpec& model) {
+  const std::int64_t chunk = model.attention_chunk;
+  if (chunk == 0 || plan.sequence <= chunk) return {};
+  if (plan.cp > 1) {
+    return fmt::format(
+        "cp {} with sequence {} and attention_chunk {}: a rank would hold parts of chunks; use cp "
+        "1, or a sequence of at most {}",
+        plan.cp, plan.sequence, chunk, chunk);
+  }
+  if (plan.attention_dropout > 0) {
+    return fmt::format(
+        "attention_dropout {} with attention_chunk {} and sequence {}: chunks have no random "
+        "numbers "
+        "of their own; use 0",
+        plan.attention_dropout, chunk, plan.sequence);
+  }
+  if (plan.sequence % chunk == 0) return {};
+  return fmt::format(
+      "sequence {} with attention_chunk {}: must be a multiple of it, or less; nearest: {}",
+      plan.sequence, chunk, plan.sequence / chunk * chunk);
+}
+
+// Products in 8 bits or fewer keep a norm's output as codes, which a residual can't start at.
+std::string ResidualsStartAtWideNorms(const Plan& plan, const ModelSpec& model) {
+  if (!model.residual_after_norm || !plan.QuantizesProducts()) return {};
+  return fmt::format(
+      "precision {} with residual_after_norm: residuals read norms in 16 bits or more; use "
+      "precision "
+      "bf16",
+      Name(plan.precision));
+}
+
 // Standard attention supports heads of one width and no terms added to the scores.
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model) {
   if (plan.attention == AttentionAlgorithm::kFlash) return {};
@@ -41,6 +75,7 @@ std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model) {
   if (model.positions == PositionKind::kAlibi) what = "positions alibi";
   if (model.attention_softcap != 0) what = "attention_softcap";
   if (model.attention_sinks) what = "attention_sinks";
+  if (!model.causal) what = "causal false";
   if (what == nullptr) return {};
   return fmt::format(
       "attention standard with {}: only attention flash computes it; use attention flash", what);

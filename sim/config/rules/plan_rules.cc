@@ -353,6 +353,8 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"sinks-need-all-scores", SinksNeedAllScores},
       {"whole-head-norms-need-all-heads", WholeHeadNormsNeedAllHeads},
       {"written-scores-are-plain", WrittenScoresArePlain},
+      {"chunks-are-whole", ChunksAreWhole},
+      {"residuals-start-at-wide-norms", ResidualsStartAtWideNorms},
       {"mtp-needs-whole-sequences", MtpNeedsWholeSequences},
       {"mtp-needs-all-logits", MtpNeedsAllLogits},
       {"mtp-drops-nothing", MtpDropsNothing},

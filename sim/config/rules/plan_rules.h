@@ -58,6 +58,8 @@ std::string ScoresNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
 std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
+std::string ChunksAreWhole(const Plan& plan, const ModelSpec& model);
+std::string ResidualsStartAtWideNorms(const Plan& plan, const ModelSpec& model);
 
 // Distributing experts: expert_rules.cc.
 std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model);

@@ -31,6 +31,9 @@ BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
   of_layer.local = context.model.attention_window > 0 && !request.global;
   of_layer.rotates = context.model.positions == PositionKind::kRope &&
                      (context.model.rotate_global || !request.global);
+  if (!request.global && context.plan.sequence > context.model.attention_chunk) {
+    of_layer.chunk = context.model.attention_chunk;
+  }
   if (of_layer.local) of_layer.window = context.model.WindowOfMaxLayers(context.plan.sequence);
   return of_layer;
 }

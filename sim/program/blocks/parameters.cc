@@ -257,6 +257,14 @@ void AddMtp(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
   }
 }
 
+// The linear and the norm before the logits; whole on every rank, on its own rows.
+void AddTransform(const ModelSpec& m, std::vector<BlockParameter>& list) {
+  list[kTransformWeight] = Weight("head.transform.weight", m.hidden, m.hidden, SplitAxis::kNone);
+  list[kTransformBias] = Vector("head.transform.bias", m.hidden);
+  list[kTransformNormWeight] = Vector("head.transform.norm.weight", m.hidden);
+  if (m.HasNormBias()) list[kTransformNormBias] = Vector("head.transform.norm.bias", m.hidden);
+}
+
 // A weight with a row for each id.
 BlockParameter OfVocabulary(const char* name, const ModelSpec& m, const Plan& plan,
                             std::int64_t cols) {
@@ -288,12 +296,16 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
       list[kPositionTable] =
           Weight("embedding.positions.weight", m.PositionRows(), m.hidden, SplitAxis::kNone);
     }
+    if (m.token_types > 0) {
+      list[kTokenTypes] =
+          Weight("embedding.types.weight", m.token_types, m.hidden, SplitAxis::kNone);
+    }
     if (m.embedding_norm) {
       list[kEmbeddingNormWeight] = Vector("embedding.norm.weight", m.hidden);
       if (m.HasNormBias()) list[kEmbeddingNormBias] = Vector("embedding.norm.bias", m.hidden);
     }
     list[kEmbeddingNormWeight].own_rows = list[kEmbeddingNormBias].own_rows =
-        plan.sequence_parallel;
+        list[kTokenTypes].own_rows = plan.sequence_parallel;
     return list;
   }
   std::vector<BlockParameter> list(kHeadParameterCount);
@@ -305,7 +317,11 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kHeadBias] = OfVocabulary("head.bias", m, plan, 1);
     list[kHeadBias].decays = false;
   }
-  list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
+  if (m.head_transform) AddTransform(m, list);
+  for (const HeadParameter index : {kFinalNormWeight, kFinalNormBias, kTransformWeight,
+                                    kTransformBias, kTransformNormWeight, kTransformNormBias}) {
+    list[index].own_rows = plan.sequence_parallel;
+  }
   for (int depth = 0; depth < m.predict_ahead; ++depth) AddMtp(m, plan, ep_rank, depth, list);
   if (TiedCopyOf(m) == kMtpTable)
     list[kMtpTable] = OfVocabulary(kTokenTableName, m, plan, m.hidden);

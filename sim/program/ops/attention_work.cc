@@ -1,5 +1,7 @@
 #include "sim/program/ops/attention_work.h"
 
+#include <algorithm>
+
 #include "sim/program/blocks/layer/context_parallel.h"
 #include "sim/program/ops/op_kinds.h"
 
@@ -96,7 +98,11 @@ OpWork StandardAttentionWork(const Op& op) {
 OpWork AttentionPartWork(const Op& op) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kAttentionPartForward;
-  const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOfPart(shape);
+  const auto samples = static_cast<double>(std::max<std::int64_t>(1, shape.batch));
+  const double square =
+      static_cast<double>(shape.rows) / samples * static_cast<double>(shape.inner) / samples;
+  const double pairs = static_cast<double>(shape.batch) * shape.heads *
+                       (op.bidirectional ? square : PairsOfPart(shape));
   const double heads = shape.heads;
   const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
   const double out = static_cast<double>(shape.rows) * heads * shape.ValueDim();

@@ -89,9 +89,7 @@ class BlockMaker {
         passes_(model, plan_, choice) {
     stage_.shared_table = choice.shared_table;
     if (choice.kind == BlockKind::kHead) block_ = stage_.layers + 1;
-    // A middle layer: the first layer's backward may make an input gradient that nobody reads.
-    if (choice.kind == BlockKind::kLayer) block_ = std::min(2, stage_.dense_layers);
-    if (choice.kind == BlockKind::kExpertLayer) block_ = stage_.layers;
+    if (IsLayer(choice.kind)) block_ = MiddleLayer();
   }
 
   // Number of ops built so far.
@@ -153,6 +151,15 @@ class BlockMaker {
   }
 
  private:
+  // A layer of the kind, not the first one if there is another: the first layer's backward may make
+  // an input gradient that nobody reads.
+  int MiddleLayer() const {
+    for (int block = 2; block <= stage_.layers; ++block) {
+      if (stage_.KindOf(block) == choice_.kind) return block;
+    }
+    return 1;
+  }
+
   // Leaves `to` at 0 if the block has no such pass.
   void Fill(Pass pass, PassCosts& to, void (BlockMaker::*add)(Pass, PassCosts&)) {
     if (HasPass(alone_, choice_.kind, pass)) (this->*add)(pass, to);

@@ -101,10 +101,9 @@ std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
     return block.forward.span_s + block.backward.span_s + block.again.span_s;
   };
   const int layers = static_cast<int>(model_.layers), stages = plan.Stages();
-  const int dense = static_cast<int>(model_.DenseLayers());
   double sum_s = 0;
   for (int block = 1; block <= layers; ++block) {
-    sum_s += seconds(block <= dense ? BlockKind::kLayer : BlockKind::kExpertLayer,
+    sum_s += seconds(model_.HasExperts(block - 1) ? BlockKind::kExpertLayer : BlockKind::kLayer,
                      IsGlobal(model_, plan, block));
   }
   const std::vector<int> balanced =

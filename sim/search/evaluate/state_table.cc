@@ -105,7 +105,8 @@ Costs& StateTable::FindIn(Memo<Costs>& memo, const Plan& plan, std::uint64_t key
   StableHash of_rank;
   of_rank.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
   of_rank.Add(holding.experts);
-  if (!AreApart(plan, whole)) of_rank.Add(chunks.Value());
+  // Layers of both kinds that take turns begin with another kind on another rank.
+  if (!AreApart(plan, whole)) of_rank.Add(chunks.Value()).Add(model_.expert_every > 1 ? pp : 0);
   const auto [found, is_new] = memo.whole.try_emplace(of_rank.Value());
   if (is_new) found->second = Make(memo, plan, whole, holding);
   return found->second;
@@ -158,15 +159,17 @@ Stage StateTable::StageWith(const Plan& plan, const Holding& holding) const {
   stage.blocks.clear();
   if (holding.embedding) stage.blocks.push_back(0);
   const int layers = static_cast<int>(model_.layers);
-  const int dense = static_cast<int>(model_.DenseLayers());
   // With the head but not the embedding, the last layers.
   const bool last = holding.head && !holding.embedding;
-  for (int i = 0; i < holding.dense; ++i) {
-    stage.blocks.push_back(last ? dense - holding.dense + 1 + i : 1 + i);
+  int dense = holding.dense, experts = holding.experts;
+  for (int i = 1; i <= layers && dense + experts > 0; ++i) {
+    const int block = last ? layers + 1 - i : i;
+    int& wanted = stage.KindOf(block) == BlockKind::kExpertLayer ? experts : dense;
+    if (wanted == 0) continue;
+    stage.blocks.push_back(block);
+    --wanted;
   }
-  for (int i = 0; i < holding.experts; ++i) {
-    stage.blocks.push_back(last ? layers - holding.experts + 1 + i : dense + 1 + i);
-  }
+  std::sort(stage.blocks.begin(), stage.blocks.end());
   if (holding.head) stage.blocks.push_back(layers + 1);
   stage.chunks.assign(1, Chunk{stage.blocks.front(), stage.blocks.back(), 0});
   // A pipeline's rank with both ends has them in two chunks, which may share the token table.

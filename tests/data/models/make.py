@@ -14,7 +14,7 @@ import warnings
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -173,14 +173,43 @@ MODELS = [
     ("stablelm-3b", "stablelm", dict(hidden_size=2560, num_hidden_layers=32, num_attention_heads=32,
                                      num_key_value_heads=32, intermediate_size=6912, vocab_size=50304,
                                      use_qkv_bias=False)),
+    ("llama4-scout", "llama4_text", dict(num_local_experts=16, max_position_embeddings=10485760,
+                                         rope_scaling=dict(rope_type="llama3", factor=16.0,
+                                                           low_freq_factor=1.0, high_freq_factor=1.0,
+                                                           original_max_position_embeddings=8192))),
+    ("llama4-maverick", "llama4_text", dict(num_local_experts=128, interleave_moe_layer_step=2,
+                                            max_position_embeddings=1048576, use_qk_norm=False)),
+    ("small-llama4", "llama4_text", dict(hidden_size=64, num_hidden_layers=6, num_attention_heads=4,
+                                         num_key_value_heads=2, head_dim=16, intermediate_size=96,
+                                         intermediate_size_mlp=160, num_local_experts=4, vocab_size=101,
+                                         interleave_moe_layer_step=3, max_position_embeddings=64,
+                                         no_rope_layers=[1, 1, 1, 1, 1, 1], attention_chunk_size=16,
+                                         attention_bias=True, tie_word_embeddings=True)),
+    ("bert-base", "bert", {}),
+    ("bert-large", "bert", dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
+                                intermediate_size=4096)),
+    ("roberta-base", "roberta", dict(max_position_embeddings=514, type_vocab_size=1)),
+    ("xlm-roberta-large", "xlm-roberta", dict(hidden_size=1024, num_hidden_layers=24,
+                                              num_attention_heads=16, intermediate_size=4096,
+                                              max_position_embeddings=514, type_vocab_size=1,
+                                              vocab_size=250002)),
+    ("t5-small", "t5", {}),
+    ("t5-11b", "t5", dict(d_model=1024, d_kv=128, d_ff=65536, num_layers=24, num_heads=128)),
+    ("t5-v1.1-small", "t5", dict(d_model=512, d_kv=64, d_ff=1024, num_layers=8, num_decoder_layers=8,
+                                 num_heads=6, feed_forward_proj="gated-gelu",
+                                 tie_word_embeddings=False)),
+    ("mt5-base", "mt5", dict(d_model=768, d_kv=64, d_ff=2048, num_layers=12, num_heads=12)),
 ]
+LIBRARY_CLASSES = {"bert": AutoModelForMaskedLM, "roberta": AutoModelForMaskedLM,
+                   "xlm-roberta": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM,
+                   "mt5": AutoModelForSeq2SeqLM}
 
 
 def main():
     for name, architecture, fields in MODELS:
         config = AutoConfig.for_model(architecture, **fields)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config)
+            model = LIBRARY_CLASSES.get(architecture, AutoModelForCausalLM).from_config(config)
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         config.architectures = [type(model).__name__]
         row = {"name": name, "parameters": parameters, "config": json.loads(config.to_json_string())}

@@ -142,6 +142,28 @@ TEST_P(HeadNormTest, KeepsNoGradientWhereNoneIsAskedFor) {
   EXPECT_EQ(Bits(grad), Bits(again));
 }
 
+// L2 norms of q and k (Llama 4).
+TEST_P(HeadNormTest, HasWeightsOfOneWhereNoneAreGiven) {
+  const Heads s{3, 4, 2, 10};
+  const Floats qk = Random(s.rows * s.Width(), 1), dy = Random(s.rows * s.Width(), 2);
+  const Floats ones(10, 1.0F);
+  const auto run = [&](const float* weight, Floats& y, Floats& dx) {
+    Floats kept(qk.size(), kNan), rstd(static_cast<std::size_t>(s.rows * s.Norms()), kNan);
+    y = InRows(s, qk), dx = InRows(s, dy);
+    Run(api_.head_norm_forward,
+        FtHeadNormForward{y.data(), weight, weight, kept.data(), rstd.data(), s.rows, s.Stride(), 4,
+                          2, 10, 0, kEpsilon, FT_F32});
+    Run(api_.head_norm_backward_input,
+        FtHeadNormBackwardInput{dx.data(), kept.data(), rstd.data(), weight, weight, nullptr,
+                                s.rows, s.Stride(), 4, 2, 10, 0, FT_F32});
+  };
+  Floats y, dx, expected_y, expected_dx;
+  run(nullptr, y, dx);
+  run(ones.data(), expected_y, expected_dx);
+  EXPECT_EQ(Bits(y), Bits(expected_y));
+  EXPECT_EQ(Bits(dx), Bits(expected_dx));
+}
+
 FT_TEST_ALL_VARIANTS(HeadNormTest);
 
 }  // namespace

@@ -112,6 +112,29 @@ TEST_P(LatentTest, SigmoidsOfTheChosenAreDividedByTheirSum) {
   ExpectClose(r.weights, {2.5 * 0.25 / 1.15, 2.5 * 0.9 / 1.15}, {1e-6}, "biased");
 }
 
+// Undivided, the weights of the best two are 1.5 times 9/10 and 3/4, and their gradients those of
+// the sigmoids alone: 1.5 s (1 - s) d. The balance loss acts on s / 2.4 as before; here it is 0.
+TEST_P(LatentTest, SigmoidsOfTheChosenMayStayUndivided) {
+  const Floats logits = {0.0F, std::log(3.0F), -std::log(3.0F), std::log(9.0F)};
+  Routing r(logits, 4, 2);
+  r.route.sigmoid = 2;
+  r.route.weight_scale = 1.5F;
+  Run(api_.route, r.route);
+  EXPECT_EQ(r.chosen, (std::vector<std::int32_t>{3, 1}));
+  ExpectClose(r.weights, {1.35, 1.125}, {1e-6}, "weights");
+  const Floats d_weights = {2.0F, -4.0F};
+  Floats d_logits(4, kNan);
+  FtRouteBackward back{};
+  back.probs = r.probs.data(), back.weights = r.weights.data(), back.chosen = r.chosen.data();
+  back.balance_counts = r.balance_counts.data(), back.d_weights = d_weights.data();
+  back.d_logits = d_logits.data();
+  back.rows = back.balance_rows = 1, back.experts = 4, back.per_token = 2;
+  back.sigmoid = 2, back.weight_scale = 1.5F;
+  Run(api_.route_backward, back);
+  ExpectClose(d_logits, {0.0, -1.5 * 0.75 * 0.25 * 4.0, 0.0, 1.5 * 0.9 * 0.1 * 2.0}, {1e-6},
+              "d_logits");
+}
+
 // Two groups of two. Their sigmoids sum to 1.25 and 1.15, but the best single expert is in the
 // second group.
 TEST_P(LatentTest, GroupsAreChosenByTheirBestExperts) {

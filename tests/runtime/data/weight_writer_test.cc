@@ -143,6 +143,15 @@ std::vector<Family> Families() {
                            m.shared_ffn_hidden = 16;
                            m.router = RouterKind::kSoftmaxTopK;
                          })},
+      {"llama4_text", With(TinyExperts(),
+                           [](ModelSpec& m) {
+                             m.first_dense_layers = 0, m.expert_every = 2;
+                             m.shared_ffn_hidden = m.expert_ffn_hidden;
+                             m.router = RouterKind::kTopKSigmoid;
+                             m.weigh_expert_inputs = m.qk_l2_norm = true;
+                             m.attention_chunk = 8, m.global_attention_every = 4;
+                             m.rotate_global = false;
+                           })},
       {"qwen3_moe", With(Experts(), [](ModelSpec& m) { m.qk_norm = true; })},
       {"deepseek_v2", With(TinyLatent(),
                            [](ModelSpec& m) {

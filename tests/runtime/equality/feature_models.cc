@@ -169,6 +169,32 @@ ModelSpec Palm() {
   return model;
 }
 
+// Experts in every second layer, whose weights multiply the inputs; L2 norms of q and k and chunks
+// of 8 tokens in all layers but the last, which has no positions.
+ModelSpec Llama4() {
+  ModelSpec model = TinyExperts();
+  model.first_dense_layers = 0;
+  model.expert_every = model.experts_per_token = 2;
+  model.router = RouterKind::kTopKSigmoid;
+  model.weigh_expert_inputs = model.qk_l2_norm = true;
+  model.balance_tokens = 4;
+  model.attention_chunk = 8;
+  model.global_attention_every = 4;
+  model.rotate_global = false;
+  return model;
+}
+
+// An encoder: attention to all tokens, norms behind the residuals, token types, a transform before
+// the logits.
+ModelSpec Bert() {
+  ModelSpec model = TinyGpt(true);
+  model.mlp = MlpKind::kGeluErf;
+  model.causal = false;
+  model.residual_after_norm = model.head_transform = model.head_bias = true;
+  model.token_types = 2;
+  return model;
+}
+
 }  // namespace
 
 std::vector<FeatureModel> FeatureModels() {
@@ -177,7 +203,7 @@ std::vector<FeatureModel> FeatureModels() {
           {"Bloom", Bloom()},       {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
           {"GptOss", GptOss()},     {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
           {"Qwen2Moe", Qwen2Moe()}, {"Palm", Palm()},         {"Olmo2", Olmo2()},
-          {"Cohere2", Cohere2()}};
+          {"Cohere2", Cohere2()},   {"Llama4", Llama4()},     {"Bert", Bert()}};
 }
 
 }  // namespace foretrain

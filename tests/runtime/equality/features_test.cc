@@ -75,6 +75,44 @@ INSTANTIATE_TEST_SUITE_P(Plans, Features,
                                   std::get<1>(test.param).name;
                          });
 
+// Layers with and without experts take turns on every stage; weights multiply the experts' inputs
+// before they travel.
+TEST(FeaturesWithExperts, TrainAsOneRankDoesWithExpertsOverRanks) {
+  const std::vector<Case> cases = {
+      {"Ep2", With([](Plan& p) { p.dp = p.ep = 2; })},
+      {"Ep2Pp2", With([](Plan& p) { p.dp = p.ep = p.pp = 2; })},
+      {"Ep2Pp2Vpp2Zero1", With([](Plan& p) {
+         p.dp = p.ep = p.pp = p.vpp = 2;
+         p.schedule = ScheduleKind::kInterleaved;
+         p.zero_stage = 1;
+       })},
+      {"Ep2Pieces2SelectiveExperts", With([](Plan& p) {
+         p.dp = p.ep = p.moe_pieces = 2;
+         p.recompute = RecomputeKind::kSelective;
+         p.recompute_modules = BitOf(RecomputeModule::kExperts) | BitOf(RecomputeModule::kNorm);
+       })},
+      {"Tp2WholeExpertsEp2", With([](Plan& p) {
+         p.tp = p.ep = 2, p.expert_tp = 1;
+         p.sequence_parallel = true;
+       })},
+      {"Pp2ZbH1FullRecompute", With([](Plan& p) {
+         p.pp = 2, p.schedule = ScheduleKind::kZbH1;
+         p.recompute = RecomputeKind::kFull;
+       })},
+  };
+  for (const FeatureModel& feature : FeatureModels()) {
+    if (!feature.model.weigh_expert_inputs) continue;
+    for (const Case& one : cases) {
+      SCOPED_TRACE(std::string(feature.name) + " " + one.name);
+      const auto valid = ValidatePlan(one.plan, feature.model);
+      ASSERT_TRUE(valid.has_value()) << valid.error().message;
+      Plan single = TinyPlan(), plan = one.plan;
+      single.clip_norm = plan.clip_norm = 0.5;
+      ExpectTrainsAlike(feature.model, single, plan, /*learns=*/0.1, /*seed=*/6);
+    }
+  }
+}
+
 // Adapters leave norms and biases frozen; norms of heads then have no gradient.
 TEST(FeaturesWithAdapters, TrainAsOneRankDoes) {
   for (const FeatureModel& feature : FeatureModels()) {

@@ -127,6 +127,15 @@ TEST(Generator, HoldsParametersAndLogitsAlone) {
   EXPECT_EQ(logits.space, Space::kPinned);
 }
 
+TEST(Generator, RefusesAnEncoder) {
+  ModelSpec model = TinyGpt();
+  model.causal = false;
+  const auto program = CompileGeneration(model, 16);
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(program.error().message, testing::HasSubstr("causal false"));
+}
+
 TEST(Generator, RefusesAWindowBeyondTheModelsPositions) {
   const auto program = CompileGeneration(TinyGpt(), TinyGpt().max_sequence + 1);
   ASSERT_FALSE(program.has_value());

@@ -60,5 +60,54 @@ TEST(StepFlops, CountTheWindowOfEachLayer) {
   EXPECT_DOUBLE_EQ(whole - FlopsOfStep(model, plan).model, 2 * (36 - 21) * 7 * 2 * widths);
 }
 
+// A query of an encoder sees all of 8 tokens: 64 pairs a head and layer, against 36.
+TEST(StepFlops, CountAllPairsOfAnEncoder) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = plan.global_batch = 1;
+  ModelSpec model = SmallGpt();
+  const double causal = FlopsOfStep(model, plan).model;
+  model.causal = false;
+  const auto widths = static_cast<double>(model.layers * model.heads * model.head_dim);
+  EXPECT_DOUBLE_EQ(FlopsOfStep(model, plan).model - causal, (64 - 36) * 7 * 2 * widths);
+  for (const int cp : {2, 4}) {
+    const double one = FlopsOfStep(model, plan).model;
+    plan.cp = cp;
+    EXPECT_DOUBLE_EQ(FlopsOfStep(model, plan).model, one) << cp;
+  }
+}
+
+// Two chunks of 4 tokens: 2 * 10 pairs in place of 36.
+TEST(StepFlops, CountThePairsWithinChunks) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = plan.global_batch = 1;
+  ModelSpec model = SmallGpt();
+  const double whole = FlopsOfStep(model, plan).model;
+  model.attention_chunk = 4;
+  const auto widths = static_cast<double>(model.layers * model.heads * model.head_dim);
+  EXPECT_DOUBLE_EQ(whole - FlopsOfStep(model, plan).model, (36 - 20) * 7 * 2 * widths);
+}
+
+// In layers 2 and 4 of 4 the MLP is one expert of half the width: 2 GEMMs less of 3 passes each,
+// and a router more.
+TEST(StepFlops, CountExpertsInEveryNthLayer) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = plan.global_batch = 1;
+  ModelSpec model = SmallGpt();
+  model.layers = 4;
+  model.mlp_bias = false;
+  const double dense = FlopsOfStep(model, plan).model;
+  model.experts = 2;
+  model.experts_per_token = 1;
+  model.expert_ffn_hidden = model.ffn_hidden / 2;
+  model.expert_every = 2;
+  const auto hidden = static_cast<double>(model.hidden);
+  const double less = 2 * 3 * 2 * 8 * 2 * hidden * static_cast<double>(model.ffn_hidden / 2);
+  const double router = 2 * 3 * 2 * 8 * 2 * hidden;
+  EXPECT_DOUBLE_EQ(dense - FlopsOfStep(model, plan).model, less - router);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -134,6 +134,11 @@ FT_DEVICE std::int64_t ItemOfWarp() {
 }
 FT_DEVICE std::int64_t LaneOfWarp() { return threadIdx.x % kWarp; }
 
+// Weight of element `c`; 1 without weights.
+FT_DEVICE float WeightAt(const void* weight, FtDtype dtype, std::int64_t c) {
+  return weight != nullptr ? LoadAny(weight, dtype, c) : 1.0F;
+}
+
 // The sum of squares is a warp reduction in a fixed order; the input is kept for the backward.
 __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
   const HeadNorms norms(g);
@@ -154,7 +159,7 @@ __global__ void HeadNormForwardKernel(FtHeadNormForward g) {
   if (LaneOfWarp() == 0) g.rstd[item] = rstd;
   for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float x = LoadAny(g.qkv, g.dtype, at + c);
-    StoreAny(g.qkv, g.dtype, at + c, x * rstd * LoadAny(weight, g.dtype, c));
+    StoreAny(g.qkv, g.dtype, at + c, x * rstd * WeightAt(weight, g.dtype, c));
   }
 }
 
@@ -171,12 +176,12 @@ __global__ void HeadNormBackwardInputKernel(FtHeadNormBackwardInput g) {
   for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
     const float d = LoadAny(g.dqkv, g.dtype, at + c);
     if (g.kept_grad != nullptr) StoreAny(g.kept_grad, g.dtype, dense + c, d);
-    sum += d * LoadAny(weight, g.dtype, c) * LoadAny(g.kept, g.dtype, dense + c);
+    sum += d * WeightAt(weight, g.dtype, c) * LoadAny(g.kept, g.dtype, dense + c);
   }
   const float rstd = g.rstd[item];
   const float slope = JoinWarp(sum, Sum{}) / static_cast<float>(width) * rstd * rstd;
   for (std::int64_t c = LaneOfWarp(); c < width; c += kWarp) {
-    const float a = LoadAny(g.dqkv, g.dtype, at + c) * LoadAny(weight, g.dtype, c);
+    const float a = LoadAny(g.dqkv, g.dtype, at + c) * WeightAt(weight, g.dtype, c);
     StoreAny(g.dqkv, g.dtype, at + c, (a - LoadAny(g.kept, g.dtype, dense + c) * slope) * rstd);
   }
 }

@@ -113,7 +113,7 @@ FT_DEVICE void SoftmaxOfWarp(std::int64_t n, float* x) {
 
 // Computes the weights of the chosen experts, by one warp.
 FT_DEVICE void WeighChosen(const FtRoute& g, float* weights) {
-  if (g.sigmoid != 0) {
+  if (g.sigmoid == 1) {
     double sum = 0.0;
     for (std::int64_t j = threadIdx.x; j < g.per_token; j += kWarp) {
       sum += static_cast<double>(weights[j]);
@@ -122,7 +122,7 @@ FT_DEVICE void WeighChosen(const FtRoute& g, float* weights) {
     for (std::int64_t j = threadIdx.x; j < g.per_token; j += kWarp) {
       weights[j] = static_cast<float>(static_cast<double>(weights[j]) / sum);
     }
-  } else if (g.softmax_first == 0) {
+  } else if (g.sigmoid == 0 && g.softmax_first == 0) {
     SoftmaxOfWarp(g.per_token, weights);
   }
   if (g.weight_scale <= 0.0F) return;
@@ -341,6 +341,7 @@ FT_DEVICE void SigmoidBackwardRow(const FtRouteBackward& g, const RouteRow& r, d
   balanced = JoinWarp(balanced, Sum{});
   of_chosen = JoinWarp(of_chosen, Sum{}) + 1e-20;
   weighed = JoinWarp(weighed, Sum{});
+  if (g.sigmoid == 2) of_chosen = 1.0, weighed = 0.0;  // weights are not divided
   for (std::int64_t e = lane; e < g.experts; e += kWarp) {
     const double s = static_cast<double>(r.probs[e]), slope = s * (1.0 - s);
     double d = slope / all * (balance * r.counts[e] - balanced / all);

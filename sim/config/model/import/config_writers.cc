@@ -70,7 +70,9 @@ void WriteQwenExperts(JsonWriter& json, const ModelSpec& model) {
   WriteExperts(json, model, "num_experts");
   json.Field("moe_intermediate_size", model.expert_ffn_hidden);
   json.Field("norm_topk_prob", model.router == RouterKind::kTopKSoftmax);
-  json.Field("decoder_sparse_step", 1).Name("mlp_only_layers").BeginArray().EndArray();
+  json.Field("decoder_sparse_step", model.expert_every).Name("mlp_only_layers").BeginArray();
+  for (std::int64_t layer = 0; layer < model.first_dense_layers; ++layer) json.Integer(layer);
+  json.EndArray();
 }
 
 void WriteLlama(JsonWriter& json, const ModelSpec& model) {
@@ -187,13 +189,18 @@ void WriteOlmoe(JsonWriter& json, const ModelSpec& model) {
   model.qkv_clip > 0 ? json.Number(model.qkv_clip) : json.Null();
 }
 
-void WriteSmolLm3(JsonWriter& json, const ModelSpec& model) {
-  WriteLlama(json, model);
-  json.Field("use_sliding_window", false).Name("no_rope_layers").BeginArray();
+void WriteRopelessLayers(JsonWriter& json, const ModelSpec& model) {
+  json.Name("no_rope_layers").BeginArray();
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     json.Integer(!model.rotate_global && model.IsGlobal(layer) ? 0 : 1);
   }
   json.EndArray();
+}
+
+void WriteSmolLm3(JsonWriter& json, const ModelSpec& model) {
+  WriteLlama(json, model);
+  json.Field("use_sliding_window", false);
+  WriteRopelessLayers(json, model);
 }
 
 void WriteCohere(JsonWriter& json, const ModelSpec& model) {
@@ -215,6 +222,20 @@ void WriteCohere2(JsonWriter& json, const ModelSpec& model) {
 void WriteMiniMaxM2(JsonWriter& json, const ModelSpec& model) {
   WriteExperts(json, model, "num_local_experts");
   json.Field("rotary_dim", model.RotaryDim());
+}
+
+void WriteLlama4(JsonWriter& json, const ModelSpec& model) {
+  WriteAttentionBias(json, model);
+  WriteExperts(json, model, "num_local_experts");
+  json.Field("intermediate_size", model.expert_ffn_hidden);
+  json.Field("interleave_moe_layer_step", model.expert_every);
+  json.Field("use_qk_norm", model.qk_l2_norm).Name("attention_chunk_size");
+  model.attention_chunk > 0 ? json.Integer(model.attention_chunk) : json.Null();
+  WriteRopelessLayers(json, model);
+  json.Field("attn_temperature_tuning", model.query_temperature > 0);
+  if (model.query_temperature == 0) return;
+  json.Field("attn_scale", model.query_temperature);
+  json.Field("floor_scale", model.query_temperature_floor);
 }
 
 // In the order in which a family is chosen for a model: those with fewer special parts first.
@@ -241,6 +262,7 @@ constexpr std::array kWriters = {
     ConfigWriter{"deepseek_v2", "DeepseekV2ForCausalLM", WriteDeepSeekV2},
     ConfigWriter{"deepseek_v3", "DeepseekV3ForCausalLM", WriteDeepSeekV3},
     ConfigWriter{"gpt_oss", "GptOssForCausalLM", WriteGptOss},
+    ConfigWriter{"llama4_text", "Llama4ForCausalLM", WriteLlama4},
 };
 
 }  // namespace

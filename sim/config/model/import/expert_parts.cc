@@ -13,7 +13,7 @@ namespace {
 // Qwen's norm_topk_prob decides whether the softmax precedes or follows the choice.
 void ReadQwenExperts(Config& config, ModelSpec& model) {
   ReadExperts(config, {}, model);
-  RequireExpertsEverywhere(config);
+  ReadExpertLayers(config, model);
   model.router =
       config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
 }
@@ -76,6 +76,49 @@ void ReadMixtralExperts(Config& config, ModelSpec& model) {
   if (config.NumberOr("router_jitter_noise", 0) > 0) {
     config.Unsupported("router_jitter_noise", "must be 0: scores are not disturbed here");
   }
+}
+
+// The list of layers with experts, if the file has it, must be every n-th one.
+void RequireEveryNth(Config& config, const ModelSpec& model) {
+  const JsonValue* const layers = config.Any("moe_layers");
+  if (layers == nullptr || layers->kind() != JsonValue::Kind::kArray) return;
+  std::int64_t expected = model.expert_every - 1;
+  for (const JsonValue& layer : layers->items()) {
+    const bool fits = layer.kind() == JsonValue::Kind::kInteger && layer.AsInteger() == expected;
+    expected += model.expert_every;
+    if (fits) continue;
+    config.Unsupported("moe_layers", "must name every interleave_moe_layer_step-th layer");
+    return;
+  }
+  if (layers->items().empty() || expected < model.layers) {
+    config.Unsupported("moe_layers", "must name every interleave_moe_layer_step-th layer");
+  }
+}
+
+// layer_types, if the file has it, must give chunks to the layers that rotate.
+void RequireChunkedWhereRotated(Config& config, const ModelSpec& model) {
+  const std::vector<std::string> types = config.StringsOr("layer_types");
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool whole = !model.rotate_global && model.IsGlobal(static_cast<std::int64_t>(i));
+    if (types[i] == (whole ? "full_attention" : "chunked_attention")) continue;
+    config.Unsupported("layer_types",
+                       "must be \"chunked_attention\" in layers with rotary positions and "
+                       "\"full_attention\" in the others");
+    return;
+  }
+}
+
+// Published files give attn_temperature_tuning as a number or as true.
+void ReadTemperature(Config& config, ModelSpec& model) {
+  const JsonValue* const tuned = config.Any("attn_temperature_tuning");
+  const bool off =
+      tuned != nullptr && ((tuned->kind() == JsonValue::Kind::kBool && !tuned->AsBool()) ||
+                           (tuned->kind() == JsonValue::Kind::kInteger && tuned->AsInteger() == 0));
+  const double scale = config.NumberOr("attn_scale", 0.1);
+  const std::int64_t floor = config.CountOr("floor_scale", 8192);
+  if (off || model.rotate_global) return;
+  model.query_temperature = scale;
+  model.query_temperature_floor = scale > 0 ? floor : 0;
 }
 
 }  // namespace
@@ -188,6 +231,26 @@ void MoreOfMiniMaxM2(Config& config, ModelSpec& model) {
   }
   config.IgnoreIn({"num_mtp_modules", "mtp_transformer_layers", "attn_type_list",
                    "shared_intermediate_size", "use_routing_bias"});
+}
+
+// Layers take turns twice: every n-th has experts, and every n-th sees beyond its chunk and has no
+// positions (llama4/modeling_llama4.py). A token's weight multiplies its expert's input.
+void MoreOfLlama4(Config& config, ModelSpec& model) {
+  model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
+  ReadMixtralExperts(config, model);
+  model.shared_ffn_hidden = model.expert_ffn_hidden;
+  model.router = RouterKind::kTopKSigmoid;
+  model.weigh_expert_inputs = true;
+  model.expert_every = config.CountOr("interleave_moe_layer_step", 1);
+  RequireEveryNth(config, model);
+  ReadRopelessLayers(config, model);
+  model.qk_l2_norm = config.BoolOr("use_qk_norm", true);
+  const std::int64_t chunk =
+      config.IsNull("attention_chunk_size") ? 0 : config.IntegerOr("attention_chunk_size", 8192);
+  model.attention_chunk = chunk < model.max_sequence ? chunk : 0;
+  RequireChunkedWhereRotated(config, model);
+  ReadTemperature(config, model);
+  config.Note(kAdjacentPairs);
 }
 
 // Sizes are in two objects. LayerNorms have no biases.

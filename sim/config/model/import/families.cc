@@ -86,6 +86,29 @@ std::vector<Family> MakeFamilies() {
   ModelSpec mini_max = Llama();
   mini_max.rope_theta = 5e6;
   const ModelSpec& dbrx = stable;
+  ModelSpec llama4 = LlamaWith(1e-5);
+  llama4.rope_theta = 5e5;
+  ModelSpec bert = Gpt();
+  bert.mlp = MlpKind::kGeluErf;
+  bert.norm_epsilon = 1e-12;
+  bert.causal = false;
+  bert.residual_after_norm = bert.head_transform = bert.head_bias = true;
+  ModelSpec t5 = Llama();
+  t5.mlp = MlpKind::kRelu;
+  t5.positions = PositionKind::kRelative;
+  t5.tied_embeddings = true;
+  ModelSpec mt5 = t5;
+  mt5.mlp = MlpKind::kGeglu;
+  mt5.tied_embeddings = false;
+  const FieldNames of_t5 = {.layers = "num_decoder_layers|num_layers",
+                            .hidden = "d_model",
+                            .heads = "num_heads",
+                            .kv_heads = "",
+                            .head_dim = "d_kv",
+                            .ffn = "d_ff",
+                            .max_sequence = "n_positions",
+                            .epsilon = "layer_norm_epsilon",
+                            .activation = ""};
   return {
       {.type = "gpt2",
        .base = Gpt(),
@@ -228,6 +251,38 @@ std::vector<Family> MakeFamilies() {
                  .activation = ""},
        .four_hidden = true,
        .more = MoreOfDbrx},
+      {.type = "llama4_text",
+       .base = llama4,
+       .names = {.ffn = "intermediate_size_mlp"},
+       .needs_kv_heads = true,
+       .more = MoreOfLlama4},
+      {.type = "bert",
+       .base = bert,
+       .names = {.kv_heads = "", .epsilon = kLayerNormEps},
+       .activation = kGelu,
+       .more = MoreOfBert},
+      {.type = "roberta",
+       .base = bert,
+       .names = {.kv_heads = "", .epsilon = kLayerNormEps},
+       .activation = kGelu,
+       .more = MoreOfRoberta},
+      {.type = "xlm-roberta",
+       .base = bert,
+       .names = {.kv_heads = "", .epsilon = kLayerNormEps},
+       .activation = kGelu,
+       .more = MoreOfRoberta},
+      {.type = "t5",
+       .base = t5,
+       .names = of_t5,
+       .has_decoder_too = true,
+       .max_sequence = 512,
+       .more = MoreOfT5},
+      {.type = "mt5",
+       .base = mt5,
+       .names = of_t5,
+       .has_decoder_too = true,
+       .max_sequence = 512,
+       .more = MoreOfT5},
       {.type = "internlm2",
        .base = LlamaWith(1e-5),
        .needs_kv_heads = true,

@@ -1,5 +1,7 @@
 #include "sim/config/model/import/hugging_face.h"
 
+#include <algorithm>
+
 #include "base/json/json.h"
 #include "base/text.h"
 #include "sim/config/model/import/config.h"
@@ -24,13 +26,17 @@ ModelSpec Read(Config& config, const Family& family) {
   const FieldNames& names = family.names;
   ModelSpec model = family.base;
   model.name = ModelName(config, family.type);
-  RefuseOtherParts(config);
+  if (family.has_decoder_too) {
+    config.IgnoreIn({"is_encoder_decoder"});
+  } else {
+    RefuseOtherParts(config);
+  }
   model.layers = config.Count(names.layers);
   model.hidden = config.Count(names.hidden);
   model.heads = model.kv_heads = config.Count(names.heads);
   if (!names.kv_heads.empty()) model.kv_heads = config.CountOr(names.kv_heads, model.heads);
-  model.head_dim = config.Has("head_dim") ? config.Count("head_dim")
-                                          : HeadDimOf(config, names.hidden, names.heads, model);
+  model.head_dim = config.Has(names.head_dim) ? config.Count(names.head_dim)
+                                              : HeadDimOf(config, names.hidden, names.heads, model);
   model.ffn_hidden =
       family.four_hidden ? config.CountOr(names.ffn, 4 * model.hidden) : config.Count(names.ffn);
   model.vocab = config.Count("vocab_size");
@@ -70,6 +76,31 @@ Result<const Family*> FindFamily(Config& config, std::string_view file) {
                           Printable(file, 512), Printable(name), all, DidYouMean(name, types)));
 }
 
+// The language model within the file of a model that joins it with others; null if there is none of
+// a known type.
+const JsonValue* TextPart(const JsonValue& whole) {
+  const JsonValue* const part = whole.Find("text_config");
+  if (part == nullptr || part->kind() != JsonValue::Kind::kObject) return nullptr;
+  const JsonValue* const type = part->Find("model_type");
+  if (type == nullptr || type->kind() != JsonValue::Kind::kString) return nullptr;
+  const bool known = std::any_of(Families().begin(), Families().end(), [&](const Family& family) {
+    return family.type == type->AsString();
+  });
+  return known ? part : nullptr;
+}
+
+Result<ImportedModel> ImportTextPart(const JsonValue& part, const JsonValue& whole,
+                                     std::string_view file) {
+  Config config(part, file);
+  if (!config.ok()) return config.Finish(ModelSpec{});
+  FT_ASSIGN(const Family* const family, FindFamily(config, file));
+  ModelSpec model = Read(config, *family);
+  Config outer(whole, file);
+  if (outer.ok()) model.name = ModelName(outer, model.name);
+  config.Note("the language model alone is described, as text_config gives it");
+  return config.Finish(model);
+}
+
 }  // namespace
 
 // Our own model files have no model_type, so this one field tells the formats apart.
@@ -82,6 +113,7 @@ Result<ImportedModel> ModelFromHuggingFace(std::string_view text, std::string_vi
   FT_ASSIGN(const JsonValue value, ParseJson(text, file));
   Config config(value, file);
   if (!config.ok()) return config.Finish(ModelSpec{});
+  if (const JsonValue* const part = TextPart(value)) return ImportTextPart(*part, value, file);
   FT_ASSIGN(const Family* const family, FindFamily(config, file));
   return config.Finish(Read(config, *family));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "base/text.h"
 #include "sim/config/model/import/readers.h"
@@ -15,20 +14,6 @@ namespace {
 void RequirePlainScores(Config& config) {
   config.MustBe("scale_attn_weights", true, "scores are always scaled by 1/sqrt(head_dim)");
   config.MustBe("scale_attn_by_inverse_layer_idx", false, "scores are scaled alike in all layers");
-}
-
-// n if exactly every n-th item is 0; 0 if none is; -1 for another order.
-std::int64_t EveryZero(std::span<const JsonValue> items) {
-  const auto is_zero = [](const JsonValue& item) {
-    return item.kind() == JsonValue::Kind::kInteger && item.AsInteger() == 0;
-  };
-  const auto first = std::find_if(items.begin(), items.end(), is_zero);
-  if (first == items.end()) return 0;
-  const std::int64_t every = first - items.begin() + 1;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (is_zero(items[i]) != ((static_cast<std::int64_t>(i) + 1) % every == 0)) return -1;
-  }
-  return every;
 }
 
 }  // namespace
@@ -278,24 +263,12 @@ void MoreOfCohere2(Config& config, ModelSpec& model) {
   DropWideWindow(model);
 }
 
-// Every n-th layer has no positions. no_rope_layers has a 1 for each layer that has them.
+// Every n-th layer has no positions.
 void MoreOfSmolLm3(Config& config, ModelSpec& model) {
   MoreOfLlama(config, model);
   config.MustBe("use_sliding_window", false, "all layers see all tokens");
   config.IgnoreIn({"sliding_window", "layer_types"});
-  std::int64_t every = config.CountOr("no_rope_layer_interval", 4);
-  if (const JsonValue* rotates = config.Any("no_rope_layers");
-      rotates != nullptr && rotates->kind() == JsonValue::Kind::kArray) {
-    every = EveryZero(rotates->items());
-    if (every < 0) {
-      config.Unsupported("no_rope_layers",
-                         "must be 0 in every n-th layer and 1 in the others: other orders are not "
-                         "supported");
-    }
-  }
-  if (every <= 0 || every > model.layers) return;
-  model.global_attention_every = every;
-  model.rotate_global = false;
+  ReadRopelessLayers(config, model);
 }
 
 void MoreOfGranite(Config& config, ModelSpec& model) {

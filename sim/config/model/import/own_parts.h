@@ -45,6 +45,10 @@ void MoreOfCohere2(Config& config, ModelSpec& model);
 void MoreOfPhiMoe(Config& config, ModelSpec& model);
 void MoreOfMiniMaxM2(Config& config, ModelSpec& model);
 void MoreOfDbrx(Config& config, ModelSpec& model);
+void MoreOfLlama4(Config& config, ModelSpec& model);
+void MoreOfBert(Config& config, ModelSpec& model);
+void MoreOfRoberta(Config& config, ModelSpec& model);
+void MoreOfT5(Config& config, ModelSpec& model);
 void MoreOfInternLm2(Config& config, ModelSpec& model);
 void MoreOfInternLm3(Config& config, ModelSpec& model);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "base/text.h"
 #include "sim/config/rules/refuse.h"
@@ -134,6 +135,20 @@ void ReadRopeParameters(Config& config, JsonFields& rope, ModelSpec& model) {
   TurnPart(config, "rope_parameters", rope.NumberOr("partial_rotary_factor", 1, 0, 1), model);
 }
 
+// n if exactly every n-th item is 0; 0 if none is; -1 for another order.
+std::int64_t EveryZero(std::span<const JsonValue> items) {
+  const auto is_zero = [](const JsonValue& item) {
+    return item.kind() == JsonValue::Kind::kInteger && item.AsInteger() == 0;
+  };
+  const auto first = std::find_if(items.begin(), items.end(), is_zero);
+  if (first == items.end()) return 0;
+  const std::int64_t every = first - items.begin() + 1;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (is_zero(items[i]) != ((static_cast<std::int64_t>(i) + 1) % every == 0)) return -1;
+  }
+  return every;
+}
+
 }  // namespace
 
 // Formula of YaRN (Peng et al. 2023): 0.1 ln(factor) + 1, with `scale` as in the library.
@@ -260,6 +275,23 @@ void ReadQwenWindow(Config& config, ModelSpec& model) {
   DropWideWindow(model);
 }
 
+void ReadRopelessLayers(Config& config, ModelSpec& model) {
+  std::int64_t every = config.CountOr("no_rope_layer_interval", 4);
+  if (const JsonValue* rotates = config.Any("no_rope_layers");
+      rotates != nullptr && rotates->kind() == JsonValue::Kind::kArray &&
+      !rotates->items().empty()) {
+    every = EveryZero(rotates->items());
+    if (every < 0) {
+      config.Unsupported("no_rope_layers",
+                         "must be 0 in every n-th layer and 1 in the others: other orders are not "
+                         "supported");
+    }
+  }
+  if (every <= 0 || every > model.layers) return;
+  model.global_attention_every = every;
+  model.rotate_global = false;
+}
+
 void RequireKvHeads(Config& config) {
   if (config.ok() && !config.Has("num_key_value_heads")) {
     config.Refuse("num_key_value_heads",
@@ -277,17 +309,28 @@ void ReadExperts(Config& config, const ExpertFields& fields, ModelSpec& model) {
       config.NumberOr("router_aux_loss_coef", 0.001) * static_cast<double>(model.experts_per_token);
 }
 
+void ReadExpertLayers(Config& config, ModelSpec& model) {
+  model.expert_every = config.CountOr("decoder_sparse_step", 1);
+  const JsonValue* const dense = config.Any("mlp_only_layers");
+  if (dense == nullptr || dense->kind() != JsonValue::Kind::kArray) return;
+  std::int64_t leading = 0;
+  for (const JsonValue& layer : dense->items()) {
+    if (layer.kind() == JsonValue::Kind::kInteger && layer.AsInteger() == leading) {
+      ++leading;
+      continue;
+    }
+    config.Unsupported("mlp_only_layers",
+                       "must name the first layers: dense layers between others are those that "
+                       "decoder_sparse_step leaves out");
+    return;
+  }
+  model.first_dense_layers = leading;
+}
+
 void RequireExpertsEverywhere(Config& config) {
-  for (const std::string_view field : {"decoder_sparse_step", "moe_layer_freq"}) {
-    if (config.CountOr(field, 1) == 1) continue;
-    config.Unsupported(field,
-                       "must be 1: layers with and without experts that take turns are not "
-                       "supported");
-  }
-  if (const JsonValue* dense = config.Any("mlp_only_layers");
-      dense != nullptr && !dense->items().empty()) {
-    config.Unsupported("mlp_only_layers", "must be empty: all layers have experts");
-  }
+  if (config.CountOr("moe_layer_freq", 1) == 1) return;
+  config.Unsupported("moe_layer_freq",
+                     "must be 1: all layers after the first dense ones have experts");
 }
 
 }  // namespace foretrain

@@ -41,6 +41,10 @@ void ReadWindow(Config& config, ModelSpec& model, std::int64_t otherwise);
 // Qwen2's windows: from layer max_window_layers on, if use_sliding_window is set.
 void ReadQwenWindow(Config& config, ModelSpec& model);
 
+// Sets rotate_global and global_attention_every by no_rope_layers, which has a 1 for each layer
+// with rotary positions; if it is missing or empty, every no_rope_layer_interval-th layer has none.
+void ReadRopelessLayers(Config& config, ModelSpec& model);
+
 // Requires the field: its default differs between families, so a file without it would be a guess.
 void RequireKvHeads(Config& config);
 
@@ -50,8 +54,10 @@ struct ExpertFields {
   std::string_view width = "moe_intermediate_size";
 };
 void ReadExperts(Config& config, const ExpertFields& fields, ModelSpec& model);
-// Requires experts in every layer from first_dense_layers on. Refuses other patterns of
-// decoder_sparse_step, mlp_only_layers and moe_layer_freq.
+// Qwen's layers with experts: every decoder_sparse_step-th one that mlp_only_layers leaves out.
+// Refuses a list other than that of the first layers.
+void ReadExpertLayers(Config& config, ModelSpec& model);
+// DeepSeek's: every layer from first_dense_layers on. Refuses another moe_layer_freq.
 void RequireExpertsEverywhere(Config& config);
 
 }  // namespace foretrain

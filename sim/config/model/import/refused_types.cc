@@ -12,12 +12,12 @@ struct Reason {
   std::string_view types;  // with a space around each
 };
 constexpr std::array kReasons = {
-    Reason{"it has an encoder and a decoder; only decoders are modelled",
-           " t5 mt5 umt5 longt5 byt5 bart mbart blenderbot blenderbot-small pegasus pegasus_x "
+    Reason{"it has an encoder and a decoder of another kind than T5's; those are not modelled",
+           " umt5 longt5 byt5 bart mbart blenderbot blenderbot-small pegasus pegasus_x "
            "bigbird_pegasus marian m2m_100 nllb-moe whisper led prophetnet plbart fsmt "
            "switch_transformers speech_to_text seamless_m4t t5gemma "},
-    Reason{"it is an encoder; only decoders with causal attention are modelled",
-           " bert roberta xlm-roberta xlm-roberta-xl distilbert albert electra deberta deberta-v2 "
+    Reason{"it is an encoder of another kind than BERT; those are not modelled",
+           " xlm-roberta-xl distilbert albert electra deberta deberta-v2 "
            "camembert megatron-bert modernbert mpnet funnel longformer big_bird convbert ernie "
            "nomic_bert roformer rembert "},
     Reason{"its layers are a state-space model without attention, which is not modelled",
@@ -34,7 +34,7 @@ constexpr std::array kReasons = {
     Reason{"its norms have no weights, or its layers' positions depend on their window",
            " olmo exaone4 "},
     Reason{"layers of its kinds of attention take turns in an order that is not modelled",
-           " llama4_text gpt_neo gemma3n_text gemma4_text "},
+           " gpt_neo gemma3n_text gemma4_text "},
 };
 
 }  // namespace

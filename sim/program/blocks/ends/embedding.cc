@@ -1,7 +1,7 @@
-// Embedding block: rows of the token table, scaled if the model says so, plus learned positions,
-// then a norm in some models. The token table is whole on every tensor-parallel rank or, with
-// vocab_parallel, split by rows. Then only the rank that has an id writes its row, the others write
-// 0, and the sum over ranks changes no bit.
+// Embedding block: rows of the token table, scaled if the model says so, plus learned positions and
+// token types, then a norm in some models. The token table is whole on every tensor-parallel rank
+// or, with vocab_parallel, split by rows. Then only the rank that has an id writes its row, the
+// others write 0, and the sum over ranks changes no bit.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/layer/dropout_sites.h"
@@ -70,6 +70,13 @@ struct Embedding {
   void DescribeDropout(Op& op) const;
   std::int16_t mask = kNoSlot;
 
+  // Adds the vector of the tokens' type to `y`, and the gradient of its table. All tokens have type
+  // 0, as in pre-training on one segment; no-op without types.
+  void AddTypes(std::int16_t y);
+  void TypesGradient(std::int16_t dy, bool accumulate);
+  std::int16_t ZeroIds();
+  OpShape TypesShape() const;
+
   void Norm(std::int16_t y);
   std::int16_t NormGradient(std::int16_t dy, bool accumulate);
 
@@ -116,6 +123,45 @@ std::int16_t Embedding::DropoutGradient(std::int16_t dy) {
       b.Add(OpKind::kDropoutBackward, "embedding.dropout.grad", {In(dy), In(mask), Out(d_out)});
   DescribeDropout(op);
   return d_out;
+}
+
+// Ids of type 0: the bits of 0.0F.
+std::int16_t Embedding::ZeroIds() {
+  const std::int16_t ids = b.TemporaryIn(NumberFormat::kFp32, "types", own_rows);
+  Op& op = b.Add(OpKind::kFill, "embedding.types.zero", {Out(ids)});
+  op.shape = {.elements = own_rows};
+  return ids;
+}
+
+OpShape Embedding::TypesShape() const {
+  return {.rows = own_rows,
+          .cols = hidden,
+          .sequence = context.plan.LocalSequence(),
+          .vocab = context.model.token_types};
+}
+
+void Embedding::AddTypes(std::int16_t y) {
+  const std::int16_t table = Parameter("token_types", kTokenTypes, SlotRole::kParameter);
+  if (table == kNoSlot) return;
+  const std::int16_t vectors = b.Temporary("types.vectors", own_rows * hidden);
+  const std::int16_t ids = ZeroIds();
+  Op& look_up = b.Add(OpKind::kEmbeddingForward, "embedding.types",
+                      {In(ids), In(table), In(kNoSlot), Out(vectors)});
+  look_up.Set(Attribute::kTableScale, 1);
+  look_up.shape = TypesShape();
+  Op& add = b.Add(OpKind::kAdd, "embedding.types.add", {In(y), In(vectors), In(kNoSlot), Out(y)});
+  add.shape = {.rows = own_rows, .cols = hidden};
+}
+
+void Embedding::TypesGradient(std::int16_t dy, bool accumulate) {
+  const std::int16_t table = Parameter("d_token_types", kTokenTypes, SlotRole::kGradient);
+  if (table == kNoSlot) return;
+  const std::int16_t ids = ZeroIds();
+  Op& op = b.Add(OpKind::kEmbeddingBackward, "embedding.types.grad",
+                 {In(ids), In(dy), accumulate ? InOut(table) : Out(table), InOut(kNoSlot)});
+  op.accumulate = accumulate;
+  op.Set(Attribute::kTableScale, 1);
+  op.shape = TypesShape();
 }
 
 void Embedding::Norm(std::int16_t y) {
@@ -210,6 +256,7 @@ Block EmbeddingForward(const BlockContext& context) {
   e.MakeMask();
   const std::int16_t y = e.embedded != kNoSlot ? e.embedded : out;
   TokensForward(b, context, "embedding", {ids, table, e.UsedPositions(positions), y});
+  e.AddTypes(y);
   e.Norm(out);
   e.Dropout(out);
   return b.Take();
@@ -235,6 +282,7 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   b.Half(Pass::kBackwardWeight);
   dy = e.DropoutGradient(dy);
   dy = e.NormGradient(dy, accumulate);
+  e.TypesGradient(dy, accumulate);
   // Under context parallelism a rank has two pieces of the sequence, so it adds to two ranges of
   // the position table.
   const bool shared = context.plan.cp > 1 && all_positions != kNoSlot;

@@ -156,6 +156,7 @@ Head::Head(const BlockContext& c, std::string name)
   next.x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
   next.mean = SavedExact("mean", rms ? 0 : own_rows, kHeadMean);
   next.rstd = SavedExact("rstd", own_rows, kHeadRstd);
+  MakeTransform();
 }
 
 // kNoSlot if the model has no such parameter, or for the gradient of a frozen one.
@@ -323,6 +324,7 @@ Block HeadForward(const BlockContext& context, const BlockRequest& request) {
   head.next.norm = b.Slot("norm", head.own_rows * head.hidden, Category::kActivations,
                           saved ? SlotRole::kSaved : SlotRole::kTemporary, kHeadNorm);
   head.MakeTargets();
+  head.TransformForward();
   head.NormForward(head.next);
   const std::int16_t weight = head.Parameter("weight", kHeadWeight, SlotRole::kParameter);
   const std::int16_t loss = b.Slot("loss", 1, Category::kWorkspace, SlotRole::kLoss);
@@ -346,7 +348,7 @@ Block HeadBackward(const BlockContext& context, const BlockRequest& request) {
                                  Category::kWorkspace, SlotRole::kSaved, kNormGradient);
     const std::int64_t own = head.own_rows * head.hidden;
     if (whole) d_norm = b.View("d_norm.own", d_norm, 0, own, own);
-    head.NormBackward(head.next, d_norm, kNoSlot, head.InputGradient(), request.accumulate);
+    head.EndBackward(d_norm, kNoSlot, request.accumulate);
     return b.Take(request.pass);
   }
   if (!TrainsAdapters(context.plan)) {
@@ -361,7 +363,7 @@ Block HeadBackward(const BlockContext& context, const BlockRequest& request) {
     head.next.after = true;
   }
   head.LogitsBackward(head.next, weight, request.accumulate, [&](std::int16_t d_norm) {
-    head.NormBackward(head.next, d_norm, through, head.InputGradient(), request.accumulate);
+    head.EndBackward(d_norm, through, request.accumulate);
   });
   return b.Take(request.pass);
 }

@@ -36,6 +36,13 @@ enum HeadTensor : int {
   kMtpHiddenRstd,
   kMtpJoined,
   kMtpSaved,
+  // The transform of the hidden state. A model has it or MTP layers, not both: output and
+  // statistics of the final norm, and input and output of the activation.
+  kPlainNorm = kMtpNorm,
+  kPlainMean,
+  kPlainRstd,
+  kTransformIn,
+  kTransformOut,
 };
 
 struct Head {
@@ -54,7 +61,9 @@ struct Head {
   std::int64_t rows, own_rows, hidden, vocab;
   bool rms, split_vocab, split_rows, fuses_loss;
   float loss_scale, gradient_scale;
-  Branch next;                   // predicts the next token
+  Branch next;   // predicts the next token
+  Branch plain;  // the final norm, if a transform lies between it and `next`
+  std::int16_t transform_in = kNoSlot;
   std::int16_t scale = kNoSlot;  // LossScale's slot, made on first use
 
   Head(const BlockContext& c, std::string name);
@@ -84,6 +93,12 @@ struct Head {
   // Slot of the dynamic loss scale; kNoSlot if the plan has none.
   std::int16_t LossScale();
   void NormForward(const Branch& branch);
+  // ---- transform.cc; no-ops without a transform. MakeTransform puts it before `next`, of which it
+  // moves the input; TransformForward computes that from the final norm on. EndBackward goes from
+  // the gradient of next.norm to the head's input gradient, which adds `through` unless kNoSlot.
+  void MakeTransform();
+  void TransformForward();
+  void EndBackward(std::int16_t d_norm, std::int16_t through, bool accumulate);
   // All logits at once, saved for the backward.
   void WholeForward(const Branch& branch, std::int16_t weight, std::int16_t loss, bool adds_loss);
   void ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockRequest& request);

@@ -8,7 +8,7 @@
 // of weights are those of a rank's parts. The router's gradient is partial too: the sum of norm2's
 // gradient covers its share, and the gradient of its weight is all-reduced before the update.
 // With expert_tp 1 each rank dispatches its own rows to whole experts, and only shared experts need
-// a sum.
+// a sum. If weights multiply the experts' inputs, the gather applies them and the sum is plain.
 //
 // With expert parallelism each rank holds some of the experts, and rows travel there and back by
 // all-to-all. With a capacity, each expert has a fixed number of rows for each rank. Rows beyond it
@@ -71,7 +71,10 @@ void Layer::MakeExpertTensors(const TensorMaker& make) {
     b.CutAt(e.dispatched, std::move(of_rows));
     b.CutAt(e.activated, std::move(of_activated));
   }
-  e.out = make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
+  // The backward reads the outputs for the gradient of their weights.
+  e.out = context.model.weigh_expert_inputs
+              ? b.Temporary("experts.out", e.AllSent() * hidden)
+              : make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
   if (!context.model.shared_gate) return;
   e.shared_out = make(activation, "shared.out", rows * hidden, kSharedOut);
   e.shared_scores = make(exact, "shared.scores", rows, kSharedScores);
@@ -285,7 +288,7 @@ void Experts::Products(std::int16_t in, bool routed) {
       layer_.quantizes ? b_.Temporary("dispatched.wide", e_.AllRoom() * hidden) : e_.dispatched;
   const std::int16_t sent = BeforeExchange("experts.sent", dispatched, e_.AllSent());
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
-    Gather("experts.gather" + suffix, p, in, kNoSlot, sent);
+    Gather("experts.gather" + suffix, p, in, InputWeights(), sent);
   });
   if (!routed) ShareCounts();
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
@@ -389,7 +392,7 @@ void ExpertsForward(Layer& layer, std::int16_t y) {
   const ExpertInputs in = InputsOfExperts(layer, "norm2.gather");
   experts.Products(in.experts);
   std::int16_t sum = b.Temporary("experts.sum", e.tokens * layer.hidden);
-  experts.Combine("experts.combine", e.out, e.weights, sum);
+  experts.Combine("experts.combine", e.out, experts.OutputWeights(), sum);
   CountChoices(layer);
   if (HasSharedExperts(layer)) {
     SharedProducts(layer, in.shared);

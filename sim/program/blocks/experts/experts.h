@@ -71,6 +71,14 @@ class Experts {
   void Exchange(const std::string& name, std::int64_t piece, std::int16_t in, std::int16_t out,
                 bool is_return);
   bool Exchanges() const { return e_.members > 1; }
+  // The weights that multiply the experts' inputs, and those that multiply their outputs; kNoSlot
+  // for one of them.
+  std::int16_t InputWeights() const {
+    return layer_.context.model.weigh_expert_inputs ? e_.weights : kNoSlot;
+  }
+  std::int16_t OutputWeights() const {
+    return layer_.context.model.weigh_expert_inputs ? kNoSlot : e_.weights;
+  }
 
   OpShape RouteShape() const {
     OpShape shape = RowsShape(e_.tokens, e_.AllSent());
@@ -91,7 +99,8 @@ class Experts {
   void SetRouter(Op& route) const {
     const ModelSpec& model = layer_.context.model;
     route.softmax_first = model.router == RouterKind::kSoftmaxTopK;
-    route.sigmoid = model.router == RouterKind::kSigmoid;
+    route.undivided = model.router == RouterKind::kTopKSigmoid;
+    route.sigmoid = model.router == RouterKind::kSigmoid || route.undivided;
     route.Set(Attribute::kWeightFactor, model.expert_scale);
     route.shape = RouteShape();
   }

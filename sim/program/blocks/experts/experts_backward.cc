@@ -39,7 +39,8 @@ struct Backward {
   }
 
   void Again();
-  void Products();
+  void Products(std::int16_t d_weights);
+  void MakeInputs();
   void Piece(std::int64_t piece, const std::string& suffix, std::int16_t d_out,
              std::int16_t d_activated, std::int16_t made);
   void UpWeights();
@@ -54,14 +55,20 @@ struct Backward {
 void Backward::Again() {
   const bool routed = Lacks(kExpertOut), shared = HasSharedExperts(layer) && Lacks(kUp);
   if (!routed && !shared) return;
-  Input();
-  if (Lacks(kNorm2)) layer.Norm2();
-  have |= Only(kNorm2);
-  inputs = InputsOfExperts(layer, "norm2.regather");
+  MakeInputs();
   if (routed) experts.Products(inputs.experts, /*routed=*/true);
   if (shared) SharedProducts(layer, inputs.shared);
   if (routed) have |= Only(kExpertActivated);
   if (shared) have |= Only(kActivated);
+}
+
+// norm2 of the dispatched tokens, in the input half.
+void Backward::MakeInputs() {
+  if (inputs.experts != kNoSlot) return;
+  Input();
+  if (Lacks(kNorm2)) layer.Norm2();
+  have |= Only(kNorm2);
+  inputs = InputsOfExperts(layer, "norm2.regather");
 }
 
 // One piece: gradient of down's output -> d_up -> gradient of the rows, and the gradient of down's
@@ -94,8 +101,9 @@ void Backward::Piece(std::int64_t piece, const std::string& suffix, std::int16_t
 }
 
 // From dy to d_up and to d_norm2 of the dispatched tokens. The exchanges mirror the forward's:
-// gradients travel to the experts, and back after the last GEMM.
-void Backward::Products() {
+// gradients travel to the experts, and back after the last GEMM. The gradient of the weights is
+// that of what they multiply: rows of norm2, or the experts' outputs.
+void Backward::Products(std::int16_t d_weights) {
   const std::int64_t hidden = layer.hidden;
   const std::int16_t d_out = b.Temporary("experts.d_out", e.AllRoom() * hidden);
   const std::int16_t d_activated = b.Temporary("experts.d_activated", e.AllRoom() * e.ffn_width);
@@ -105,7 +113,7 @@ void Backward::Products() {
   Input();
   const std::int16_t sent = experts.BeforeExchange("experts.d_out.sent", d_out, e.AllSent());
   experts.ForEachPiece([&](std::int64_t p, const std::string& suffix) {
-    experts.Gather("experts.gather.output_grad" + suffix, p, dy, e.weights, sent);
+    experts.Gather("experts.gather.output_grad" + suffix, p, dy, experts.OutputWeights(), sent);
     experts.Exchange("experts.return.output_grad" + suffix, p, sent, d_out, /*is_return=*/false);
   });
   const std::int16_t made =
@@ -117,7 +125,10 @@ void Backward::Products() {
   // Up's weight gradient overlaps with the last rows' way back.
   if (experts.Exchanges()) UpWeights();
   Input();
-  experts.Combine("experts.combine.input_grad", d_rows, kNoSlot, d_norm2);
+  experts.Combine("experts.combine.input_grad", d_rows, experts.InputWeights(), d_norm2);
+  if (experts.InputWeights() == kNoSlot) return;
+  MakeInputs();
+  experts.Dots("experts.gather.weight_grad", inputs.experts, d_rows, d_weights);
 }
 
 // Summed over pieces: the first piece overwrites unless micro-batches accumulate.
@@ -247,8 +258,10 @@ std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest
   const std::int16_t d_weights =
       b.TemporaryIn(NumberFormat::kFp32, "d_weights", e.tokens * e.per_token);
   backward.Again();
-  backward.experts.Dots("experts.combine.weight_grad", dealt, e.out, d_weights);
-  backward.Products();
+  if (backward.experts.OutputWeights() != kNoSlot) {
+    backward.experts.Dots("experts.combine.weight_grad", dealt, e.out, d_weights);
+  }
+  backward.Products(d_weights);
   backward.Router(d_weights);
   std::int16_t d_shared = backward.d_norm2;
   if (own)

@@ -80,6 +80,7 @@ void ContextAttention::PartForward(const std::string& name, std::int16_t q, std:
   Op& op = b_.Add(OpKind::kAttentionPartForward, name, {In(q), In(kv), to(out), to(at_.lse)});
   op.accumulate = merges;
   SetScores(context_.model, op);
+  op.bidirectional = !context_.model.causal;
   op.dropout = static_cast<float>(context_.plan.attention_dropout);
   op.dropout_site = kAttentionSite;
   op.shape = PartShape(share);
@@ -93,6 +94,7 @@ void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, st
                    In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
   op.accumulate = adds;
   SetScores(context_.model, op);
+  op.bidirectional = !context_.model.causal;
   op.dropout = static_cast<float>(context_.plan.attention_dropout);
   op.dropout_site = kAttentionSite;
   op.shape = PartShape(share);

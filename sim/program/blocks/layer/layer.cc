@@ -7,6 +7,9 @@
 //
 //   input + [tp sum](attention(norm1) + MLP(norm2))
 //
+// With residual_after_norm the sums add to norm1 and norm2 instead of to their inputs. A post-norm
+// layer's last norm is then norm1 of the next layer, so blocks pass sums that are not normed yet.
+//
 // Tensor parallelism splits heads and the MLP's width: qkv and up by rows, out and down by columns
 // (Shoeybi et al. 2019, s. 3). Norms and residuals are whole on every rank. Sequence parallelism
 // splits those by rows: the sum becomes a reduce-scatter, and qkv and up read the result of an
@@ -48,7 +51,8 @@ void Attention(Layer& layer) {
   SummedGemm out = AttentionBranch(layer);
   out.to = layer.post1.branch;
   const std::int16_t branch = layer.NormOfBranch(layer.post1, layer.Sum(out));
-  Residual(layer, "attention.residual", layer.x, branch, layer.Parameter("out.bias", kOutBias),
+  const std::int16_t through = layer.AddsToNorms() ? layer.norm1 : layer.x;
+  Residual(layer, "attention.residual", through, branch, layer.Parameter("out.bias", kOutBias),
            layer.residual, layer.branch_mask1);
 }
 
@@ -114,7 +118,8 @@ void Mlp(Layer& layer, SummedGemm* parallel, std::int16_t y) {
   const std::int16_t branch = layer.NormOfBranch(layer.post2, sum);
   if (y == kNoSlot) return;
   if (parallel == nullptr) {
-    Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y, layer.branch_mask2);
+    const std::int16_t through = layer.AddsToNorms() ? layer.norm2 : layer.residual;
+    Residual(layer, "mlp.residual", through, branch, down_bias, y, layer.branch_mask2);
     return;
   }
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);

@@ -236,12 +236,17 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
   return d_norm2;
 }
 
-// Gradient of the residual: norm2's input gradient plus dy, which passes unchanged.
+// Gradient of the residual: norm2's input gradient plus dy, which passes unchanged. If the residual
+// starts after the norm, dy joins the gradient of the norm's output instead.
 std::int16_t Backward::Norm2(std::int16_t dy, std::int16_t d_norm2) {
   const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
   if (!layer.context.model.pre_norms) {
     AddGradients("mlp.residual.grad", d_norm2, dy, d_residual);
     return d_residual;
+  }
+  if (layer.AddsToNorms()) {
+    AddGradients("mlp.residual.grad", d_norm2, dy, d_norm2);
+    dy = kNoSlot;
   }
   const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
   NormInputGradient("norm2.input_grad", d_norm2, layer.Norm2Input(), norm2_weight, layer.mean2,
@@ -268,7 +273,7 @@ void Backward::QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1) {
 // trained.
 void Backward::HeadNorms(std::int16_t d_qkv) {
   const ModelSpec& model = layer.context.model;
-  if (!model.qk_norm) return;
+  if (!layer.NormsHeads()) return;
   const std::int16_t q_weight = layer.Parameter("q_norm.weight", kQNormWeight);
   const std::int16_t k_weight = layer.Parameter("k_norm.weight", kKNormWeight);
   const std::int16_t d_q_weight = layer.Gradient("d_q_norm.weight", kQNormWeight);
@@ -354,6 +359,10 @@ void Backward::Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx
   if (!layer.context.model.pre_norms) {
     AddGradients("attention.residual.grad", d_norm1, through, dx);
     return;
+  }
+  if (layer.AddsToNorms()) {
+    AddGradients("attention.residual.grad", d_norm1, through, d_norm1);
+    through = kNoSlot;
   }
   const std::int16_t weight = layer.Parameter("norm1.weight", kNorm1Weight);
   NormInputGradient("norm1.input_grad", d_norm1, layer.x, weight, layer.mean1, layer.rstd1, through,

@@ -168,9 +168,9 @@ void Layer::MakeResidualTensors(const TensorMaker& make, Category otherwise) {
   const std::int64_t mean = rms ? 0 : own_rows;
   const std::int64_t heads = context.model.heads / tp + context.model.KvHeadsOn(tp);
   const std::int64_t norms = context.model.qk_norm_whole ? 2 : heads;
-  qk_kept = make(activation, "qk.kept",
-                 context.model.qk_norm ? rows * heads * context.model.head_dim : 0, kQkKept);
-  qk_rstd = make(exact, "qk.rstd", context.model.qk_norm ? rows * norms : 0, kQkRstd);
+  qk_kept = make(activation, "qk.kept", NormsHeads() ? rows * heads * context.model.head_dim : 0,
+                 kQkKept);
+  qk_rstd = make(exact, "qk.rstd", NormsHeads() ? rows * norms : 0, kQkRstd);
   if (!IsParallel()) residual = make(activation, "residual", own_rows * hidden, kResidual);
   if (HasOneNorm()) {
     norm2 = norm1;
@@ -300,6 +300,14 @@ OpShape Layer::AttentionShape() const {
           .window = context.window};
 }
 
+OpShape Layer::CoreShape() const {
+  OpShape shape = AttentionShape();
+  if (context.chunk == 0) return shape;
+  shape.batch *= shape.sequence / context.chunk;
+  shape.sequence = context.chunk;
+  return shape;
+}
+
 // Under context parallelism rope runs before the exchange, while each rank still has its own
 // positions. A backward that rebuilds qkv may have gathered norm1 before.
 void Layer::Qkv() {
@@ -322,7 +330,7 @@ void Layer::Qkv() {
 
 // In place, before rope. qk_kept holds the heads before their norm, which the backward needs.
 void Layer::HeadNorms(std::int16_t qkv_of_rows) {
-  if (!context.model.qk_norm) return;
+  if (!NormsHeads()) return;
   const std::int16_t q_weight = Parameter("q_norm.weight", kQNormWeight);
   const std::int16_t k_weight = Parameter("k_norm.weight", kKNormWeight);
   Op& op = b.Add(OpKind::kHeadNormForward, "attention.qk_norm",

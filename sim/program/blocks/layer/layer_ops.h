@@ -223,6 +223,12 @@ struct Layer {
   bool IsParallel() const { return context.model.order != LayerOrder::kSequential; }
   bool HasOneNorm() const { return context.model.order == LayerOrder::kParallelOneNorm; }
   bool SharesSequence() const { return context.plan.cp > 1; }
+  // Norms of the heads of q and k: with weights, or without in layers that rotate.
+  bool NormsHeads() const {
+    return context.model.qk_norm || (context.model.qk_l2_norm && context.rotates);
+  }
+  // A residual starts at the output of the norm before its branch, not at the norm's input.
+  bool AddsToNorms() const { return context.model.residual_after_norm; }
   // From norm1 to qkv, with head norms and rotary positions.
   void Qkv();
   // ---- latent attention (latent.cc)
@@ -320,6 +326,11 @@ struct Layer {
     return quantizes ? b.formats().products : b.formats().activations;
   }
   OpShape AttentionShape() const;
+  // AttentionShape of the core. Each chunk is a sequence of its own.
+  OpShape CoreShape() const;
+  std::int64_t KeysOfCore() const {
+    return context.chunk > 0 ? context.chunk : context.plan.sequence;
+  }
   // ---- Attention sinks (sinks.cc); no-ops without them. A sink is one more score in the softmax,
   // without a value. SinkGradient adds its ops to the weight half.
   void Sinks();
@@ -334,6 +345,8 @@ struct Layer {
   void MakeScoreTensors(const TensorMaker& make);
   void MakeDropoutTensors(const TensorMaker& make);
   void StandardCore(std::int16_t out);
+  void SetCore(Op& op) const;
+  void SetBidirectional(Op& op) const;
   Op& AddDropout(OpKind op_kind, const std::string& name, std::initializer_list<Operand> operands,
                  std::int16_t mask);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,

@@ -15,6 +15,9 @@ double PairThatTurns(const ModelSpec& model, double turned, double times) {
   return turned * std::log(original / (times * kTurn)) / (2 * std::log(model.rope_theta));
 }
 
+// Llama 3's scaling with equal bounds is a step; kernels need a ramp, which may be this narrow.
+constexpr float kStep = 1.00001F;
+
 // YaRN interpolates low frequencies and keeps high ones; between the pairs `low` and `high` it
 // ramps linearly.
 RopeStretch Yarn(const ModelSpec& model, RopeStretch stretch) {
@@ -49,6 +52,7 @@ RopeStretch StretchOf(const ModelSpec& model) {
       return stretch;
     case RopeScaling::kLlama3:
       stretch.kind = RopeStretchKind::kLlama3;
+      stretch.high = std::max(stretch.high, stretch.low * kStep);
       return stretch;
     case RopeScaling::kYarn:
       stretch.kind = RopeStretchKind::kYarn;
