@@ -81,4 +81,20 @@ std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model) {
       "attention standard with {}: only attention flash computes it; use attention flash", what);
 }
 
+// A document's first token bounds the keys before a query, of the whole sequence. An encoder's
+// attention has no such bound, and a chunk is a sequence of its own.
+std::string DocumentsNeedCausalSequences(const Plan& plan, const ModelSpec& model) {
+  if (!plan.documents) return {};
+  if (!model.causal) {
+    return "documents with causal false: attention to later tokens does not end at documents; use "
+           "documents off";
+  }
+  const std::int64_t chunk = model.attention_chunk;
+  if (chunk == 0 || plan.sequence <= chunk) return {};
+  return fmt::format(
+      "documents with sequence {} and attention_chunk {}: use documents off, or a sequence of at "
+      "most {}",
+      plan.sequence, chunk, chunk);
+}
+
 }  // namespace foretrain

@@ -355,6 +355,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"written-scores-are-plain", WrittenScoresArePlain},
       {"chunks-are-whole", ChunksAreWhole},
       {"residuals-start-at-wide-norms", ResidualsStartAtWideNorms},
+      {"documents-need-causal-sequences", DocumentsNeedCausalSequences},
       {"mtp-needs-whole-sequences", MtpNeedsWholeSequences},
       {"mtp-needs-all-logits", MtpNeedsAllLogits},
       {"mtp-drops-nothing", MtpDropsNothing},

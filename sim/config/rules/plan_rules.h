@@ -60,6 +60,7 @@ std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model)
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
 std::string ChunksAreWhole(const Plan& plan, const ModelSpec& model);
 std::string ResidualsStartAtWideNorms(const Plan& plan, const ModelSpec& model);
+std::string DocumentsNeedCausalSequences(const Plan& plan, const ModelSpec& model);
 
 // Distributing experts: expert_rules.cc.
 std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model);

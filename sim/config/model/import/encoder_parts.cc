@@ -24,8 +24,8 @@ constexpr std::array kFeedForwards = {
 }  // namespace
 
 // The masked-LM model: a norm of the embeddings, layers with norms behind their residuals, and a
-// transform before the logits (bert/modeling_bert.py). Those norms are norm1 of the next layer here,
-// and the last one the final norm.
+// transform before the logits (bert/modeling_bert.py). Those norms are norm1 of the next layer
+// here, and the last one the final norm.
 void MoreOfBert(Config& config, ModelSpec& model) {
   model.token_types = config.CountOr("type_vocab_size", 2);
   model.causal = config.BoolOr("is_decoder", false);
@@ -63,9 +63,8 @@ void MoreOfT5(Config& config, ModelSpec& model) {
       return;
     }
   }
-  config.Unsupported("feed_forward_proj",
-                     fmt::format("\"{}\" is not supported; must be one of {}", Printable(kind),
-                                 Join(known, ", ")));
+  config.Unsupported("feed_forward_proj", fmt::format("\"{}\" is not supported; must be one of {}",
+                                                      Printable(kind), Join(known, ", ")));
 }
 
 }  // namespace foretrain

@@ -1,6 +1,6 @@
-// Transform of the hidden state before the logits (BERT's masked-LM head): a linear, an activation and
-// a norm behind the final norm. It works on each rank's own rows, and its weights are whole on every
-// rank, as those of norms are: one product of hidden x hidden is small beside the logits.
+// Transform of the hidden state before the logits (BERT's masked-LM head): a linear, an activation
+// and a norm behind the final norm. It works on each rank's own rows, and its weights are whole on
+// every rank, as those of norms are: one product of hidden x hidden is small beside the logits.
 #include "sim/program/blocks/ends/head_ops.h"
 
 namespace foretrain {
