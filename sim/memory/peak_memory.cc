@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/model/recompute.h"
 #include "sim/program/lower/offload/offload_state.h"
@@ -16,6 +17,8 @@ namespace {
 
 // Added to the key of the first layer: its backward may leave a gradient that nobody reads.
 constexpr int kFirstLayer = 64;
+// Added to the key of layers that attend to all tokens or have no rotary positions.
+constexpr int kGlobalLayer = 128;
 
 // Adds up the bytes of a rank's instructions in issue order. Invariant: between two instructions,
 // `live_` holds all live bytes, so the peak of an instruction is `live_` plus its own peak.
@@ -66,14 +69,16 @@ class Walker {
     const InstructionKey& key = step.key;
     const bool block = key.kind == InstructionKind::kBlock;
     if (!block && !step.rule->alike) return Ask(step);
-    // Passes of blocks of one kind take the same bytes, so each is asked for once. Two things tell
-    // blocks apart: buckets that come and go with them, and rings if steps overlap.
+    // Passes of blocks of one kind take the same bytes, so each is asked for once. Three things
+    // tell blocks apart: buckets that come and go with them, rings if steps overlap, and norms of
+    // heads that only layers with rotary positions have.
     const int distinct =
         block && buckets_differ_
             ? key.block
             : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
                   static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block)) +
-                  (key.block == 1 ? kFirstLayer : 0);
+                  (key.block == 1 ? kFirstLayer : 0) +
+                  (IsGlobal(context_.model, context_.plan, key.block) ? kGlobalLayer : 0);
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = Ask(step);
     return found->second;

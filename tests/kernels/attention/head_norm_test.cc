@@ -160,8 +160,9 @@ TEST_P(HeadNormTest, HasWeightsOfOneWhereNoneAreGiven) {
   Floats y, dx, expected_y, expected_dx;
   run(nullptr, y, dx);
   run(ones.data(), expected_y, expected_dx);
-  EXPECT_EQ(Bits(y), Bits(expected_y));
-  EXPECT_EQ(Bits(dx), Bits(expected_dx));
+  // A product with 1 may be fused with a sum, which rounds once less.
+  ExpectClose(FromRows(s, y), ToDouble(FromRows(s, expected_y)), {Bound(10)}, "y");
+  ExpectClose(FromRows(s, dx), ToDouble(FromRows(s, expected_dx)), {4.0 * Bound(10)}, "dx");
 }
 
 FT_TEST_ALL_VARIANTS(HeadNormTest);

@@ -58,7 +58,7 @@ std::string ClusterRefusal(std::string_view text, ErrorCode code = ErrorCode::kI
 
 TEST(Catalogue, EveryRowOfTheBuiltInTablesReads) {
   EXPECT_EQ(BuiltIn().gpus.size(), 44U);
-  EXPECT_EQ(BuiltIn().models.size(), 155U);
+  EXPECT_EQ(BuiltIn().models.size(), 157U);
   EXPECT_EQ(BuiltIn().models.front().name, kDefaultModel);
 }
 
@@ -293,7 +293,7 @@ TEST(Catalogue, ReadsAModelTableWithoutTheOptionalColumns) {
       "name,layers,hidden,heads,kv_heads,head_dim,ffn_hidden,vocab,max_seq,gated_mlp,norm,biases,"
       "tied_embeddings,position_encoding\n"
       "a,2,8,2,1,4,16,100,32,1,rmsnorm,0,0,rope\nb,2,8,2,2,4,16,100,32,0,layernorm,1,1,learned\n"
-      "c,2,8,2,2,4,16,100,32,0,layernorm,1,1,relative\n";
+      "c,2,8,2,2,4,16,100,32,0,layernorm,1,1,rotated twice\n";
   const auto models = ParseModels(kText, "m.csv");
   ASSERT_TRUE(models.has_value()) << models.error().message;
   const ModelSpec& a = (*models)[0].spec;
@@ -305,7 +305,7 @@ TEST(Catalogue, ReadsAModelTableWithoutTheOptionalColumns) {
   const ModelSpec& b = (*models)[1].spec;
   EXPECT_TRUE(b.attention_bias);
   EXPECT_EQ(b.mlp, MlpKind::kGelu);
-  EXPECT_EQ((*models)[2].unsupported, "positions relative");
+  EXPECT_EQ((*models)[2].unsupported, "positions rotated twice");
 }
 
 TEST(Catalogue, RefusesASupportedModelThatCannotBe) {

@@ -183,7 +183,7 @@ TEST(ModelSpec, NamesOfKindsReadBack) {
   }
   EXPECT_EQ(ParseNorm("batchnorm"), std::nullopt);
   EXPECT_EQ(ParseMlp("elu"), std::nullopt);
-  EXPECT_EQ(ParsePositions("relative"), std::nullopt);
+  EXPECT_EQ(ParsePositions("sinusoidal"), std::nullopt);
 }
 
 }  // namespace

@@ -204,9 +204,12 @@ class RegisteredPasses {
 
  private:
   int Find(Pass pass) const {
-    const BlockRequest request{.kind = context_.stage.KindOf(block_),
-                               .pass = pass,
-                               .recompute = RecomputeOf(context_.plan, context_.stage, block_)};
+    const BlockKind kind = context_.stage.KindOf(block_);
+    const BlockRequest request{
+        .kind = kind,
+        .pass = pass,
+        .recompute = RecomputeOf(context_.plan, context_.stage, block_),
+        .global = IsLayer(kind) && IsGlobal(context_.model, context_.plan, block_)};
     return registry_.Find(NameOf(request), [&] {
       return BuildBlock({context_.model, context_.plan, context_.stage.shared_table}, request);
     });

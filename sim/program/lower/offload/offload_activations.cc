@@ -67,9 +67,11 @@ StepDescription Describe(const LowerContext& context, const InstructionKey& key)
   return ActivationCopy(context, key, [&](Pass pass) -> const Block& {
     const auto [found, is_new] = built.try_emplace(pass);
     if (is_new) {
-      const RecomputeKind recompute = RecomputeOf(context.plan, context.stage, key.block);
-      found->second = BuildBlock({context.model, context.plan, context.stage.shared_table},
-                                 {.pass = pass, .recompute = recompute});
+      const BlockRequest request{.pass = pass,
+                                 .recompute = RecomputeOf(context.plan, context.stage, key.block),
+                                 .global = IsGlobal(context.model, context.plan, key.block)};
+      found->second =
+          BuildBlock({context.model, context.plan, context.stage.shared_table}, request);
     }
     return found->second;
   });
