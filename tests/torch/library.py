@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small model of the transformers library. Options and output are those of train.py.
 
---config is a config.json of any causal language model, or of BERT, whose loss is then that of the next token too. --save-init writes the initial weights under the library's
+--config is a config.json of any causal language model, or of BERT or RoBERTa, whose loss is then that of the next token too. --save-init writes the initial weights under the library's
 names, --save-weights those after the last step, or their moving averages with --ema. Needs torch and transformers (written with 5.23).
 """
 import json
@@ -22,7 +22,7 @@ def make(config_path, seed):
         fields = json.load(file)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     torch.manual_seed(seed)
-    kind = AutoModelForMaskedLM if config.model_type == "bert" else AutoModelForCausalLM
+    kind = AutoModelForMaskedLM if config.model_type in ("bert", "roberta") else AutoModelForCausalLM
     model = kind.from_config(config, attn_implementation="eager")
     model.eval()  # no dropout
     with torch.no_grad():  # vectors too, so that a missing term shows

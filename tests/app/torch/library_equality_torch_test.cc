@@ -95,6 +95,8 @@ const Model kModels[] =
          R"({"model_type": "llama4_text", "num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32, "intermediate_size_mlp": 96, "vocab_size": 256, "max_position_embeddings": 64, "pad_token_id": 0, "rms_norm_eps": 1e-05, "tie_word_embeddings": false, "num_local_experts": 4, "num_experts_per_tok": 2, "interleave_moe_layer_step": 1, "router_aux_loss_coef": 0.0, "use_qk_norm": false, "attention_chunk_size": 64, "attn_temperature_tuning": false, "no_rope_layers": [1, 0, 1], "rope_parameters": {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0, "original_max_position_embeddings": 16}})"},
         {"Bert",
          R"({"model_type": "bert", "num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-05, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": true})"},
+        {"Roberta",
+         R"({"model_type": "roberta", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 66, "type_vocab_size": 1, "hidden_act": "gelu", "layer_norm_eps": 1e-05, "pad_token_id": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": true})"},
         {"Mpt",
          R"({"model_type": "mpt", "n_layers": 2, "d_model": 64, "n_heads": 4, "expansion_ratio": 4, "vocab_size": 256, "max_seq_len": 64, "layer_norm_epsilon": 1e-05, "tie_word_embeddings": true})"},
 };
