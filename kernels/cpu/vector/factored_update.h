@@ -19,11 +19,11 @@ FT_INLINE double SumOfSquares(const float* x, int64_t n) {
   double sum = 0.0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const float* from = x + begin;
-    sum += double{SumOver(Least(kBlock, n - begin), [&](int64_t i, auto access) __attribute__((
-                                                        always_inline)) {
-      const Vector value = access.load(from + i);
-      return value * value;
-    })};
+    sum += double{SumOver(
+        Least(kBlock, n - begin), [&](int64_t i, auto access) __attribute__((always_inline)) {
+          const Vector value = access.load(from + i);
+          return value * value;
+        })};
   }
   return sum;
 }
@@ -100,8 +100,7 @@ inline void Adafactor(const FtAdafactor& g) {
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector p = access.load(param + c);
-          access.store(param + c,
-                       (p - p * decay) - FactoredStep(g, grad, scale, c, access) * by);
+          access.store(param + c, (p - p * decay) - FactoredStep(g, grad, scale, c, access) * by);
         });
   }
   for (int64_t i = 0; g.noise != 0 && i < elements; ++i) {
