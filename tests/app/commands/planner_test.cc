@@ -107,6 +107,34 @@ TEST(Predict, CountsKAndMInPowersOfTwo) {
   EXPECT_THAT(refused.errors, AllOf(HasSubstr("4194304 tokens"), HasSubstr("give 4194 samples")));
 }
 
+// An H100 is rated at 700 W.
+TEST(PlanGoal, BoundsTheEnergyOfTheDevicesByTheirRatedPower) {
+  const TemporaryFolder folder;
+  const std::string command =
+      "plan --model gpt2-124m --layers 2 --cluster 2xh100 --sequence 128 --tokens 1B";
+  const ProgramEnd end = RunForetrain(folder.path(), command + " --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const nlohmann::json json = Json(end);
+  const double seconds = json.at("training_time_s");
+  EXPECT_NEAR(json.at("training_energy_j").get<double>() / (seconds * 2 * 700), 1, 1e-6);
+  EXPECT_THAT(RunForetrain(folder.path(), command).output, HasSubstr("Wh at 700 W a device"));
+}
+
+// The allocator's free blocks come on top of what a plan needs: the limit holds without them.
+TEST(PlanMemory, KeepsTheLimitWithoutTheBlocksThatTheAllocatorKeeps) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(
+      folder.path(), "plan --model gpt2-124m --layers 2 --cluster 2xh100 --sequence 128 --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const nlohmann::json json = Json(end);
+  for (const auto& plan : json.at("plans")) {
+    const double cached = plan.at("cached_memory_gib");
+    EXPECT_GE(cached, 0);
+    EXPECT_LE(plan.at("device_memory_gib").get<double>() - cached,
+              json.at("memory_limit_gib").get<double>());
+  }
+}
+
 TEST(PlanFiles, AreWrittenByPlanAndPredictAndReadByBoth) {
   const TemporaryFolder folder;
   const std::string model = "--model gpt2-124m --layers 2 --cluster 2xh100 ";
