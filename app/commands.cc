@@ -25,6 +25,7 @@ std::span<const CommandEntry> CommandTable() {
       {"export", "Write runs as a trace that Perfetto opens", &MakeExport},
       {"import", "Store traces of PyTorch, Nsight Systems or foretrain as a run", &MakeImport},
       {"runs", "List and manage the runs of a store", &MakeRuns},
+      {"sql", "Ask a store's views with one SELECT", &MakeSql},
       {"calibrate", "Measure how fast this machine runs ops, or learn from measured runs",
        &MakeCalibrate},
       {"validate", "Forecast published runs and show the errors by source", &MakeValidate},

@@ -27,6 +27,7 @@ std::unique_ptr<Command> MakeBench();
 std::unique_ptr<Command> MakeExport();
 std::unique_ptr<Command> MakeImport();
 std::unique_ptr<Command> MakeRuns();
+std::unique_ptr<Command> MakeSql();
 std::unique_ptr<Command> MakeValidate();
 std::unique_ptr<Command> MakeView();
 std::unique_ptr<Command> MakeDemo();

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "app/cli/stop_signal.h"
+#include "app/runs/inferred_plans.h"
 #include "base/io/file_system.h"
 #include "base/text.h"
+#include "sim/infer/infer_plan.h"
 #include "traces/store.h"
 
 namespace foretrain {
@@ -49,28 +51,28 @@ bool IsTrace(std::string_view name) {
 
 }  // namespace
 
-Result<std::vector<std::string>> TracesIn(std::string_view text) {
+Result<std::vector<std::string>> TracesAt(const std::string& path) {
   PosixFileSystem files;
+  std::error_code none;
+  if (!std::filesystem::is_directory(path, none)) return std::vector<std::string>{path};
+  FT_ASSIGN(std::vector<std::string> names, files.List(path));
+  std::erase_if(names, [](const std::string& name) { return !IsTrace(name); });
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  if (names.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                Printable(path) + ": has no trace: no .json, .json.gz or .sqlite file");
+  }
+  for (std::string& name : names) name = (std::filesystem::path(path) / name).string();
+  return names;
+}
+
+Result<std::vector<std::string>> TracesIn(std::string_view text) {
   std::vector<std::string> traces;
   for (const std::string_view part : Split(text, ',')) {
-    const std::string path(Trim(part));
-    std::error_code none;
-    if (!std::filesystem::is_directory(path, none)) {
-      traces.push_back(path);
-      continue;
-    }
-    FT_ASSIGN(std::vector<std::string> names, files.List(path));
-    std::erase_if(names, [](const std::string& name) { return !IsTrace(name); });
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-      return std::pair(a.size(), a) < std::pair(b.size(), b);
-    });
-    if (names.empty()) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  Printable(path) + ": has no trace: no .json, .json.gz or .sqlite file");
-    }
-    for (const std::string& name : names) {
-      traces.push_back((std::filesystem::path(path) / name).string());
-    }
+    FT_ASSIGN(const std::vector<std::string> at, TracesAt(std::string(Trim(part))));
+    traces.insert(traces.end(), at.begin(), at.end());
   }
   return traces;
 }
@@ -89,6 +91,10 @@ Result<std::vector<ImportedRun>> ImportTraces(const std::vector<std::string>& tr
   FT_ASSIGN(const std::unique_ptr<Store> opened, Store::Open(store));
   std::vector<ImportedRun> runs;
   for (TraceRun& run : read) {
+    if (!run.own) {
+      run.attachments.emplace(kInferredPlanAttachment,
+                              ToJson(InferPlan(run.timeline, run.communication)));
+    }
     FT_ASSIGN(ImportedRun stored, StoreTrace(*opened, std::move(run), options));
     runs.push_back(std::move(stored));
   }

@@ -16,6 +16,7 @@
 #include "traces/import/own_trace.h"
 #include "traces/import/rank_timeline.h"
 #include "traces/import/ranks/rank_join.h"
+#include "traces/import/ranks/traced_groups.h"
 #include "traces/store/sqlite.h"
 
 namespace foretrain {
@@ -270,6 +271,7 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
     WriteRank(details, numbers[i], ranks[i], timelines.back());
   }
   JoinRanks(numbers, timelines, run.notes);
+  run.communication = CommunicationOf(ranks, table, timelines);
   std::set<std::string> said;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankTimeline made = std::move(timelines[i]);
@@ -300,6 +302,7 @@ TraceRun RunOf(OwnRun own) {
   std::set<int> ranks;
   for (const Span& span : run.timeline.spans) ranks.insert(span.rank);
   run.recorded_ranks = static_cast<int>(ranks.size());
+  run.own = true;
   run.details_json = "{\"imported\":true,\"exported_by\":\"foretrain\"}";
   DeriveSteps(run.timeline);
   return run;
@@ -371,6 +374,7 @@ Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& 
     FT_TRY(recorder->Attach(kKernelsAttachment, KernelsToJson(run.kernels)));
   }
   for (const std::string& note : run.notes) FT_TRY(recorder->AddNote(note));
+  for (const auto& [name, bytes] : run.attachments) FT_TRY(recorder->Attach(name, bytes));
   FT_TRY(recorder->Finish(RunStatus::kFinished));
   return out;
 }

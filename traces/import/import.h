@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/io/file_system.h"
 #include "base/result.h"
+#include "traces/import/traced_communication.h"
 #include "traces/run.h"
 #include "traces/store.h"
 
@@ -36,10 +38,13 @@ struct TraceRun {
   std::string label{};
   Timeline timeline{};  // sorted, with step windows
   RecordingTotals totals{};
-  KernelTable kernels{};             // of the ranks together
+  KernelTable kernels{};  // of the ranks together
+  TracedCommunication communication{};
   std::string details_json{};        // files, profiler, devices, streams, pipelines
   std::vector<std::string> notes{};  // assumptions made, and things missing
   int recorded_ranks = 0;
+  bool own = false;                                  // an export of foretrain
+  std::map<std::string, std::string> attachments{};  // to store with the run, by name
 };
 
 // Reads the runs in `paths`: one run whose ranks are the files (and the processes of an Nsight

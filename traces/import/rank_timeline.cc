@@ -181,6 +181,7 @@ class Builder {
   void AddCall(const RawEvent& event, const NameMeaning& meaning) {
     if (event.group == 0) return;
     const RawGroup& group = events_.groups[event.group - 1];
+    out_.grouped.push_back({out_.spans.size() - 1, event.group - 1});
     const bool transfer =
         meaning.kind == InstructionKind::kSend || meaning.kind == InstructionKind::kRecv;
     const bool has_ends = group.source >= 0 && group.destination >= 0;

@@ -2,6 +2,7 @@
 // and stores them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,13 +29,20 @@ struct QueueUse {
   std::int64_t spans = 0;
 };
 
+// A communication whose group the trace names.
+struct GroupedSpan {
+  std::size_t span = 0;     // index into the rank's spans
+  std::uint32_t group = 0;  // index into RankEvents::groups
+};
+
 struct RankTimeline {
   std::vector<Span> spans;
   std::vector<StepWindow> steps;
   std::vector<MemorySample> memory;
   std::vector<QueueUse> queues;
-  std::vector<CommunicationCall> calls;  // those whose group the trace states
-  KernelTable kernels;                   // without capability
+  std::vector<CommunicationCall> calls;  // those that can be matched across ranks
+  std::vector<GroupedSpan> grouped;
+  KernelTable kernels;  // without capability
   std::vector<std::string> notes;
 };
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "traces/kinds.h"
 #include "traces/run.h"
+#include "traces/store/views.h"
 
 namespace foretrain::store_internal {
 namespace {
@@ -72,58 +73,6 @@ CREATE TABLE attachment(attachment_id INTEGER PRIMARY KEY, run_id INT NOT NULL R
   name TEXT NOT NULL, body BLOB NOT NULL, crc INT, UNIQUE(run_id, name));
 )sql";
 
-// The public interface. The shifts match PackId (traces/kinds.cc). Ids below 0 are ops without an
-// id, so their fields are null. Names of ops are stored without the micro-batch.
-constexpr const char* kViews = R"sql(
-CREATE VIEW v_run AS
-SELECT r.run_id, k.name AS kind, s.name AS status, r.label, r.pinned, r.world, r.created_unix_ns,
-  r.finished_unix_ns, r.forecast_run_id, r.last_step, r.dropped, r.invalid, r.overhead_ns,
-  r.clock_error_ns, r.message, model.json AS model, hardware.json AS hardware, plan.json AS plan,
-  program.hash AS program_hash, r.details_json AS details,
-  (SELECT sum(spans) FROM batch b WHERE b.run_id = r.run_id) AS spans,
-  (SELECT value FROM metric m JOIN series USING(series_id) WHERE m.run_id = r.run_id
-    AND m.rank = -1 AND m.step = -1 AND series.name = 'step_time_s') AS step_time_s,
-  (SELECT value FROM metric m JOIN series USING(series_id) WHERE m.run_id = r.run_id
-    AND m.rank = -1 AND m.step = -1 AND series.name = 'tokens_per_s') AS tokens_per_s
-FROM run r JOIN enum_name k ON k.domain = 'run_kind' AND k.id = r.kind
-  JOIN enum_name s ON s.domain = 'run_status' AND s.id = r.status
-  JOIN model USING(model_id) JOIN hardware USING(hardware_id) JOIN plan USING(plan_id)
-  LEFT JOIN program USING(program_id);
-CREATE VIEW v_span AS
-SELECT t.run_id, t.rank, q.name AS queue, s.start_ns, s.start_ns + s.duration_ns AS end_ns,
-  s.duration_ns, s.start_ns - s.wait_ns AS ready_ns, s.op, n.name, s.step, c.name AS class,
-  s.bytes, k.name AS kind, p.name AS pass,
-  CASE WHEN s.op >= 0 THEN (s.op >> 42) & 8191 END AS block,
-  CASE WHEN s.op >= 0 THEN (s.op >> 24) & 262143 END AS micro_batch,
-  CASE WHEN s.op >= 0 THEN (s.op >> 12) & 4095 END AS part,
-  CASE WHEN s.op >= 0 THEN s.op & 4095 END AS op_number
-FROM span s JOIN track t USING(track_id)
-  JOIN enum_name q ON q.domain = 'queue' AND q.id = t.queue
-  JOIN enum_name c ON c.domain = 'class' AND c.id = s.class
-  LEFT JOIN enum_name k ON k.domain = 'kind' AND s.op >= 0 AND k.id = s.op >> 58
-  LEFT JOIN enum_name p ON p.domain = 'pass' AND s.op >= 0 AND p.id = (s.op >> 55) & 7
-  LEFT JOIN op_name n ON n.run_id = t.run_id AND n.op = s.op & ~(262143 << 24);
-CREATE VIEW v_op AS
-SELECT run_id, rank, step, op, name, class, kind, pass, block, micro_batch, part, op_number,
-  count(*) AS spans, sum(duration_ns) AS duration_ns, min(start_ns) AS start_ns,
-  max(end_ns) AS end_ns, sum(bytes) AS bytes
-FROM v_span WHERE op >= 0 GROUP BY run_id, rank, step, op, class;
-CREATE VIEW v_step AS
-SELECT s.run_id, s.rank, s.step, s.start_ns, s.end_ns, s.end_ns - s.start_ns AS duration_ns,
-  (SELECT c.value FROM counter c JOIN series USING(series_id) WHERE c.run_id = s.run_id
-    AND c.step = s.step AND series.name = 'loss' ORDER BY c.rank, c.time_ns DESC LIMIT 1) AS loss
-FROM step s;
-CREATE VIEW v_memory AS
-SELECT m.run_id, m.rank, m.time_ns, sp.name AS space, c.name AS category, m.bytes
-FROM memory m JOIN enum_name c ON c.domain = 'category' AND c.id = m.category
-  JOIN enum_name sp ON sp.domain = 'space' AND sp.id = m.space
-ORDER BY m.run_id, m.rank, m.time_ns, m.batch, m.seq;
-CREATE VIEW v_counter AS
-SELECT run_id, series.name, rank, step, time_ns, value FROM counter JOIN series USING(series_id);
-CREATE VIEW v_metric AS
-SELECT run_id, series.name, rank, step, value FROM metric JOIN series USING(series_id);
-)sql";
-
 // Enum names are stored in the file, so that SQL views can show them.
 template <class E>
 Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
@@ -137,7 +86,7 @@ Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
 // The version is set last: a file without it is treated as not yet created.
 Result<void> CreateSchema(const Database& database) {
   FT_TRY(database.Execute(kTables));
-  FT_TRY(database.Execute(kViews));
+  FT_TRY(database.Execute(kFileViews));
   FT_ASSIGN(Statement insert, database.Prepare("INSERT INTO enum_name VALUES(?, ?, ?)"));
   FT_TRY(AddNames<Queue>(insert, "queue", kQueueCount));
   FT_TRY(AddNames<Category>(insert, "category", kCategoryCount));

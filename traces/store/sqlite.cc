@@ -200,6 +200,15 @@ bool Statement::Agrees(int column, std::uint32_t sum) const {
   return Int(column) == sum;
 }
 
+int Statement::Columns() const { return sqlite3_column_count(statement_.get()); }
+
+std::string Statement::ColumnName(int column) const {
+  const char* const name = sqlite3_column_name(statement_.get(), column);
+  return name != nullptr ? name : "";
+}
+
+int Statement::TypeOf(int column) const { return sqlite3_column_type(statement_.get(), column); }
+
 std::int64_t Statement::Int(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
@@ -315,6 +324,31 @@ Result<Statement> Database::Prepare(std::string_view sql) const {
   statement.database_ = this;
   if (code == SQLITE_OK) return statement;
   return FailWith(code);
+}
+
+// Text after the first statement is prepared too: comments and semicolons give no statement.
+Result<Statement> Database::PrepareQuery(std::string_view sql) const {
+  Statement query;
+  query.database_ = this;
+  while (!sql.empty()) {
+    sqlite3_stmt* raw = nullptr;
+    const char* rest = nullptr;
+    const int code =
+        sqlite3_prepare_v3(handle(), sql.data(), static_cast<int>(sql.size()), 0, &raw, &rest);
+    std::unique_ptr<sqlite3_stmt, Statement::Finalizer> next(raw);
+    const bool second = query.statement_ != nullptr && (code != SQLITE_OK || next != nullptr);
+    if (second) return Fail(ErrorCode::kInvalidArgument, path_ + ": more than one statement");
+    if (code != SQLITE_OK) return FailWith(code);
+    if (next != nullptr) query.statement_ = std::move(next);
+    sql.remove_prefix(static_cast<std::size_t>(rest - sql.data()));
+  }
+  if (query.statement_ == nullptr) {
+    return Fail(ErrorCode::kInvalidArgument, path_ + ": the query is empty; give a SELECT");
+  }
+  if (sqlite3_stmt_readonly(query.statement_.get()) == 0 || query.Columns() == 0) {
+    return Fail(ErrorCode::kInvalidArgument, path_ + ": the query is no SELECT");
+  }
+  return query;
 }
 
 Result<std::int64_t> Database::Number(std::string_view sql) const {

@@ -57,6 +57,10 @@ class Statement {
   // False if `column` holds another checksum than `sum`. True if the row has none: the column is
   // NULL or, in a store of an older schema, missing.
   bool Agrees(int column, std::uint32_t sum) const;
+  int Columns() const;
+  std::string ColumnName(int column) const;
+  // SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB or SQLITE_NULL.
+  int TypeOf(int column) const;
   std::int64_t Int(int column) const;
   double Real(int column) const;  // NULL is NaN
   std::string Text(int column) const;
@@ -111,6 +115,9 @@ class Database {
   // Runs `sql`, one or more statements without parameters. `sql` is a constant, never data.
   Result<void> Execute(const char* sql) const;
   Result<Statement> Prepare(std::string_view sql) const;
+  // Prepares a query that a user wrote. Errors: as Prepare; kInvalidArgument if it is empty, more
+  // than one statement, or not one that only reads.
+  Result<Statement> PrepareQuery(std::string_view sql) const;
   // The integer in the first column of the first row of `sql`.
   Result<std::int64_t> Number(std::string_view sql) const;
 

@@ -102,6 +102,28 @@ TEST(Import, AddsARunThatAnalyzeAndCompareRead) {
                                      HasSubstr("gemm_bf16"), HasSubstr("a trace has no program")));
 }
 
+// The all-reduce without a group leaves the plan open, which the answer says.
+TEST(Import, TakesAFolderAsOneRunAndSaysWhatItTellsOfThePlan) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/traces");
+  folder.Write("traces/rank10.json", Trace(1, 500));
+  folder.Write("traces/rank9.json", Trace(0, 400));
+  folder.Write("traces/notes.txt", "not a trace");
+  const ProgramEnd end = RunForetrain(folder.path(), "import traces --store s.db --json");
+  ASSERT_EQ(end.code, 0) << end.errors;
+  const json run = json::parse(end.output).at("runs").at(0);
+  EXPECT_EQ(run.at("ranks"), 2);
+  EXPECT_EQ(run.at("label"), "rank9.json, rank10.json");
+  const json& fields = run.at("inferred_plan").at("fields");
+  EXPECT_EQ(fields.size(), 10U);
+  for (const json& field : fields) EXPECT_FALSE(field.at("evidence").get<std::string>().empty());
+  const ProgramEnd analyzed = RunForetrain(folder.path(), "analyze --store s.db --run 1 --json");
+  ASSERT_EQ(analyzed.code, 0) << analyzed.errors;
+  EXPECT_EQ(json::parse(analyzed.output).at("inferred_plan"), run.at("inferred_plan"));
+  std::filesystem::create_directory(folder.path() + "/empty");
+  EXPECT_EQ(RunForetrain(folder.path(), "import empty --store s.db").code, 2);
+}
+
 TEST(Import, StandsBesideAForecast) {
   const TemporaryFolder folder;
   ASSERT_EQ(RunForetrain(folder.path(), "predict --model gpt-10m --ranks 1 --store s.db").code, 0);

@@ -41,6 +41,7 @@ TEST(NewerStore, IsRefusedByEveryCommandAndLeftAlone) {
   for (const std::string& command :
        {std::string("runs"), train + "--steps 2", std::string("compare"), std::string("analyze"),
         std::string("export --out trace.json"), std::string("runs --delete 1"),
+        std::string("sql foretrain.db 'SELECT 1'"),
         std::string("view --screenshot view.png foretrain.db"),
         std::string("predict --model gpt-10m --ranks 1 --store foretrain.db")}) {
     const ProgramEnd end = RunForetrain(folder.path(), command);

@@ -99,6 +99,7 @@ const std::vector<Base>& Bases() {
       {"analyze", {"--store", "s.db"}},
       {"compare", {"--store", "s.db"}},
       {"runs", {"--store", "s.db"}},
+      {"sql", {"s.db", "SELECT * FROM v_run"}},
       {"export", {"--store", "s.db", "--out", "o.json"}},
       {"import", {"trace.json"}},
       {"validate", {"rows.csv"}},

@@ -14,7 +14,6 @@
 namespace foretrain::trace_import {
 namespace {
 
-constexpr std::int64_t kMaxImportedRanks = 1 << 15;
 // Files of one job are written within an hour. If first events lie further apart, the clocks
 // differ.
 constexpr std::int64_t kOneClockNs = 3600LL * 1'000'000'000;
@@ -25,18 +24,6 @@ std::int64_t FirstNs(const RankEvents& rank) {
   for (const RawEvent& event : rank.events) first = std::min(first, event.start_ns);
   for (const MemorySample& sample : rank.memory) first = std::min(first, sample.time_ns);
   return first;
-}
-
-// "[0, 4]"; empty if a part of the list is no rank, as where it was cut short with "...".
-std::vector<int> RanksIn(std::string_view list) {
-  std::vector<int> ranks;
-  if (!list.starts_with('[') || !list.ends_with(']')) return ranks;
-  for (const std::string_view part : Split(list.substr(1, list.size() - 2), ',')) {
-    const auto rank = ParseInt("rank", Trim(part), 0, kMaxImportedRanks - 1);
-    if (!rank.has_value()) return {};
-    ranks.push_back(static_cast<int>(*rank));
-  }
-  return ranks;
 }
 
 void Align(const ClockFit& fit, RankTimeline& timeline) {
@@ -65,6 +52,17 @@ void BeginAtZero(std::vector<RankTimeline>& timelines) {
 }
 
 }  // namespace
+
+std::vector<int> RanksIn(std::string_view list) {
+  std::vector<int> ranks;
+  if (!list.starts_with('[') || !list.ends_with(']')) return ranks;
+  for (const std::string_view part : Split(list.substr(1, list.size() - 2), ',')) {
+    const auto rank = ParseInt("rank", Trim(part), 0, kMaxImportedRanks - 1);
+    if (!rank.has_value()) return {};
+    ranks.push_back(static_cast<int>(*rank));
+  }
+  return ranks;
+}
 
 Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
                                      std::vector<std::string>& notes) {

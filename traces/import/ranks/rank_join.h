@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,6 +13,11 @@
 #include "traces/metrics/bubble.h"
 
 namespace foretrain::trace_import {
+
+inline constexpr std::int64_t kMaxImportedRanks = 1 << 15;
+
+// "[0, 4]"; empty if a part of the list is no rank, as where it was cut short with "...".
+std::vector<int> RanksIn(std::string_view list);
 
 // Ranks as stated by the traces, if all state one and no two agree; else the order of the files,
 // which a note says. Errors: kInvalidArgument, a rank that is too large.

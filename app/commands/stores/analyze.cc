@@ -11,6 +11,7 @@
 #include "app/report/longest_ops.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
+#include "app/runs/inferred_plans.h"
 #include "app/runs/recording_notes.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
@@ -150,7 +151,9 @@ class Analyze final : public Command {
     }
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
     const std::vector<GpuMean> gpus = GpuMeansOf(GpuCountersOf(run.counters), windows, waits.step);
+    const auto inferred = InferredPlanOf(reader, run.info.id);
     if (!json_) Print(run, title, metrics, TextOf(waits), GpuMeansText(gpus));
+    if (!json_ && inferred) std::fputs(TextOf(*inferred).c_str(), stdout);
     std::fflush(stdout);  // the suggestions may take seconds
     // Absent for a trace; an error if nothing could be forecast.
     std::optional<Result<TriedChanges>> tried;
@@ -159,7 +162,8 @@ class Analyze final : public Command {
                                HardwareThreads());
     }
     if (json_) {
-      PrintJson(run, metrics, waits, gpus, tried && tried->has_value() ? &**tried : nullptr);
+      PrintJson(run, metrics, waits, gpus, inferred,
+                tried && tried->has_value() ? &**tried : nullptr);
     } else if (tried) {
       PrintTried(run, metrics, *tried);
     }
@@ -265,7 +269,8 @@ class Analyze final : public Command {
 
   // `tried` is null for a trace, and if nothing could be forecast.
   void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
-                 const std::vector<GpuMean>& gpus, const TriedChanges* tried) const {
+                 const std::vector<GpuMean>& gpus, const std::optional<InferredPlan>& inferred,
+                 const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteMetrics(json, ShownOf(metrics), PeaksOf(metrics));
@@ -282,6 +287,7 @@ class Analyze final : public Command {
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
     WriteLaunchedKernels(json, run.kernels);
+    if (inferred) Write(json.Name("inferred_plan"), *inferred);
     if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());
   }

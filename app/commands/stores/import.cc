@@ -1,10 +1,13 @@
 #include <cstdio>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "app/cli/stop_signal.h"
 #include "app/commands/commands.h"
 #include "app/report/report.h"
 #include "app/runs/imported_traces.h"
+#include "app/runs/inferred_plans.h"
 #include "app/runs/stored_runs.h"
 #include "base/json/json.h"
 #include "traces/import/import.h"
@@ -18,7 +21,8 @@ class Import final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Positionals(
         "TRACE", traces_,
-        "Chrome JSON (.json, .json.gz) or Nsight's .sqlite; one file for each rank");
+        "Chrome JSON (.json, .json.gz) or Nsight's .sqlite, one file for each rank; or a folder "
+        "with the traces of one run");
     arguments.Option("--store", store_, "FILE", "Store to add the run to");
     arguments.Option("--name", name_, "TEXT", "Label of the run; default: the files' names");
     arguments.Option(
@@ -51,16 +55,23 @@ class Import final : public Command {
       FT_TRY(reader.FindRun(forecast_));
       options.forecast = forecast_;
     }
-    const auto runs = ImportTraces(traces_, store_, std::move(options), /*quiet=*/json_);
+    std::vector<std::string> traces;
+    for (const std::string& path : traces_) {
+      FT_ASSIGN(const std::vector<std::string> at, TracesAt(path));
+      traces.insert(traces.end(), at.begin(), at.end());
+    }
+    const auto runs = ImportTraces(traces, store_, std::move(options), /*quiet=*/json_);
     if (!runs.has_value() && StopSignal() != 0) return ExitOfSignal(StopSignal());
     if (!runs.has_value()) return Fail(runs.error().code, runs.error().message);
-    json_ ? PrintJson(*runs) : Print(*runs);
+    // The plan is read back from the store, as `analyze` reads it.
+    FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    json_ ? PrintJson(reader, *runs) : Print(reader, *runs);
     return Exit::kDone;
   }
 
  private:
   // Notes say what a trace lacks, so that a missing metric has a reason.
-  void Print(const std::vector<ImportedRun>& runs) const {
+  void Print(const StoreReader& reader, const std::vector<ImportedRun>& runs) const {
     for (const ImportedRun& run : runs) {
       std::printf("run %lld in %s: %s, %s spans, %d rank%s, %lld step%s\n",
                   static_cast<long long>(run.id), store_.c_str(), run.label.c_str(),
@@ -71,17 +82,22 @@ class Import final : public Command {
                     FormatCount(run.totals.invalid).c_str());
       }
       for (const std::string& note : run.notes) std::printf("  %s\n", note.c_str());
+      const auto plan = InferredPlanOf(reader, run.id);
+      if (plan) std::fputs(TextOf(*plan).c_str(), stdout);
     }
   }
 
   // `invalid` counts events without a usable time.
-  void PrintJson(const std::vector<ImportedRun>& runs) const {
+  void PrintJson(const StoreReader& reader, const std::vector<ImportedRun>& runs) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("store", store_).Name("runs").BeginArray();
     for (const ImportedRun& run : runs) {
       json.BeginObject().Field("run", run.id).Field("label", run.label);
       json.Field("ranks", run.ranks).Field("steps", run.steps).Field("spans", run.spans);
-      json.Field("invalid", run.totals.invalid).Field("notes", run.notes).EndObject();
+      json.Field("invalid", run.totals.invalid).Field("notes", run.notes);
+      if (const auto plan = InferredPlanOf(reader, run.id))
+        Write(json.Name("inferred_plan"), *plan);
+      json.EndObject();
     }
     std::puts(json.EndArray().EndObject().Take().c_str());
   }
