@@ -251,9 +251,10 @@ TEST(Rendezvous, StandsAHundredAttacksFromAnotherHost) {
   // Every third one also sends back what it hears.
   folder.Write("attack.sh",
                "attack() {\n"
-               "  exec 3<>/dev/tcp/" +
+               "  tries=0\n"
+               "  until exec 3<>/dev/tcp/" +
                    address + "/" + std::to_string(port) +
-                   " || return\n"
+                   "; do [ $((++tries)) -lt 300 ] || return; sleep 0.1; done\n"
                    "  echo $1 >> reached\n"
                    "  cat attack$1 >&3\n"
                    "  [ $(($1 % 3)) != 0 ] || timeout 2 cat <&3 >&3\n"
@@ -261,10 +262,13 @@ TEST(Rendezvous, StandsAHundredAttacksFromAnotherHost) {
                    "}\n"
                    "for i in $(seq 0 99); do attack $i & done 2> /dev/null\n"
                    "wait\n");
-  const std::string attack = "(sleep 0.5; " + host.Exec() +
-                             "bash attack.sh 2> /dev/null & sleep 1; " + kToken +
-                             Launch(1, port, address) + host.Exec() + "$FORETRAIN " + train +
-                             "> out1 2> err1; echo $? > code1; wait) & attack=$!; ";
+  // Rank 1 comes after all have connected: rank 0 stops listening once it is there.
+  const std::string all_reached =
+      "for i in $(seq 300); do [ $(cat reached 2> /dev/null | wc -l) -lt 100 ] || break; sleep "
+      "0.1; done; ";
+  const std::string attack = "(" + host.Exec() + "bash attack.sh 2> /dev/null & " + all_reached +
+                             kToken + Launch(1, port, address) + host.Exec() + "$FORETRAIN " +
+                             train + "> out1 2> err1; echo $? > code1; wait) & attack=$!; ";
   const ProgramEnd end =
       RunCommand(folder.path(), attack + kToken + Launch(0, port, address) + "$FORETRAIN " + train +
                                     "--timeout 60s; code=$?; wait $attack; exit $code");
