@@ -239,6 +239,9 @@ std::vector<PlanField> MakeFields() {
                              "Dropout probability after the embedding, attention and MLP"),
       Number<&Plan::attention_dropout>("attention_dropout", "--attention-dropout", "P", kMaxDropped,
                                        "Dropout probability of attention weights"),
+      Flag<&Plan::documents>("documents", "--documents",
+                             "Attention ends at the borders of documents, and positions count from "
+                             "their first tokens"),
       Choice<&Plan::precision>("precision", "--precision", "FORMAT", kPrecisions,
                                "Number format of GEMMs: fp32, tf32, fp16, bf16, fp8, fp8-block, "
                                "fp4. From fp16 on, activations have 16 bits"),

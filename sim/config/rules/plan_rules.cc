@@ -327,6 +327,7 @@ std::span<const PlanRule> PlanRules() {
       {"ring-has-few-turns", RingHasFewTurns},
       {"scores-need-whole-sequences", ScoresNeedWholeSequences},
       {"adapters-need-lora", AdaptersNeedLora},
+      {"documents-need-whole-sequences", DocumentsNeedWholeSequences},
       {"adapters-are-scaled", AdaptersAreScaled},
       {"quantized-base-is-read-in-16-bits", QuantizedBaseIsReadIn16Bits},
       {"scale-window-needs-a-scale", ScaleWindowNeedsAScale},

@@ -55,6 +55,7 @@ std::string RecomputeModulesExist(const Plan& plan, const ModelSpec& model);
 
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);
+std::string DocumentsNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
 std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);

@@ -388,6 +388,8 @@ const Row kRows[] = {
     {"adapters-need-lora", [](Plan& p) { p.lora_rank = 4; },
      "lora_rank 4 with method full: there are no adapters; use method lora or lora_rank 8",
      [](Plan& p) { p.method = TrainingMethod::kLora; }},
+    {"documents-need-whole-sequences", [](Plan& p) { p.cp = 2, p.documents = true; },
+     "documents with cp 2", [](Plan& p) { p.cp = 1; }},
     {"adapters-need-lora", [](Plan& p) { p.lora_alpha = 32; },
      "lora_alpha 32 with method full: there are no adapters; use method lora or lora_alpha 16",
      [](Plan& p) { p.lora_alpha = 16; }},
