@@ -89,8 +89,9 @@ std::string GradientsLeaveSummed(const Plan& plan);
 std::string DelayNeedsPlainLoss(const Plan& plan);
 std::string ParametersNeedOffloadedUpdates(const Plan& plan);
 
-// Muon and moving averages: update_rules.cc.
+// Muon, Adafactor and moving averages: update_rules.cc.
 std::string MuonNeedsPlainUpdates(const Plan& plan);
+std::string AdafactorNeedsWholeTensors(const Plan& plan);
 std::string AverageNeedsPlainUpdates(const Plan& plan);
 
 // Schedules whose steps overlap, and post-validation: overlap_rules.cc.
