@@ -115,6 +115,9 @@ class TrainCommand final : public Command {
                      "tokenizer.json, or its folder, for a text; default: one token a byte");
     arguments.Flag("--shuffle", options_.shuffle,
                    "Read the data in another order in each epoch, chosen by --seed");
+    arguments.Parsed("--document-end", "ID",
+                     "Token that ends a document, for --documents; default: the tokenizer's own",
+                     Into(options_.document_end, 0, INT32_MAX));
     arguments.Option("--init", options_.init, "PATH",
                      "Start from these weights: a safetensors file, or a model's folder");
     arguments.Option("--adapters", options_.adapters, "DIR",

@@ -39,7 +39,8 @@ Result<void> CheckSameRun(const Checkpoint& checkpoint, const Plan& plan, const 
     return Fail(ErrorCode::kInvalidArgument,
                 start +
                     "was trained on other data or in another order; give its --data, --tokenizer, "
-                    "--shuffle and --eval-fraction, or start anew from its weights");
+                    "--shuffle, --documents, --document-end and --eval-fraction, or start anew "
+                    "from its weights");
   }
   if (saved.step >= job.steps) {
     return Fail(ErrorCode::kInvalidArgument,

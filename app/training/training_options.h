@@ -19,10 +19,11 @@ struct TrainingOptions {
   // Steps in all, learning rate, seed and the executor's settings. RunTraining adds the program,
   // weights, ranks, checkpoints, the profile's algorithms and the device's own recording.
   TrainJob job;
-  std::string data;       // files (runtime/data/data_sources.h); empty: `text`
-  std::string tokenizer;  // of `data`, if those are texts; empty: one token a byte
-  bool shuffle = false;   // reads the samples of `data` in another order in each epoch
-  std::string text;       // bytes to train on, called `data_name`
+  std::string data;                // files (runtime/data/data_sources.h); empty: `text`
+  std::string tokenizer;           // of `data`, if those are texts; empty: one token a byte
+  bool shuffle = false;            // reads the samples of `data` in another order in each epoch
+  std::int32_t document_end = -1;  // token that ends a document; -1: the tokenizer's own
+  std::string text;                // bytes to train on, called `data_name`
   std::string data_name;
   std::string init;              // safetensors file; empty: fresh weights
   std::string adapters;          // folder of PEFT adapters of `init`; empty: none

@@ -68,6 +68,8 @@ std::vector<Content> ContentsOf(const Program& program, const RankProgram& rank)
       const Binding& binding = rank.bindings[At(instruction.first_binding) + i];
       const bool tokens = slots[i].role == SlotRole::kIds || slots[i].role == SlotRole::kTargets;
       if (tokens && binding.bytes > 0) contents[At(binding.buffer)].kind = Kind::kTokens;
+      const bool starts = slots[i].role == SlotRole::kDocumentStarts;
+      if (starts && binding.bytes > 0) contents[At(binding.buffer)].kind = Kind::kZero;
     }
     AddExperts(program, rank, instruction, contents);
   }

@@ -38,6 +38,11 @@ class ReadAhead final : public BatchSource {
 
   Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) override;
+  // Reads the tokens once more: middle stages of a pipeline ask for nothing else.
+  Result<void> FillDocumentStarts(const BatchRequest& request,
+                                  std::span<std::int32_t> starts) override {
+    return source_.FillDocumentStarts(request, starts);
+  }
   bool WouldWait(const BatchRequest& request, std::size_t ids, std::size_t targets) override;
 
  private:

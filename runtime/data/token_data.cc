@@ -28,6 +28,17 @@ Result<TokenFile> OpenEncoded(FileSystem& files, const std::string& path,
   return TokenFileOf(tokenizer.Encode(text, /*adds_special=*/false), path);
 }
 
+Result<void> CheckDocumentEnd(const DataOptions& options, std::int64_t vocab, const Plan& plan) {
+  if (!plan.documents || (options.document_end >= 0 && options.document_end < vocab)) return {};
+  if (options.document_end < 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--documents: the token that ends a document is not known; give --document-end ID");
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--document-end {}: the vocabulary has the tokens 0 to {}",
+                          options.document_end, vocab - 1));
+}
+
 std::string NameOf(const DataSource& source, const TokenShare& share) {
   std::string name = source.files.front();
   if (source.files.size() > 1) name += fmt::format(" and {} more files", source.files.size() - 1);
@@ -43,6 +54,7 @@ TokenData::TokenData(std::vector<Source> sources, SampleOrder order, const DataO
       order_(std::move(order)),
       shuffle_(options.shuffle),
       seed_(options.seed),
+      document_end_(plan.documents ? options.document_end : -1),
       sequence_(plan.sequence),
       cp_(plan.cp),
       micro_batch_(plan.micro_batch),
@@ -53,9 +65,12 @@ Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const Data
                                                    std::int64_t vocab, const Plan& plan) {
   FT_ASSIGN(const std::vector<DataSource> asked, ParseDataSources(files, options.sources));
   std::unique_ptr<Tokenizer> tokenizer;
+  DataOptions known = options;
   if (!options.tokenizer.empty()) {
     FT_ASSIGN(tokenizer, Tokenizer::Open(files, options.tokenizer));
+    if (known.document_end < 0) known.document_end = tokenizer->EndOfText();
   }
+  FT_TRY(CheckDocumentEnd(known, vocab, plan));
   std::vector<Source> sources;
   for (const DataSource& source : asked) {
     std::vector<TokenFile> opened;
@@ -67,18 +82,22 @@ Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const Data
     FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(opened), vocab, options.share));
     sources.push_back({std::move(tokens), NameOf(source, options.share), source.weight});
   }
-  return Make(std::move(sources), options, plan);
+  return Make(std::move(sources), known, plan);
 }
 
 Result<std::unique_ptr<TokenData>> TokenData::FromText(std::string text, std::string_view name,
-                                                       std::int64_t vocab, const Plan& plan) {
+                                                       std::int64_t vocab, const Plan& plan,
+                                                       std::int32_t document_end) {
+  DataOptions options;
+  options.document_end = document_end;
+  FT_TRY(CheckDocumentEnd(options, vocab, plan));
   FT_ASSIGN(TokenFile file, TokenFileOf(std::move(text), name));
   std::vector<TokenFile> files;
   files.push_back(std::move(file));
   FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(files), vocab));
   std::vector<Source> sources;
   sources.push_back({std::move(tokens), std::string(name)});
-  return Make(std::move(sources), {}, plan);
+  return Make(std::move(sources), options, plan);
 }
 
 Result<std::unique_ptr<TokenData>> TokenData::Make(std::vector<Source> sources,
@@ -120,6 +139,7 @@ Result<std::unique_ptr<TokenData>> TokenData::Make(std::vector<Source> sources,
 Result<void> TokenData::SetDigest() {
   StableHash hash;
   hash.Add(sequence_).Add(shuffle_).Add(shuffle_ ? seed_ : 0);
+  if (document_end_ >= 0) hash.Add(document_end_);
   for (const Source& source : sources_) {
     FT_ASSIGN(const std::uint64_t of_tokens, source.tokens.Digest());
     hash.Add(of_tokens).Add(sources_.size() > 1 ? source.weight : 1.0);
@@ -134,11 +154,33 @@ Result<void> TokenData::ReadSample(std::int64_t index, std::span<std::int32_t> t
                                                                       tokens);
 }
 
+std::int64_t TokenData::FirstSampleOf(const BatchRequest& request) const {
+  return request.step * global_batch_ +
+         (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
+}
+
+// The token that ends a document belongs to it. Plans with documents do not split sequences.
+Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
+                                           std::span<std::int32_t> starts) {
+  if (document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
+  const std::int64_t first = FirstSampleOf(request);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_));
+  std::size_t at = 0;
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    FT_TRY(ReadSample(first + row, tokens));
+    std::int32_t start = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      starts[at++] = start;
+      if (tokens[i] == document_end_) start = static_cast<std::int32_t>(i) + 1;
+    }
+  }
+  return {};
+}
+
 // Nothing is stored between calls, so a run that continues at a step reads the same tokens.
 Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                              std::span<std::int32_t> targets) {
-  const std::int64_t first = request.step * global_batch_ +
-                             (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
+  const std::int64_t first = FirstSampleOf(request);
   // Under context parallelism a rank holds two chunks of each sample.
   const std::int64_t chunks = cp_ > 1 ? 2 : 1;
   const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
@@ -178,9 +220,11 @@ std::string TokenData::Describe() const {
     text += (text.empty() ? "" : ", ") + source.name;
     if (sources_.size() > 1) text += fmt::format(" ({:.3g} %)", 100 * source.weight / weights);
   }
-  return text + fmt::format("; {} tokens, {} samples, {}",
-                            FormatSi(static_cast<double>(tokens()), ""), samples(),
-                            shuffle_ ? fmt::format("shuffled with seed {}", seed_) : "in order");
+  return text +
+         fmt::format("; {} tokens, {} samples, {}", FormatSi(static_cast<double>(tokens()), ""),
+                     samples(),
+                     shuffle_ ? fmt::format("shuffled with seed {}", seed_) : "in order") +
+         (document_end_ >= 0 ? fmt::format(", documents end with token {}", document_end_) : "");
 }
 
 }  // namespace foretrain

@@ -45,13 +45,13 @@ AttentionTime KeyOf(const AttentionPass& pass) {
       pass);
 }
 
-// True if the library may compute the pass. Windows, softcap, ALiBi, dropout and other layouts are
-// computed by our own kernels.
+// True if the library may compute the pass. Windows, softcap, ALiBi, documents, dropout and other
+// layouts are computed by our own kernels.
 bool IsPlain(const AttentionPass& pass) {
   return std::visit(
       [](const auto& g) {
         return (g.dtype == FT_BF16 || g.dtype == FT_F16) && g.window == 0 && g.softcap == 0.0F &&
-               g.alibi_heads == 0 && g.random.probability == 0.0F &&
+               g.alibi_heads == 0 && g.random.probability == 0.0F && g.document_starts == nullptr &&
                (g.value_dim == 0 || g.value_dim == g.head_dim) &&
                g.row_stride == std::int64_t{g.heads + 2 * g.kv_heads} * g.head_dim;
       },

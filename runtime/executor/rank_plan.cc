@@ -250,9 +250,10 @@ class Planner {
       return OperandBinding(program_, rank_, ref, static_cast<int>(i)).bytes /
              std::int64_t{sizeof(std::int32_t)};
     };
+    const auto address = [&](std::size_t i) { return i < at.size() ? at[i] : nullptr; };
     SetWork(Work::kLoadBatch,
-            {rank_.step[Index(ref.instruction)].key.micro_batch, !at.empty() ? at[0] : nullptr,
-             at.size() > 1 ? at[1] : nullptr, count(0), count(1)},
+            {rank_.step[Index(ref.instruction)].key.micro_batch, address(0), address(1), address(2),
+             count(0), count(1), count(2)},
             plan_.loads, planned);
   }
 

@@ -77,8 +77,12 @@ struct PlannedLoad {
   int micro_batch = 0;
   std::byte* ids = nullptr;
   std::byte* targets = nullptr;
+  std::byte* starts = nullptr;  // of documents
   std::int64_t ids_count = 0;
   std::int64_t targets_count = 0;
+  std::int64_t starts_count = 0;
+
+  std::int64_t Count() const { return ids_count + targets_count + starts_count; }
 };
 
 struct PlannedRead {

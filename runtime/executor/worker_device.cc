@@ -48,7 +48,7 @@ Result<void> Worker::MakeLane() {
 Result<void> Worker::MakeStaging() {
   std::int64_t tokens = 0;
   for (const PlannedLoad& load : rank_.plan_.loads) {
-    tokens = std::max(tokens, load.ids_count + load.targets_count);
+    tokens = std::max(tokens, load.Count());
   }
   const auto& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
   const bool loads = std::any_of(ops.begin(), ops.end(), [&](std::int32_t op) {

@@ -43,7 +43,14 @@ Result<void> Worker::Load(const PlannedLoad& load, Span& span) {
   BatchSource& batches = *rank_.call_->batches;
   const BatchRequest request{values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp};
   const bool waits = batches.WouldWait(request, ids_count, targets_count);
-  FT_TRY(batches.Fill(request, all.first(ids_count), all.subspan(ids_count, targets_count)));
+  if (ids_count + targets_count > 0) {
+    FT_TRY(batches.Fill(request, all.first(ids_count), all.subspan(ids_count, targets_count)));
+  }
+  const auto starts_count = static_cast<std::size_t>(load.starts_count);
+  const std::size_t starts_at = ids_count + targets_count;
+  if (starts_count > 0) {
+    FT_TRY(batches.FillDocumentStarts(request, all.subspan(starts_at, starts_count)));
+  }
   if (waits) FT_TRY(EndDataWait(span));
   const FtDeviceApi& api = api_;
   if (ids_count > 0) {
@@ -52,6 +59,10 @@ Result<void> Worker::Load(const PlannedLoad& load, Span& span) {
   if (targets_count > 0) {
     FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.targets, all.data() + ids_count,
                                 load.targets_count * 4)));
+  }
+  if (starts_count > 0) {
+    FT_TRY(CheckDevice(
+        api.copy(device_queue_.get(), load.starts, all.data() + starts_at, load.starts_count * 4)));
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Kernel calls of optimizers: AdamW, SGD, momentum, Lion, and the amendments of the first two.
+// Kernel calls of optimizers: AdamW, SGD, momentum, Lion, Adafactor, and the amendments of the
+// first two.
 #include "base/hash.h"
 #include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
@@ -125,6 +126,26 @@ KernelCall MakeMomentum(const BoundOp& op) {
   return call;
 }
 
+// Steps count from 1: the rate of the moments falls with them.
+KernelCall MakeAdafactor(const BoundOp& op) {
+  auto g = BindArguments<FtAdafactor>(op);
+  g.squared_norm = NormOf(op, "squared_norm");
+  g.weight_decay = op.optimizer.weight_decay;
+  g.decays = op.op.shape.decayed > 0 ? 1 : 0;
+  g.noise = NoiseOf(op);
+  KernelCall call;
+  call.args = g;
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtAdafactor adafactor = args.As<FtAdafactor>();
+    adafactor.step = values.step + 1;
+    adafactor.noise = NoiseOfStep(adafactor.noise, adafactor.step);
+    adafactor.lr = values.learning_rate;
+    return api.adafactor(queue, &adafactor);
+  };
+  return call;
+}
+
 // Corrects an update that ran before the global norm was known (post-validation): norm and
 // found_inf as assumed then (`_then`) and as they are now.
 KernelCall MakeAdamWAmend(const BoundOp& op) {
@@ -164,6 +185,7 @@ std::span<const KernelMaker> OptimizerMakers() {
       KernelMaker{OpKind::kSgd, &MakeSgd},
       KernelMaker{OpKind::kMomentum, &MakeMomentum<&FtDeviceApi::momentum>},
       KernelMaker{OpKind::kLion, &MakeMomentum<&FtDeviceApi::lion>},
+      KernelMaker{OpKind::kAdafactor, &MakeAdafactor},
       KernelMaker{OpKind::kAdamWAmend, &MakeAdamWAmend},
       KernelMaker{OpKind::kSgdAmend, &MakeSgdAmend},
   };

@@ -15,12 +15,19 @@ class FirstBatches final : public BatchSource {
 
   Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) override {
-    BatchRequest first = request;
-    first.step %= batches_;
-    return source_.Fill(first, ids, targets);
+    return source_.Fill(FirstOf(request), ids, targets);
+  }
+  Result<void> FillDocumentStarts(const BatchRequest& request,
+                                  std::span<std::int32_t> starts) override {
+    return source_.FillDocumentStarts(FirstOf(request), starts);
   }
 
  private:
+  BatchRequest FirstOf(BatchRequest request) const {
+    request.step %= batches_;
+    return request;
+  }
+
   BatchSource& source_;
   const std::int64_t batches_;
 };

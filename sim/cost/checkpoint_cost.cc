@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "sim/program/blocks/parameters.h"
 #include "sim/program/ir/precision.h"
+#include "sim/program/lower/layout/factored_moments.h"
 #include "sim/program/lower/layout/layout_sizes.h"
 #include "sim/program/lower/transfers/transfer_blocks.h"
 
@@ -16,6 +17,10 @@ CheckpointCost CheckpointCostOf(const ModelSpec& model, const Plan& plan,
   cost.bytes = BytesIn(HasMasters(plan) ? NumberFormat::kFp32 : WeightFormat(plan), trained) +
                moments * BytesIn(MomentFormatOf(plan), trained) -
                BytesIn(MomentFormatOf(plan), OrthogonalParameters(model, plan));
+  if (plan.optimizer == OptimizerKind::kAdafactor) {
+    cost.bytes += BytesIn(NumberFormat::kFp32, FactoredMoments(model, plan)) -
+                  moments * BytesIn(MomentFormatOf(plan), trained);
+  }
   if (plan.average_decay > 0) cost.bytes += BytesIn(NumberFormat::kFp32, trained);
   const double of_rank = static_cast<double>(CeilDiv(cost.bytes, std::int64_t{plan.World()}));
   const ProfileRates& rates = profile.rates;

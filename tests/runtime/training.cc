@@ -109,7 +109,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   auto program = Compile(model, plan);
   EXPECT_TRUE(program.has_value()) << Describe(plan) << ": " << program.error().message;
   if (!program.has_value()) return trained;
-  auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
+  auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan, kDocumentEnd);
   EXPECT_TRUE(data.has_value()) << data.error().message;
   RealClock clock;
   ExecutorOptions executor_options;

@@ -63,8 +63,9 @@ struct TrainingOptions {
 // Trains on a fixed text. Fails the test on an error.
 Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOptions& options = {});
 
-// The text used by TrainTiny.
+// The text used by TrainTiny, and the byte that ends its documents: each is a word.
 const std::string& TrainingText();
+inline constexpr std::int32_t kDocumentEnd = ' ';
 
 // Largest relative difference between two sets of tensors. Each difference is relative to the
 // maximum magnitude of its tensor, or to a thousandth of the overall maximum if that is larger. The

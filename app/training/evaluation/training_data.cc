@@ -22,11 +22,17 @@ Result<void> CheckBatches(const TokenData& data, const Plan& plan, std::int64_t 
 
 Result<TrainingData> OpenTrainingData(const TrainingOptions& options, const ModelSpec& model,
                                       const Plan& plan) {
+  if (options.document_end >= 0 && !plan.documents) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--document-end {}: attention does not end at documents; give "
+                            "--documents too",
+                            options.document_end));
+  }
   const EvaluationOptions& evaluation = options.evaluation;
   TrainingData data;
   if (options.data.empty()) {
-    FT_ASSIGN(data.training,
-              TokenData::FromText(options.text, options.data_name, model.vocab, plan));
+    FT_ASSIGN(data.training, TokenData::FromText(options.text, options.data_name, model.vocab, plan,
+                                                 options.document_end));
     return data;
   }
   PosixFileSystem files;
@@ -35,10 +41,13 @@ Result<TrainingData> OpenTrainingData(const TrainingOptions& options, const Mode
                              .tokenizer = options.tokenizer,
                              .shuffle = options.shuffle,
                              .seed = options.job.seed,
-                             .share = {.end = kept}};
+                             .share = {.end = kept},
+                             .document_end = options.document_end};
   FT_ASSIGN(data.training, TokenData::Open(files, training, model.vocab, plan));
   if (!evaluation.Asked()) return data;
-  DataOptions held_out{.sources = evaluation.data, .tokenizer = options.tokenizer};
+  DataOptions held_out{.sources = evaluation.data,
+                       .tokenizer = options.tokenizer,
+                       .document_end = options.document_end};
   if (evaluation.data.empty()) {
     held_out.sources = options.data;
     held_out.share = {.begin = kept};

@@ -100,7 +100,11 @@ FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std:
                                            .scale = ScaleOf(g)});
   if (status != FT_OK) return status;
   for (std::int64_t i = 0; i < s; ++i) {
-    const std::int64_t first = g.window > 0 ? std::max<std::int64_t>(0, i + 1 - g.window) : 0;
+    const std::int64_t document =
+        g.document_starts != nullptr
+            ? std::clamp<std::int64_t>(g.document_starts[of.sample * s + i], 0, i)
+            : 0;
+    const std::int64_t first = g.window > 0 ? std::max(document, i + 1 - g.window) : document;
     float* const weights = At(g.weights, of.matrix + i * s);
     SoftmaxRow(scores + i * s, first, i + 1, s, weights);
     if (g.mask != nullptr) DropRow(g, of, i, weights);

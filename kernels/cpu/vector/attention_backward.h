@@ -222,21 +222,22 @@ FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, int64_t value_dim, f
   return block;
 }
 
-// Gradients through keys [j, j + keys) of one key head; `start` is the first row of the sequence.
+// Gradients through keys [j, j + keys) of one key head; j counts from the document's first row.
 // Keys form the outer loop, so dk and dv are written once. dq receives one addition per key block,
 // in the order of the blocks.
 FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock& block,
-                              int64_t start, int64_t kv_head, int64_t j) {
+                              const Document& document, int64_t kv_head, int64_t j) {
+  const int64_t start = document.row;
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t group = g.heads / g.kv_heads;
-  const int64_t keys = Least(kBackwardKeys, g.sequence - j);
+  const int64_t keys = Least(kBackwardKeys, document.length - j);
   const int64_t value_dim = ValueDim(g);
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
   const int64_t value_at = (start + j) * g.row_stride + kv_head * value_dim;
   const int64_t window = WindowOf(g.window);
   // Later queries see none of these keys.
-  const int64_t end = Least(g.sequence, j + keys - 1 + window);
-  const bool adds = window < g.sequence;  // dq was cleared, so every block adds
+  const int64_t end = Least(document.length, j + keys - 1 + window);
+  const bool adds = window < document.length;  // dq was cleared, so every block adds
   CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
                  block.key_columns, kBackwardKeys);
   CopyTransposed(Floats(g.v) + value_at, g.row_stride, keys, value_dim, 1.0F, block.value_columns,
@@ -256,7 +257,7 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
         BackwardScores(g, block, view, q, rows);
         for (int64_t row = q; row < q + rows; ++row) {
           BackwardSoftmaxDropped(g, block, view, bend, scale, row,
-                                 {start / Greatest(1, g.sequence), head, i, j});
+                                 {document.sample, head, document.first + i, document.first + j});
         }
         BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, adds || j > 0);
       }
@@ -277,25 +278,32 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   }
 }
 
-// Sets dq to 0. With a window, the first key block does not reach every query, so it cannot
-// overwrite dq.
-FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g) {
-  const auto bytes = static_cast<size_t>(int64_t{g.heads} * g.head_dim) * sizeof(float);
-  for (int64_t row = 0; row < g.batch * g.sequence; ++row) {
-    memset(Floats(g.dq) + row * g.row_stride, 0, bytes);
+// Sets dq of a key head's queries to 0. With a window, the first key block does not reach every
+// query, so it cannot overwrite dq.
+FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g, const Document& document,
+                                    int64_t kv_head) {
+  const int64_t width = g.heads / g.kv_heads * int64_t{g.head_dim};
+  const auto bytes = static_cast<size_t>(width) * sizeof(float);
+  for (int64_t row = document.row; row < document.row + document.length; ++row) {
+    memset(Floats(g.dq) + row * g.row_stride + kv_head * width, 0, bytes);
   }
 }
 
-// Loops: samples and key heads, then blocks of keys. The order of all additions is fixed, so equal
-// inputs give equal bits. Five products a pair of query and key: scores, dp, dv, dk, dq.
+// Loops: samples and key heads, documents, then blocks of keys. The order of all additions is
+// fixed, so equal inputs give equal bits. Five products a pair of query and key: scores, dp, dv,
+// dk, dq.
 inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
   const BackwardBlock block = TakeBackwardBlock(g.head_dim, ValueDim(g), scratch);
-  if (WindowOf(g.window) < g.sequence) {
-    BackwardClearQueries(g);
-  }
   for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
-    for (int64_t j = 0; j < g.sequence; j += kBackwardKeys) {
-      BackwardOfKeys(g, block, item / g.kv_heads * g.sequence, item % g.kv_heads, j);
+    for (int64_t first = 0; first < g.sequence;) {
+      const Document document = DocumentAt(g, item / g.kv_heads, first);
+      if (WindowOf(g.window) < document.length) {
+        BackwardClearQueries(g, document, item % g.kv_heads);
+      }
+      for (int64_t j = 0; j < document.length; j += kBackwardKeys) {
+        BackwardOfKeys(g, block, document, item % g.kv_heads, j);
+      }
+      first += document.length;
     }
   }
 }

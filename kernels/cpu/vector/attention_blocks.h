@@ -129,6 +129,26 @@ struct View {
   FT_INLINE int64_t QueriesOf(int64_t key) const { return Clamp(key - ahead + window, 0, queries); }
 };
 
+// A document of a sample, or the whole sample: rows [row, row + length), which begin at position
+// `first` of the sample.
+struct Document {
+  int64_t sample, first, row, length;
+};
+
+// The document that begins at position `first` of a sample. It ends where a later one begins.
+template <class Arguments>
+FT_INLINE Document DocumentAt(const Arguments& g, int64_t sample, int64_t first) {
+  const int64_t row = sample * g.sequence;
+  int64_t end = g.sequence;
+  if (g.document_starts != nullptr) {
+    end = first + 1;
+    while (end < g.sequence && g.document_starts[row + end] <= first) {
+      ++end;
+    }
+  }
+  return {sample, first, row + first, end - first};
+}
+
 // Number of keys that a query sees at most; 2^40, past all positions, if there is no window.
 FT_INLINE int64_t WindowOf(int64_t window) {
   constexpr int64_t kAll = int64_t{1} << 40;

@@ -225,10 +225,11 @@ FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, int64_t value_dim, flo
   return block;
 }
 
-// Processes one block of queries from i on, for one head; `start` is the sequence's first row. Key
-// blocks start at the first key inside the window and end at the diagonal.
+// Processes one block of queries from i on, for one head; i counts from the document's first row.
+// Key blocks start at the first key inside the window and end at the diagonal.
 FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock& block,
-                                int64_t start, int64_t head, int64_t i) {
+                                const Document& document, int64_t head, int64_t i) {
+  const int64_t start = document.row;
   const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
   const int64_t kv_head = head / (g.heads / g.kv_heads);
   const float* q = Floats(g.q) + (start + i) * g.row_stride + head * g.head_dim;
@@ -236,7 +237,7 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
   const int64_t value_dim = ValueDim(g);
   const float* v = Floats(g.v) + start * g.row_stride + kv_head * value_dim;
   const Bend bend = BendOf(g, head);
-  const int64_t queries = Least(kForwardQueries, g.sequence - i);
+  const int64_t queries = Least(kForwardQueries, document.length - i);
   CopyTransposed(q, g.row_stride, queries, g.head_dim, scale, block.queries, kForwardQueries);
   for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
     Store(block.most + c, Set(kNoScore));
@@ -254,20 +255,26 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
     for (int64_t c = 0; c < queries; c += kLanes) {
       ForwardSoftmax(block, view, c);
     }
-    ForwardDrop(g.random, block, view, {start / Greatest(1, g.sequence), head, i, j});
+    ForwardDrop(g.random, block, view,
+                {document.sample, head, document.first + i, document.first + j});
     CopyRows(v + j * g.row_stride, g.row_stride, view.keys, value_dim, block.values, block.width);
     ForwardValues(block, view);
   }
   ForwardFinish(g, block, start + i, head, queries);
 }
 
-// Loops: samples and heads, then blocks of queries. Each block reads all its keys once and writes
-// its rows of out and lse once. Cost: about 2 head_dim + 2 value_dim FLOP a visible pair.
+// Loops: samples and heads, documents, then blocks of queries. Each block reads all its keys once
+// and writes its rows of out and lse once. A document is computed as a sample of its own would be,
+// to the bit. Cost: about 2 head_dim + 2 value_dim FLOP a visible pair.
 inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
   const ForwardBlock block = TakeForwardBlock(g.head_dim, ValueDim(g), scratch);
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
-    for (int64_t i = 0; i < g.sequence; i += kForwardQueries) {
-      ForwardOfQueries(g, block, item / g.heads * g.sequence, item % g.heads, i);
+    for (int64_t first = 0; first < g.sequence;) {
+      const Document document = DocumentAt(g, item / g.heads, first);
+      for (int64_t i = 0; i < document.length; i += kForwardQueries) {
+        ForwardOfQueries(g, block, document, item % g.heads, i);
+      }
+      first += document.length;
     }
   }
 }

@@ -79,12 +79,12 @@ class RopeAngles {
   double cos_[kMaxHeadDim / 2], sin_[kMaxHeadDim / 2];
 };
 
-// Rotates, in all samples, the row at index `first_row` of a sample. A head's two halves are read
-// in turn; prefetching doubles the speed from memory.
-FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first_row) {
+// Rotates rows first_row, first_row + g.sequence, ... below `end`. A head's two halves are read in
+// turn; prefetching doubles the speed from memory.
+FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first_row, int64_t end) {
   const int64_t half = g.head_dim / 2;
   const int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
-  for (int64_t row = first_row; row < g.rows; row += g.sequence) {
+  for (int64_t row = first_row; row < end; row += g.sequence) {
     for (int64_t head = 0; head < g.heads; ++head) {
       float* first = Floats(g.data) + row * g.row_stride + head * head_stride;
       float* second = first + half;
@@ -103,17 +103,30 @@ FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first
   }
 }
 
+// Rows whose positions count from the start of their document. Documents differ from sample to
+// sample, so angles serve one row; they follow from the position alone.
+FT_INLINE void RopeOfDocuments(const FtRope& g, RopeAngles& angles) {
+  for (int64_t row = 0; row < g.rows; ++row) {
+    angles.MoveTo(row % g.sequence - g.document_starts[row]);
+    RopeRows(g, angles, row, row + 1);
+  }
+}
+
 // Positions form the outer loop, so that the angles of one position serve all samples and heads.
 // Without runs the rows of a sample are positions 0, 1, 2, ...
 inline void Rope(const FtRope& g) {
   RopeAngles angles(g);
+  if (g.document_starts != nullptr) {
+    RopeOfDocuments(g, angles);
+    return;
+  }
   const FtRun whole{0, 0, Least(g.sequence, g.rows)};
   const FtRun* runs = g.runs == nullptr ? &whole : g.runs;
   const int64_t count = g.runs == nullptr ? 1 : g.run_count;
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t i = 0; i < runs[r].rows; ++i) {
       angles.MoveTo(runs[r].position + i);
-      RopeRows(g, angles, runs[r].row + i);
+      RopeRows(g, angles, runs[r].row + i, g.rows);
     }
   }
 }

@@ -79,6 +79,15 @@ FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
   return row;
 }
 
+// Position of row `row`, counted through all samples: in its sample, or in its document.
+template <class Arguments>
+FT_INLINE int64_t PositionOf(const Arguments& g, int64_t row) {
+  if (g.document_starts != nullptr) {
+    return row % g.sequence - g.document_starts[row];
+  }
+  return PositionIn(g.runs, g.run_count, row % g.sequence);
+}
+
 // An id that this rank does not hold gives a row of zeros, so that a sum over ranks is the whole
 // table's row. Rows without positions and scale are plain copies.
 inline void EmbeddingForward(const FtEmbeddingForward& g) {
@@ -102,8 +111,7 @@ inline void EmbeddingForward(const FtEmbeddingForward& g) {
           });
       continue;
     }
-    const int64_t place = (g.first_row + row) % g.sequence;
-    const float* position = Floats(g.positions) + PositionIn(g.runs, g.run_count, place) * g.cols;
+    const float* position = Floats(g.positions) + PositionOf(g, g.first_row + row) * g.cols;
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(to + c, access.load(from + c) * scale + access.load(position + c));
@@ -133,7 +141,7 @@ inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
           });
     }
     if (positions != nullptr) {
-      float* position = positions + PositionIn(g.runs, g.run_count, row % g.sequence) * g.cols;
+      float* position = positions + PositionOf(g, row) * g.cols;
       ForEachVector(
           g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
             access.store(position + c, access.load(position + c) + access.load(dy + c));

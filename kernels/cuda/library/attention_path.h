@@ -14,7 +14,7 @@ enum class AttentionPath { kTensorCores, kCudaCores };
 struct AttentionNeeds {
   FtDtype dtype;
   std::int32_t head_dim, value_dim;
-  bool is_bent;             // soft cap or ALiBi
+  bool is_bent;             // soft cap, ALiBi or documents
   bool drops;               // dropout of weights
   bool is_aligned;          // tensors and rows are 16-byte aligned
   std::int32_t capability;  // compute capability: 10 * major + minor
@@ -32,8 +32,8 @@ constexpr std::int32_t PaddedTensorDim(std::int32_t dim) {
 }
 
 // Tensor cores take 16-bit values and head dimensions that are multiples of 8 up to 128, from
-// compute capability 8.0 on. Everything else runs on CUDA cores, including soft caps, ALiBi and
-// dropout, which only those kernels implement.
+// compute capability 8.0 on. Everything else runs on CUDA cores, including soft caps, ALiBi,
+// documents and dropout, which only those kernels implement.
 constexpr AttentionPath PathOf(const AttentionNeeds& needs) {
   const bool is_short = needs.dtype == FT_BF16 || needs.dtype == FT_F16;
   const bool fits = needs.head_dim % 8 == 0 && needs.value_dim % 8 == 0 &&

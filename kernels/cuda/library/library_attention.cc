@@ -126,8 +126,9 @@ const char* WhyNot(const CudaQueue& queue, const Arguments& g, bool is_ordered_b
   if (g.value_dim != 0 && g.value_dim != g.head_dim) {
     return "cuDNN's attention is asked for values as wide as keys";
   }
-  if (g.window > 0 || g.softcap > 0.0F || g.alibi_heads > 0 || g.random.probability > 0.0F) {
-    return "cuDNN's attention is asked for neither windows, caps, slopes nor dropout";
+  if (g.window > 0 || g.softcap > 0.0F || g.alibi_heads > 0 || g.random.probability > 0.0F ||
+      g.document_starts != nullptr) {
+    return "cuDNN's attention is asked for neither windows, caps, slopes, documents nor dropout";
   }
   if (g.batch < 1 || g.sequence < 1 || g.heads < 1 || g.kv_heads < 1 || g.heads % g.kv_heads != 0 ||
       g.row_stride % 8 != 0) {

@@ -19,7 +19,9 @@ __global__ void EmbeddingForwardKernel(FtEmbeddingForward g, Runs runs) {
   if (id >= 0 && id < g.vocab) {
     LoadAnyOctet(g.table, g.table_dtype, id * g.cols + col, left, x);
     if (g.positions != nullptr) {
-      const std::int64_t place = runs.PositionOf((g.first_row + row) % g.sequence);
+      const std::int64_t at = g.first_row + row;
+      const std::int64_t start = g.document_starts != nullptr ? g.document_starts[at] : 0;
+      const std::int64_t place = runs.PositionOf(at % g.sequence) - start;
       LoadAnyOctet(g.positions, g.table_dtype, place * g.cols + col, left, position);
     }
 #pragma unroll
@@ -199,6 +201,26 @@ __global__ void PositionsKernel(FtEmbeddingBackward g, Runs runs) {
   StoreAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
 }
 
+// The same where positions count from the starts of documents: any row may have the position, so
+// each thread looks at all of them, in order.
+template <class T>
+__global__ void DocumentPositionsKernel(FtEmbeddingBackward g) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
+  const std::int64_t place = thread / octets, col = thread % octets * kOctet;
+  if (place >= g.sequence) return;
+  const std::int64_t left = g.cols - col, at = place * g.cols + col;
+  float sum[kOctet] = {}, dy[kOctet];
+  LoadAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    if (row % g.sequence - g.document_starts[row] != place) continue;
+    LoadOctet(static_cast<const T*>(g.dy) + row * g.cols + col, left, dy);
+#pragma unroll
+    for (int j = 0; j < kOctet; ++j) sum[j] += dy[j];
+  }
+  StoreAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
+}
+
 // Bytes of the sums of pieces. Depends on rows and columns alone, as results depend on the pieces.
 std::int64_t SumBytes(const FtEmbeddingBackward& g, std::int64_t piece) {
   return (g.rows / piece + 1) * 2 * g.cols * std::int64_t{sizeof(float)};
@@ -252,8 +274,14 @@ void EmbeddingBackward(CudaCheck& check, const FtEmbeddingBackward& g) {
   if (g.positions_grad != nullptr) {
     const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
     WithType(g.dtype, [&](auto type) {
-      FT_LAUNCH(PositionsKernel<decltype(type)>, dim3(Blocks(g.sequence * octets, kBlock)),
-                dim3(kBlock), 0, check.stream(), scaled, runs);
+      const dim3 grid(Blocks(g.sequence * octets, kBlock));
+      if (g.document_starts != nullptr) {
+        FT_LAUNCH(DocumentPositionsKernel<decltype(type)>, grid, dim3(kBlock), 0, check.stream(),
+                  scaled);
+        return;
+      }
+      FT_LAUNCH(PositionsKernel<decltype(type)>, grid, dim3(kBlock), 0, check.stream(), scaled,
+                runs);
     });
   }
 }

@@ -117,7 +117,7 @@ inline AttentionNeeds NeedsOf(FtQueue* queue, const AttentionCall& call,
   return {call.dtype,
           call.head_dim,
           call.value_dim,
-          call.softcap > 0.0F || call.alibi_heads > 0,
+          call.softcap > 0.0F || call.alibi_heads > 0 || call.document_starts != nullptr,
           call.drops != 0,
           (bits & 15U) == 0,
           QueueOf(queue).capability};

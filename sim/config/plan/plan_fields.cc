@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 7> kPrecisions = {"fp32", "tf32",      "f
                                                          "fp8",  "fp8-block", "fp4"};
 constexpr std::array<std::string_view, 3> kWeightStorages = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"};
-constexpr std::array<std::string_view, 5> kOptimizers = {"adamw", "sgd", "momentum", "lion",
-                                                         "muon"};
+constexpr std::array<std::string_view, 6> kOptimizers = {"adamw", "sgd",  "momentum",
+                                                         "lion",  "muon", "adafactor"};
 constexpr std::array<std::string_view, 3> kDecays = {"matrices", "no-embeddings", "all"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
@@ -239,6 +239,9 @@ std::vector<PlanField> MakeFields() {
                              "Dropout probability after the embedding, attention and MLP"),
       Number<&Plan::attention_dropout>("attention_dropout", "--attention-dropout", "P", kMaxDropped,
                                        "Dropout probability of attention weights"),
+      Flag<&Plan::documents>("documents", "--documents",
+                             "Attention ends at the borders of documents, and positions count from "
+                             "their first tokens"),
       Choice<&Plan::precision>("precision", "--precision", "FORMAT", kPrecisions,
                                "Number format of GEMMs: fp32, tf32, fp16, bf16, fp8, fp8-block, "
                                "fp4. From fp16 on, activations have 16 bits"),
@@ -270,7 +273,7 @@ std::vector<PlanField> MakeFields() {
       Choice<&Plan::optimizer>(
           "optimizer", "--optimizer", "NAME", kOptimizers,
           "Optimizer: adamw, sgd, momentum (SGD with momentum), lion, muon (layers' "
-          "matrices; adamw for the rest)"),
+          "matrices; adamw for the rest), adafactor"),
       Choice<&Plan::moments>("moments", "--moments", "FORMAT", kMomentFormats,
                              "Number format of the optimizer's moments: fp32, bf16, int8"),
       Choice<&Plan::decay>("decay", "--decay", "NAME", kDecays,

@@ -55,6 +55,7 @@ std::string RecomputeModulesExist(const Plan& plan, const ModelSpec& model);
 
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);
+std::string DocumentsNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
 std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
@@ -88,8 +89,9 @@ std::string GradientsLeaveSummed(const Plan& plan);
 std::string DelayNeedsPlainLoss(const Plan& plan);
 std::string ParametersNeedOffloadedUpdates(const Plan& plan);
 
-// Muon and moving averages: update_rules.cc.
+// Muon, Adafactor and moving averages: update_rules.cc.
 std::string MuonNeedsPlainUpdates(const Plan& plan);
+std::string AdafactorNeedsWholeTensors(const Plan& plan);
 std::string AverageNeedsPlainUpdates(const Plan& plan);
 
 // Schedules whose steps overlap, and post-validation: overlap_rules.cc.

@@ -5,20 +5,43 @@
 
 namespace foretrain {
 
+namespace {
+
+// The field of a plan under which an optimizer cannot update whole matrices in fp32, on the device,
+// at the end of the step; null if there is none.
+const char* AgainstWholeUpdates(const Plan& plan) {
+  return plan.tp > 1                                      ? "tp"
+         : plan.StepsOverlap()                            ? "schedule"
+         : plan.post_validation                           ? "post_validation"
+         : plan.offload_optimizer != OffloadTarget::kNone ? "offload_optimizer"
+         : plan.moments != MomentFormat::kFp32            ? "moments"
+         : plan.loss_scale > 0                            ? "loss_scale"
+         : plan.HasAdapters()                             ? "method"
+                                                          : nullptr;
+}
+
+}  // namespace
+
 // Matrices must be whole, and their updates end the step on the device.
 std::string MuonNeedsPlainUpdates(const Plan& plan) {
   if (plan.optimizer != OptimizerKind::kMuon) return {};
-  const char* const field = plan.tp > 1                                      ? "tp"
-                            : plan.StepsOverlap()                            ? "schedule"
-                            : plan.post_validation                           ? "post_validation"
-                            : plan.offload_optimizer != OffloadTarget::kNone ? "offload_optimizer"
-                            : plan.moments != MomentFormat::kFp32            ? "moments"
-                            : plan.loss_scale > 0                            ? "loss_scale"
-                            : plan.HasAdapters()                             ? "method"
-                                                                             : nullptr;
+  const char* const field = AgainstWholeUpdates(plan);
   if (field == nullptr) return {};
   return fmt::format(
       "optimizer muon with {} {}: it updates whole matrices in fp32, on the device and after the "
+      "last micro-batch; use optimizer adamw or leave {} out",
+      field, TextOf(PlanFieldOf(field), plan), field);
+}
+
+// Means of rows and columns, and of a whole update, need tensors that no other rank has a part of.
+std::string AdafactorNeedsWholeTensors(const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kAdafactor) return {};
+  const bool shards = plan.zero_stage > 0 && plan.Shards() > 1;
+  const char* const field = shards ? "zero_stage" : AgainstWholeUpdates(plan);
+  if (field == nullptr) return {};
+  return fmt::format(
+      "optimizer adafactor with {} {}: it sums over whole tensors in fp32, on one rank and after "
+      "the "
       "last micro-batch; use optimizer adamw or leave {} out",
       field, TextOf(PlanFieldOf(field), plan), field);
 }

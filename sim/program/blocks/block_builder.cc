@@ -10,8 +10,8 @@ namespace foretrain {
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
   const bool words = role == SlotRole::kIds || role == SlotRole::kTargets ||
-                     role == SlotRole::kLoss || role == SlotRole::kLossScale ||
-                     role == SlotRole::kLoads;
+                     role == SlotRole::kDocumentStarts || role == SlotRole::kLoss ||
+                     role == SlotRole::kLossScale || role == SlotRole::kLoads;
   return SlotIn(words ? NumberFormat::kFp32 : formats_.activations, std::move(name), elements,
                 category, role, index);
 }
@@ -115,6 +115,15 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
 
 Op& BlockBuilder::Add(OpKind kind, std::string name, std::initializer_list<Operand> operands) {
   return Add(kind, ClassOf(kind), std::move(name), operands);
+}
+
+// The last op's operands end the list, so that one more extends them.
+void BlockBuilder::AlsoReads(std::int16_t slot) {
+  if (slot == kNoSlot) return;
+  block_.operands.push_back(In(slot));
+  Op& op = block_.ops.back();
+  ++op.operand_count;
+  op.formats = FormatsOf(block_, op);
 }
 
 // Scale operands are left out if neither side has any, so that plain GEMMs have four operands.

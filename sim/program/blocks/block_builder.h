@@ -64,8 +64,8 @@ class BlockBuilder {
     block_.name = std::move(name);
   }
 
-  // Adds a slot of `elements` numbers in the format of activations; ids, targets, losses and loads
-  // have 4 bytes each. Returns kNoSlot if elements == 0.
+  // Adds a slot of `elements` numbers in the format of activations; ids, targets, document
+  // starts, losses and loads have 4 bytes each. Returns kNoSlot if elements == 0.
   std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
                     int index = 0);
   // The same in a given format.
@@ -111,6 +111,8 @@ class BlockBuilder {
 
   // The last op added.
   Op& Last() { return block_.ops.back(); }
+  // Gives the last op one more operand, which it reads; kNoSlot: none.
+  void AlsoReads(std::int16_t slot);
 
   // Casts `from`, in rows of `cols`, to the format of `to`, which has as many numbers. `name`: of
   // the op. `counts`: as in CastRequest.

@@ -96,6 +96,7 @@ std::string NameOf(const BlockRequest& request);
 // empty.
 struct TokenTensors {
   std::int16_t ids = kNoSlot, table = kNoSlot, positions = kNoSlot, vectors = kNoSlot;
+  std::int16_t document_starts = kNoSlot;  // positions count from there
 };
 void TokensForward(BlockBuilder& b, const BlockContext& context, const std::string& name,
                    const TokenTensors& of);

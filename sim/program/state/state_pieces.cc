@@ -57,6 +57,7 @@ std::vector<BucketBuffer> BuffersOf(const RankProgram& rank, const Bucket& bucke
   };
   add(StateKind::kWeight, bucket.master, -1, NumberFormat::kFp32);
   add(StateKind::kAverage, bucket.average, -1, NumberFormat::kFp32);
+  if (bucket.factored) return buffers;
   for (const auto& [kind, buffer, scales] :
        {std::tuple(StateKind::kMoment1, bucket.moment1, bucket.absmax1),
         std::tuple(StateKind::kMoment2, bucket.moment2, bucket.absmax2)}) {
@@ -96,6 +97,42 @@ StatePiece PieceOf(const ParameterPlace& place, const BucketBuffer& in) {
   const std::int64_t blocks = (at + count + kScaleBlock - 1) / kScaleBlock - first_block;
   piece.scales = {in.scales, first_block * 4, blocks * 4};
   return piece;
+}
+
+// A whole tensor of rows x cols in fp32 that begins at number `first` of a buffer.
+StatePiece WholeTensor(StateKind kind, const std::string& name, std::int64_t rows,
+                       std::int64_t cols, std::int32_t buffer, std::int64_t first) {
+  StatePiece piece;
+  piece.kind = kind;
+  piece.name = name;
+  piece.rows = piece.row_end = rows;
+  piece.cols = piece.col_end = cols;
+  piece.end = rows * cols;
+  piece.data = {buffer, BytesIn(piece.format, first), BytesIn(piece.format, piece.end)};
+  return piece;
+}
+
+// Moments of rows and of columns that Adafactor keeps, in the order of the bucket's tensors
+// (MatrixPlace). A vector has one row, and no moments of rows.
+void AddFactors(const RankProgram& rank, std::vector<StatePiece>& pieces) {
+  std::map<std::pair<std::int32_t, std::int64_t>, const ParameterPlace*> by_offset;
+  for (const ParameterPlace& place : rank.parameters) {
+    if (!rank.buckets[static_cast<std::size_t>(place.bucket)].factored) continue;
+    by_offset[{place.bucket, place.offset}] = &place;
+  }
+  std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> next;  // rows and columns so far
+  for (const auto& [key, place] : by_offset) {
+    const Bucket& bucket = rank.buckets[static_cast<std::size_t>(key.first)];
+    auto& [rows, cols] = next[key.first];
+    if (place->rows > 1) {
+      pieces.push_back(
+          WholeTensor(StateKind::kMoment1, place->name, place->rows, 1, bucket.moment1, rows));
+      rows += place->rows;
+    }
+    pieces.push_back(
+        WholeTensor(StateKind::kMoment2, place->name, 1, place->cols, bucket.moment2, cols));
+    cols += place->cols;
+  }
 }
 
 bool IsLeftOut(const ParameterPlace& place, const Bucket& bucket) {
@@ -200,6 +237,7 @@ std::vector<StatePiece> StateOf(const Program& program, const RankProgram& rank)
       if (piece.elements() > 0) pieces.push_back(std::move(piece));
     }
   }
+  AddFactors(rank, pieces);
   for (StatePiece& scalar : ScalarsOf(program, rank)) pieces.push_back(std::move(scalar));
   AddBuffersOfRank(program, rank, pieces);
   return pieces;

@@ -12,8 +12,8 @@
 namespace foretrain {
 
 //   kWeight   a parameter, from its fp32 master if there is one
-//   kMoment1  first moment of AdamW
-//   kMoment2  second moment
+//   kMoment1  first moment of AdamW; Adafactor: of the rows of a matrix
+//   kMoment2  second moment; Adafactor: of the columns of a matrix, or of a vector
 //   kAverage  moving average of a parameter
 //   kScalar   a number that all ranks hold alike, such as the loss scale
 //   kRank     a buffer that means something to this rank of this program only

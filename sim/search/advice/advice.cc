@@ -154,8 +154,10 @@ std::int64_t MinTogether(const ModelSpec& model, const SearchSpace& space) {
   }
   if (HasMasters(plan)) bytes += BytesIn(NumberFormat::kFp32, counts.trained);
   if (plan.average_decay > 0) bytes += BytesIn(NumberFormat::kFp32, counts.trained);
-  // Muon keeps two moments of some parameters and one of others.
-  const int moments = plan.optimizer == OptimizerKind::kMuon ? 1 : MomentsOf(plan.optimizer);
+  // Muon keeps two moments of some parameters and one of others; Adafactor's are few.
+  const int moments = plan.optimizer == OptimizerKind::kMuon        ? 1
+                      : plan.optimizer == OptimizerKind::kAdafactor ? 0
+                                                                    : MomentsOf(plan.optimizer);
   bytes += moments * BytesIn(MomentFormatOf(plan), counts.trained);
   return bytes;
 }

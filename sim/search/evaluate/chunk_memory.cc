@@ -24,6 +24,7 @@ Turn TurnOf(const BlockCosts& block, PassCosts BlockCosts::*pass) {
 ChunkMemory::ChunkMemory(const ModelSpec& model, const Plan& plan)
     : boundary_bytes_(BoundaryShape(model, plan, Pass::kForward).bytes),
       ids_bytes_(BatchShape(plan).bytes),
+      starts_bytes_(plan.documents ? ids_bytes_ : 0),
       moves_(plan.offload_activations != OffloadTarget::kNone) {
   // The layer that runs and the one that is copied meanwhile; with NVMe one more is in flight.
   if (moves_) back_ = plan.offload_activations == OffloadTarget::kNvme ? 3 : 2;
@@ -48,9 +49,10 @@ void ChunkMemory::Walk::Run(std::int64_t peak_bytes, std::int64_t end_bytes, int
   now += end_bytes * count;
 }
 
-// Token ids for the embedding and targets for the head, as the loader delivers them.
+// Token ids for the embedding, targets for the head and document starts for all, as the loader
+// delivers them.
 std::int64_t ChunkMemory::LoadedBytes(const ChunkClass& chunk) const {
-  return ids_bytes_ * ((chunk.embedding ? 1 : 0) + (chunk.head ? 1 : 0));
+  return ids_bytes_ * ((chunk.embedding ? 1 : 0) + (chunk.head ? 1 : 0)) + starts_bytes_;
 }
 
 // The received boundary tensor counts as held from the start. The sent one leaves with the send, so
@@ -67,7 +69,8 @@ ChunkMemory::Walk ChunkMemory::Forward(const ChunkClass& chunk) const {
 }
 
 // Offloaded bytes of a layer are counted once through back_, so the walk adds back what a block
-// frees of them. The weight half neither receives nor sends a boundary.
+// frees of them. The weight half neither receives nor sends a boundary. Document starts are freed
+// by the other halves.
 ChunkMemory::Walk ChunkMemory::Back(const ChunkClass& chunk, PassCosts BlockCosts::*pass) const {
   Walk walk;
   const bool crosses = pass != &BlockCosts::weight;
@@ -77,6 +80,7 @@ ChunkMemory::Walk ChunkMemory::Back(const ChunkClass& chunk, PassCosts BlockCost
     walk.Run(turn.peak, turn.end + (crosses ? blocks->moved_bytes : 0), blocks->count);
   }
   if (crosses && !chunk.embedding) walk.now -= boundary_bytes_;
+  if (crosses) walk.now -= starts_bytes_;
   return walk;
 }
 

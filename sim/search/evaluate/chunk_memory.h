@@ -47,7 +47,7 @@ class ChunkMemory {
   Walk Back(const ChunkClass& chunk, PassCosts BlockCosts::*pass) const;
   std::int64_t LoadedBytes(const ChunkClass& chunk) const;
 
-  std::int64_t boundary_bytes_, ids_bytes_;
+  std::int64_t boundary_bytes_, ids_bytes_, starts_bytes_;
   int back_ = 0;  // max layers whose offloaded activations are on the device at once
   bool moves_;
   std::int64_t max_moved_bytes_ = 0;

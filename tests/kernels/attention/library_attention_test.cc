@@ -175,7 +175,7 @@ TEST_P(LibraryAttentionTest, LeavesWhatItDoesNotComputeToOwnKernels) {
   other = g, other.value_dim = 32;
   refused(other, "values as wide as keys");
   other = g, other.window = 4;
-  refused(other, "neither windows, caps, slopes nor dropout");
+  refused(other, "neither windows, caps, slopes, documents nor dropout");
   other = g, other.row_stride = 260;
   refused(other, "whole 16-byte words");
   if (IsReal()) return;

@@ -20,7 +20,8 @@ Result<RunResult> TrainSaved(const ModelSpec& model, const Plan& plan, const Sav
   RunResult result;
   PosixFileSystem files;
   FT_ASSIGN(Program program, Compile(model, plan));
-  FT_ASSIGN(const auto data, TokenData::FromText(TrainingText(), "text", model.vocab, plan));
+  FT_ASSIGN(const auto data,
+            TokenData::FromText(TrainingText(), "text", model.vocab, plan, kDocumentEnd));
   TrainJob job;
   job.program = std::make_shared<const Program>(std::move(program));
   job.steps = run.steps;

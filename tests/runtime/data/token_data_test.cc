@@ -65,6 +65,36 @@ TEST_F(TokenFiles, ReadsTextByteByByteWithTheNextByteAsTarget) {
   EXPECT_EQ(targets.front(), 'b');
 }
 
+// Tokens 'b' end documents; each sample begins one.
+TEST_F(TokenFiles, SayWhereTheDocumentOfEachTokenBegins) {
+  const std::string path = Write("a.txt", "abbaaaabaaabaaaa");
+  plan_ = {.sequence = 6, .global_batch = 2, .micro_batch = 2, .documents = true};
+  auto data = TokenData::Open(files_, {.sources = path, .document_end = 'b'}, 256, plan_);
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  EXPECT_THAT((*data)->Describe(), HasSubstr("documents end with token 98"));
+  std::vector<std::int32_t> starts(12);
+  ASSERT_TRUE((*data)->FillDocumentStarts({}, starts).has_value());
+  EXPECT_EQ(starts, (std::vector<std::int32_t>{0, 0, 2, 3, 3, 3, 0, 0, 2, 2, 2, 2}));
+  // Runs that end documents elsewhere train otherwise, so they have other digests.
+  auto other = TokenData::Open(files_, {.sources = path, .document_end = 'a'}, 256, plan_);
+  plan_.documents = false;
+  auto whole = TokenData::Open(files_, {.sources = path}, 256, plan_);
+  EXPECT_NE((*data)->Digest(), (*other)->Digest());
+  EXPECT_NE((*data)->Digest(), (*whole)->Digest());
+  ASSERT_TRUE((*whole)->FillDocumentStarts({}, starts).has_value());
+  EXPECT_EQ(starts, std::vector<std::int32_t>(12, 0));
+}
+
+TEST_F(TokenFiles, RefuseDocumentsWithoutATokenThatEndsThem) {
+  plan_.documents = true;
+  EXPECT_THAT(OpenError(Write("a.txt", "abcdefghijklm")).message,
+              HasSubstr("--documents: the token that ends a document is not known"));
+  const auto opened = TokenData::Open(
+      files_, {.sources = Write("a.txt", "abcdefghijklm"), .document_end = 300}, 256, plan_);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().message, "--document-end 300: the vocabulary has the tokens 0 to 255");
+}
+
 // Samples of 8 tokens in chunks of 2: rank 0 gets the first and last chunk, rank 1 the middle ones.
 TEST_F(TokenFiles, GivesContextParallelRanksTheirChunksOfEachSample) {
   plan_ = {.cp = 2, .sequence = 8, .global_batch = 2, .micro_batch = 2};

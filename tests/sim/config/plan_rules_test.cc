@@ -287,6 +287,12 @@ const Row kRows[] = {
     {"muon-needs-plain-updates",
      [](Plan& p) { p.optimizer = OptimizerKind::kMuon, p.moments = MomentFormat::kBf16; },
      "optimizer muon with moments bf16", [](Plan& p) { p.moments = MomentFormat::kFp32; }},
+    {"adafactor-needs-whole-tensors",
+     [](Plan& p) { p.optimizer = OptimizerKind::kAdafactor, p.tp = 2; },
+     "optimizer adafactor with tp 2", [](Plan& p) { p.tp = 1; }},
+    {"adafactor-needs-whole-tensors",
+     [](Plan& p) { p.optimizer = OptimizerKind::kAdafactor, p.dp = 2, p.zero_stage = 1; },
+     "optimizer adafactor with zero_stage 1", [](Plan& p) { p.zero_stage = 0; }},
     {"average-needs-plain-updates",
      [](Plan& p) { p.average_decay = 0.5, p.offload_optimizer = OffloadTarget::kHost; },
      "average_decay 0.5 with offload_optimizer host",
@@ -382,6 +388,8 @@ const Row kRows[] = {
      [](Plan& p) {
        p.stage_layers = {1, 3};
      }},
+    {"documents-need-whole-sequences", [](Plan& p) { p.cp = 2, p.documents = true; },
+     "documents with cp 2", [](Plan& p) { p.cp = 1; }},
     {"scores-need-whole-sequences",
      [](Plan& p) { p.cp = 2, p.attention = AttentionAlgorithm::kStandard; },
      "attention standard with cp 2", [](Plan& p) { p.cp = 1; }},

@@ -30,7 +30,7 @@ const std::vector<std::pair<std::string_view, Names>>& NamedGroups() {
         "moe_pieces", "delayed_update"}},
       {"training",
        {"method", "lora_rank", "lora_alpha", "optimizer", "decay", "average_decay", "clip_norm",
-        "dropout", "attention_dropout", "capacity_factor", "expert_headroom"}},
+        "dropout", "attention_dropout", "documents", "capacity_factor", "expert_headroom"}},
   };
   return groups;
 }

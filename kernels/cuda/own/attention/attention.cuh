@@ -30,6 +30,7 @@ struct AttentionCall {
   float scale, softcap;
   KeepRule rule;
   std::int32_t drops;
+  const std::int32_t* document_starts;  // of whole calls; NULL: a sample is one document
 };
 
 // Outputs of the forward pass. merge != 0: combined with the values already there.
@@ -82,16 +83,30 @@ inline std::int64_t TilesOf(const Runs& runs, int tile_rows = kRows) {
   return tiles;
 }
 
-// True if some query of one tile sees some key of the other.
-FT_DEVICE bool Meet(const AttentionCall& g, const RowTile& queries, const RowTile& keys) {
-  if (queries.rows == 0 || keys.rows == 0) return false;
-  if (keys.position > queries.position + queries.rows - 1) return false;
-  return g.window == 0 || keys.position + keys.rows - 1 > queries.position - g.window;
+// Position at which the document of a query begins; `shift`: the sample's first row. 0 past the
+// rows.
+FT_DEVICE std::int64_t DocumentStart(const AttentionCall& g, std::int64_t shift,
+                                     std::int64_t query) {
+  if (g.document_starts == nullptr || query >= g.sample_rows) return 0;
+  return g.document_starts[shift + query];
 }
 
-// Causal: a key at the query's position or before it, inside the window if there is one.
-FT_DEVICE bool Sees(const AttentionCall& g, std::int64_t query, std::int64_t key) {
-  return key <= query && (g.window == 0 || key > query - g.window);
+// True if some query of one tile sees some key of the other. The first query's document begins
+// first.
+FT_DEVICE bool Meet(const AttentionCall& g, const RowTile& queries, const RowTile& keys,
+                    std::int64_t shift) {
+  if (queries.rows == 0 || keys.rows == 0) return false;
+  if (keys.position > queries.position + queries.rows - 1) return false;
+  const std::int64_t last = keys.position + keys.rows - 1;
+  if (last < DocumentStart(g, shift, queries.position)) return false;
+  return g.window == 0 || last > queries.position - g.window;
+}
+
+// Causal: a key at the query's position or before it, inside the window if there is one, and in the
+// query's document, which begins at `start`.
+FT_DEVICE bool Sees(const AttentionCall& g, std::int64_t query, std::int64_t key,
+                    std::int64_t start) {
+  return key <= query && key >= start && (g.window == 0 || key > query - g.window);
 }
 
 // Floats per row in shared memory: odd, so that the rows of a column fall on different banks.
@@ -198,6 +213,7 @@ AttentionCall WholeCall(CudaCheck& check, const Arguments& g) {
   call.queries.at[0] = call.keys.at[0] = {0, 0, g.sequence};
   call.queries.count = call.keys.count = 1;
   call.sample_rows = g.sequence;
+  call.document_starts = g.document_starts;
   call.q_stride = call.kv_stride = g.row_stride;
   return call;
 }

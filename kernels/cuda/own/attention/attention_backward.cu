@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(kBlock)
   const RowTile mine = TileOf(g.queries, blockIdx.x);
   const std::int64_t row = mine.row + shift + y, item = row * g.heads + head;
   const std::int64_t query = mine.position + y;
+  const std::int64_t start = DocumentStart(g, shift, query);
   const float slope = AlibiSlope(g, head);
   LoadRows(g.q, g.dtype, mine, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
   LoadRows(b.dout, g.dtype, mine, shift, std::int64_t{g.heads} * g.value_dim, head * g.value_dim,
@@ -70,14 +71,14 @@ __global__ void __launch_bounds__(kBlock)
   float sum[kDims] = {};
   for (std::int64_t t = 0; t < key_tiles; ++t) {
     const RowTile tile = TileOf(g.keys, t);
-    if (!Meet(g, mine, tile)) continue;
+    if (!Meet(g, mine, tile, shift)) continue;
     __syncthreads();  // the previous tile has been read
     LoadRows(g.k, g.dtype, tile, shift, g.kv_stride, kv_head * g.head_dim, g.head_dim, keys);
     LoadRows(g.v, g.dtype, tile, shift, g.kv_stride, kv_head * g.value_dim, g.value_dim, values);
     __syncthreads();
     for (int j = lane; j < kRows; j += kLanes) {
       const std::int64_t key = tile.position + j;
-      const bool seen = y < mine.rows && j < tile.rows && Sees(g, query, key);
+      const bool seen = y < mine.rows && j < tile.rows && Sees(g, query, key, start);
       d_scores[y * (kRows + 1) + j] =
           seen ? GradientOf(g, queries + y * width, keys + j * width, douts + y * value_width,
                             values + j * value_width, sample, head, query, key, slope, lse, delta)
@@ -125,12 +126,13 @@ FT_DEVICE void FillPair(const AttentionCall& g, const BackwardTensors& b, const 
             lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t item = (queries.row + sample * g.sample_rows + y) * g.heads + head;
   const std::int64_t query = queries.position + y;
+  const std::int64_t start = DocumentStart(g, sample * g.sample_rows, query);
   const float lse = y < queries.rows ? b.lse[item] : 0.0F;
   const float delta = y < queries.rows ? b.delta[item] : 0.0F;
   for (int j = lane; j < kRows; j += kLanes) {
     const std::int64_t key = keys.position + j;
     ScoreGradient of{0.0F, 0.0F};
-    if (y < queries.rows && j < keys.rows && Sees(g, query, key)) {
+    if (y < queries.rows && j < keys.rows && Sees(g, query, key, start)) {
       of = GradientOf(g, pair.queries + y * width, pair.keys + j * width,
                       pair.douts + y * value_width, pair.values + j * value_width, sample, head,
                       query, key, slope, lse, delta);
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(kBlock)
   for (std::int64_t n = 0; n < group * query_tiles; ++n) {
     const std::int64_t head = kv_head * group + n / query_tiles;
     const RowTile tile = TileOf(g.queries, n % query_tiles);
-    if (!Meet(g, tile, mine)) continue;
+    if (!Meet(g, tile, mine, shift)) continue;
     __syncthreads();  // the previous tile has been read
     LoadRows(g.q, g.dtype, tile, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
     LoadRows(b.dout, g.dtype, tile, shift, std::int64_t{g.heads} * g.value_dim, head * g.value_dim,

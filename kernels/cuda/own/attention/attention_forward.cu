@@ -77,12 +77,13 @@ __global__ void __launch_bounds__(kBlock, 2)
   const std::int64_t kv_head = head / (g.heads / g.kv_heads);
   const RowTile mine = TileOf(g.queries, blockIdx.x);
   const std::int64_t item = (mine.row + shift + y) * g.heads + head, query = mine.position + y;
+  const std::int64_t start = DocumentStart(g, shift, query);
   const float slope = AlibiSlope(g, head);
   LoadRows(g.q, g.dtype, mine, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
   RunningRow<kDims> row = BeginRow<kDims>(g, o, item, lane, y < mine.rows);
   for (std::int64_t t = 0; t < key_tiles; ++t) {
     const RowTile tile = TileOf(g.keys, t);
-    if (!Meet(g, mine, tile)) continue;
+    if (!Meet(g, mine, tile, shift)) continue;
     __syncthreads();  // the previous tile has been read
     LoadRows(g.k, g.dtype, tile, shift, g.kv_stride, kv_head * g.head_dim, g.head_dim, keys);
     LoadRows(g.v, g.dtype, tile, shift, g.kv_stride, kv_head * g.value_dim, g.value_dim, values);
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     for (int i = 0; i < kScores; ++i) {
       const int j = lane + i * kLanes;
       const std::int64_t key = tile.position + j;
-      const bool seen = y < mine.rows && j < tile.rows && Sees(g, query, key);
+      const bool seen = y < mine.rows && j < tile.rows && Sees(g, query, key, start);
       float share;
       scores[i] = seen ? Bent(g, DotRows(queries + y * width, keys + j * width, g.head_dim), slope,
                               query - key, share)

@@ -41,14 +41,16 @@ FT_DEVICE bool IsInRuns(const Runs& runs, std::int64_t place) {
 
 // Fills turns [places, 2, pairs] with cosines and sines. The angle, in half turns, is reduced in
 // fp64: in fp32 it has no fractional digits left at position 2^20. Between -1 and 1 fp32 suffices.
+// starts: of the places' documents, of which the first `rows` exist; NULL: none.
 FT_DEVICE void FillTurns(const FtRope& g, const Runs& runs, std::int64_t first, std::int64_t places,
-                         float* turns) {
+                         const std::int32_t* starts, std::int64_t rows, float* turns) {
   const std::int64_t pairs = g.head_dim / 2;
   const float magnitude = g.magnitude > 0.0F ? g.magnitude : 1.0F;
   for (std::int64_t i = threadIdx.x; i < pairs; i += blockDim.x) {
     const double frequency = FrequencyOf(g, i) / kPi;
     for (std::int64_t p = 0; p < places; ++p) {
-      const double angle = static_cast<double>(runs.PositionOf(first + p)) * frequency;
+      const std::int64_t start = starts != nullptr && p < rows ? starts[p] : 0;
+      const double angle = static_cast<double>(runs.PositionOf(first + p) - start) * frequency;
       const auto reduced = static_cast<float>(angle - 2.0 * rint(angle / 2.0));
       float* const at = turns + p * g.head_dim + i;
       at[0] = cospif(reduced) * magnitude;
@@ -63,12 +65,14 @@ __global__ void RopeKernel(FtRope g, Runs runs, int has_runs) {
   const std::int64_t all = g.sequence < g.rows ? g.sequence : g.rows;
   const std::int64_t first = std::int64_t{blockIdx.x} * kPlaces, pairs = g.head_dim / 2;
   const std::int64_t places = all - first < kPlaces ? all - first : kPlaces;
-  FillTurns(g, runs, first, places, turns);
+  const std::int64_t sample = std::int64_t{blockIdx.y} * g.sequence + first;
+  const std::int32_t* const starts = g.document_starts;
+  FillTurns(g, runs, first, places, starts != nullptr ? starts + sample : nullptr, g.rows - sample,
+            turns);
   __syncthreads();
   const std::int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
   const int octets = static_cast<int>((pairs + kOctet - 1) / kOctet);
   const int each = g.heads * octets;  // octets of a row
-  const std::int64_t sample = std::int64_t{blockIdx.y} * g.sequence + first;
   for (int n = static_cast<int>(threadIdx.x); n < static_cast<int>(places) * each;
        n += static_cast<int>(blockDim.x)) {
     const int p = n / each, head = n % each / octets, i = n % octets * kOctet;

@@ -38,7 +38,9 @@ __global__ void __launch_bounds__(kThreads, 4)
   FT_DYN_SHARED(float, row);
   const std::int64_t i = blockIdx.x, head = blockIdx.y, sample = blockIdx.z, s = g.sequence;
   const HeadPlace<FtStandardAttentionForward> at(g, sample, head);
-  const std::int64_t first = g.window > 0 && i + 1 > g.window ? i + 1 - g.window : 0;
+  const std::int64_t start = g.document_starts != nullptr ? g.document_starts[sample * s + i] : 0;
+  const std::int64_t seen = g.window > 0 && i + 1 > g.window ? i + 1 - g.window : 0;
+  const std::int64_t first = seen > start ? seen : start;
   // Scores above the diagonal are stored too, as unfused programs do, but get no weight.
   float most = kNone;
   for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {

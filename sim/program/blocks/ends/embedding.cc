@@ -39,6 +39,12 @@ struct Embedding {
     zero.shape = {.elements = context.model.PositionRows() * context.model.hidden};
   }
 
+  // Where the documents of the tokens begin, if positions count from there.
+  std::int16_t DocumentStarts(std::int16_t positions) {
+    if (positions == kNoSlot || !context.plan.documents) return kNoSlot;
+    return b.Slot("document_starts", rows, Category::kStaging, SlotRole::kDocumentStarts);
+  }
+
   // The rows of the position table that tokens use; some models (OPT) leave rows before them
   // unused.
   std::int16_t UsedPositions(std::int16_t positions) {
@@ -216,6 +222,7 @@ void TokensForward(BlockBuilder& b, const BlockContext& context, const std::stri
   const std::int16_t to = scatters ? b.Temporary(name + ".partial", rows * hidden) : of.vectors;
   Op& op =
       b.Add(OpKind::kEmbeddingForward, name, {In(from), In(of.table), In(of.positions), Out(to)});
+  b.AlsoReads(of.document_starts);
   op.own_rows = own_rows;
   op.Set(Attribute::kTableScale, TableScale(context));
   op.shape = TokensShape(context, own_rows ? own : rows);
@@ -238,6 +245,7 @@ std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const 
   }
   Op& op = b.Add(OpKind::kEmbeddingBackward, name + ".tokens.grad",
                  {In(of.ids), In(dy), adds ? InOut(of.table) : Out(of.table), InOut(of.positions)});
+  b.AlsoReads(of.document_starts);
   op.accumulate = adds;
   op.Set(Attribute::kTableScale, TableScale(context));
   op.shape = TokensShape(context, rows);
@@ -255,7 +263,8 @@ Block EmbeddingForward(const BlockContext& context) {
   e.MakeNorm();
   e.MakeMask();
   const std::int16_t y = e.embedded != kNoSlot ? e.embedded : out;
-  TokensForward(b, context, "embedding", {ids, table, e.UsedPositions(positions), y});
+  TokensForward(b, context, "embedding",
+                {ids, table, e.UsedPositions(positions), y, e.DocumentStarts(positions)});
   e.AddTypes(y);
   e.Norm(out);
   e.Dropout(out);
@@ -284,12 +293,14 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   dy = e.NormGradient(dy, accumulate);
   e.TypesGradient(dy, accumulate);
   // Under context parallelism a rank has two pieces of the sequence, so it adds to two ranges of
-  // the position table.
-  const bool shared = context.plan.cp > 1 && all_positions != kNoSlot;
-  if (shared && !accumulate) e.ZeroPositions(all_positions);
+  // the position table. Tokens of documents add to rows that follow from the data.
+  const bool scatters = (context.plan.cp > 1 || context.plan.documents) && all_positions != kNoSlot;
+  if (scatters && !accumulate) e.ZeroPositions(all_positions);
   const std::int16_t positions = e.UsedPositions(all_positions);
-  dy = TokensBackward(b, context, "embedding", {ids, table, shared ? positions : kNoSlot, dy}, add);
-  if (positions != kNoSlot && !shared) {
+  dy = TokensBackward(
+      b, context, "embedding",
+      {ids, table, scatters ? positions : kNoSlot, dy, e.DocumentStarts(all_positions)}, add);
+  if (positions != kNoSlot && !scatters) {
     const bool partial = context.plan.sequence < context.model.PositionRows();
     if (!accumulate && partial) e.ZeroPositions(all_positions);
     // dy[batch, sequence * hidden] summed over the batch; positions past the sequence get none.

@@ -57,7 +57,9 @@ OpShape Layer::LatentShape() const {
 void Layer::LatentRope(const char* name, std::int16_t tensor, std::int64_t heads,
                        std::int64_t head_dim, bool inverse) {
   const std::int64_t turned = context.model.rope_head_dim;
+  const std::int16_t documents = DocumentStarts();
   Op& op = b.Add(OpKind::kRope, name, {InOut(tensor)});
+  b.AlsoReads(documents);
   op.inverse = inverse;
   op.Set(Attribute::kTheta, context.model.rope_theta);
   op.stretch = StretchOf(context.model);

@@ -11,6 +11,15 @@ bool WritesScores(const Plan& plan) { return plan.attention == AttentionAlgorith
 
 }  // namespace
 
+// Made on first use: blocks without attention need none.
+std::int16_t Layer::DocumentStarts() {
+  if (context.plan.documents && document_starts == kNoSlot) {
+    document_starts =
+        b.Slot("document_starts", rows, Category::kStaging, SlotRole::kDocumentStarts);
+  }
+  return document_starts;
+}
+
 // Standard attention stores a matrix [sequence, sequence] for each head: 2 a s^2 b bytes in 16
 // bits, and with dropout 3 a s^2 b more (Korthikanti et al. 2022, s. 4.1).
 void Layer::MakeScoreTensors(const TensorMaker& make) {
@@ -27,10 +36,12 @@ void Layer::MakeScoreTensors(const TensorMaker& make) {
 void Layer::StandardCore(std::int16_t out) {
   const std::int64_t all = rows * (context.model.heads / tp) * KeysOfCore();
   const std::int16_t raw = b.Temporary("scores", all);
+  const std::int16_t documents = DocumentStarts();
   const auto made = [](std::int16_t slot) { return slot == kNoSlot ? In(slot) : Out(slot); };
   Op& op = b.Add(
       OpKind::kStandardAttentionForward, out == kNoSlot ? "attention.weights" : "attention.core",
       {In(qkv), Out(raw), Out(scores.weights), made(scores.mask), made(scores.dropped), made(out)});
+  b.AlsoReads(documents);
   SetCore(op);
   op.shape.inner = out == kNoSlot ? 0 : op.shape.sequence;
 }
@@ -62,8 +73,10 @@ void Layer::AttentionCore() {
     SetCore(op);
     SetBidirectional(op);
   } else {
+    const std::int16_t documents = DocumentStarts();
     Op& op =
         b.Add(OpKind::kAttentionForward, "attention.core", {In(qkv), Out(attention), Out(lse)});
+    b.AlsoReads(documents);
     SetCore(op);
   }
   Sinks();
@@ -92,8 +105,10 @@ void Layer::AttentionCoreGradient(std::int16_t d_attention, std::int16_t d_qkv) 
     b.Add(OpKind::kAttentionPartBackward, name,
           {In(qkv), In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv), Out(d_qkv)});
   } else {
+    const std::int16_t documents = DocumentStarts();
     b.Add(OpKind::kAttentionBackward, name,
           {In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv)});
+    b.AlsoReads(documents);
   }
   SetCore(b.Last());
   if (!context.model.causal) SetBidirectional(b.Last());

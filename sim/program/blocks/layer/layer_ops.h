@@ -169,8 +169,9 @@ struct Layer {
                attention = kNoSlot, lse = kNoSlot, residual = kNoSlot, norm2 = kNoSlot,
                mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
   std::int16_t qk_kept = kNoSlot, qk_rstd = kNoSlot;
-  std::int16_t whole_norm1 = kNoSlot;  // norm1 of all rows, once gathered
-  std::int16_t turned_key = kNoSlot;   // latent attention: the rotated key, if it is saved
+  std::int16_t whole_norm1 = kNoSlot;      // norm1 of all rows, once gathered
+  std::int16_t document_starts = kNoSlot;  // from DocumentStarts()
+  std::int16_t turned_key = kNoSlot;       // latent attention: the rotated key, if it is saved
   // Saved tensors of a post-norm: its input, mean and rstd.
   struct PostNorm {
     std::int16_t branch = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
@@ -209,6 +210,8 @@ struct Layer {
   std::int16_t Gradient(const char* name, LayerParameter index) {
     return ParameterSlot(name, index, Category::kGradients, SlotRole::kGradient);
   }
+  // Where the documents of the rows begin; kNoSlot if a sample is one document.
+  std::int16_t DocumentStarts();
   // View of the given rows of a tensor of `width`; the tensor itself if that is all of it.
   std::int16_t RowsOf(std::int16_t tensor, RowRange range, std::int64_t width);
 

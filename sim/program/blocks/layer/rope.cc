@@ -66,7 +66,9 @@ RopeStretch StretchOf(const ModelSpec& model) {
 // negative angle.
 void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
   if (!context.rotates) return;
+  const std::int16_t documents = DocumentStarts();
   Op& op = b.Add(OpKind::kRope, name, {InOut(tensor)});
+  b.AlsoReads(documents);
   op.inverse = inverse;
   const ModelSpec& model = context.model;
   const bool local = context.local && model.local_rope_theta > 0;

@@ -9,6 +9,7 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/packed_tensors.h"
 #include "sim/program/ir/precision.h"
+#include "sim/program/lower/layout/factored_moments.h"
 #include "sim/program/lower/layout/layout_sizes.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/schedules/placement.h"
@@ -52,17 +53,23 @@ bool Decays(const BlockParameter& parameter, BlockKind kind, DecayKind decay) {
 }
 
 // Muon updates matrices of layers; experts, which have buckets of their own, are left to AdamW.
+// Adafactor updates all tensors.
+bool IsUpdatedWhole(const BlockParameter& parameter, BlockKind kind, const Plan& plan) {
+  if (parameter.frozen) return false;
+  if (plan.optimizer == OptimizerKind::kAdafactor) return true;
+  return plan.optimizer == OptimizerKind::kMuon && IsLayer(kind) && parameter.decays &&
+         !parameter.experts;
+}
+
+// Numbers behind a tensor's last row, which pad its parameter, belong to none.
 std::vector<MatrixPlace> MatricesOf(const BlockParameter& parameter, BlockKind kind,
                                     const Plan& plan) {
   std::vector<MatrixPlace> matrices;
-  if (plan.optimizer != OptimizerKind::kMuon || !IsLayer(kind) || !parameter.decays ||
-      parameter.experts || parameter.frozen) {
-    return matrices;
-  }
+  if (!IsUpdatedWhole(parameter, kind, plan)) return matrices;
   std::int64_t offset = 0;
   for (const ModelTensor& part : parameter.parts) {
     matrices.push_back({offset, part.rows, part.cols});
-    offset += part.rows * part.cols;
+    offset += ElementsOf(part, parameter.split, plan.tp);
   }
   return matrices;
 }
@@ -126,6 +133,7 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
   std::vector<std::vector<Member>> groups;
   std::vector<Member> tables;
   OpenGroup shared, experts, frozen, quantized, matrices;
+  const bool apart = plan.optimizer == OptimizerKind::kMuon;
   const auto close = [&](std::int64_t min_bytes) {
     for (OpenGroup* open : {&shared, &matrices, &experts, &frozen, &quantized}) {
       if (open->members.empty() || open->bytes < min_bytes) continue;
@@ -145,11 +153,11 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
         tables.push_back(member);
         continue;
       }
-      OpenGroup& open = member.size->quantized           ? quantized
-                        : member.size->frozen            ? frozen
-                        : member.size->experts           ? experts
-                        : !member.size->matrices.empty() ? matrices
-                                                         : shared;
+      OpenGroup& open = member.size->quantized                    ? quantized
+                        : member.size->frozen                     ? frozen
+                        : member.size->experts                    ? experts
+                        : apart && !member.size->matrices.empty() ? matrices
+                                                                  : shared;
       open.bytes += member.size->quantized ? member.size->packed_bytes
                                            : BytesIn(counted, member.size->elements);
       open.members.push_back(member);
@@ -199,7 +207,9 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().size->experts;
     bucket.frozen = group.front().size->frozen;
-    bucket.orthogonal = !group.front().size->matrices.empty();
+    const bool whole = !group.front().size->matrices.empty();
+    bucket.orthogonal = whole && plan_.optimizer == OptimizerKind::kMuon;
+    bucket.factored = whole && plan_.optimizer == OptimizerKind::kAdafactor;
     // Frozen tensors without adapters are router biases. They move by small steps and stay in fp32.
     bucket.unsharded = bucket.frozen && !plan_.HasAdapters();
     bucket.weights = group.front().size->quantized ? NumberFormat::kByte
@@ -275,9 +285,13 @@ class Builder {
       AddCounted(number, begin, size.elements);
     }
     out_.matrices.resize(static_cast<std::size_t>(number) + 1);
+    std::vector<MatrixPlace>& matrices = out_.matrices.back();
     for (MatrixPlace matrix : size.matrices) {
       matrix.offset += begin;
-      out_.matrices.back().push_back(matrix);
+      matrix.row_moments = RowMomentsOf(matrices);
+      matrix.col_moments = ColMomentsOf(matrices);
+      matrix.decays = size.decays;
+      matrices.push_back(matrix);
     }
     ++bucket.tensors;
     if (!size.quantized) bucket.used += size.elements;

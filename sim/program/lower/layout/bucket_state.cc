@@ -2,6 +2,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/ir/precision.h"
+#include "sim/program/lower/layout/factored_moments.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/offload/offload_state.h"
 #include "sim/program/lower/rank/lowerings.h"
@@ -47,6 +48,17 @@ void MakeMoments(RankBuilder& rank, std::int64_t elements, Space space, Bucket& 
 
 }  // namespace
 
+// Moments of the rows and of the columns of a bucket's tensors.
+void MakeFactors(RankBuilder& rank, const std::vector<MatrixPlace>& tensors, Bucket& bucket) {
+  const auto state = [&](std::int64_t numbers) {
+    return numbers == 0 ? -1
+                        : rank.NewState(BytesIn(NumberFormat::kFp32, numbers),
+                                        Category::kOptimizerState, Space::kDevice);
+  };
+  bucket.moment1 = state(RowMomentsOf(tensors));
+  bucket.moment2 = state(ColMomentsOf(tensors));
+}
+
 // State that ZeRO shards is held as this rank's shard, other state whole. All bytes of state follow
 // from here, for the closed form of memory too.
 void MakeBucketState(RankBuilder& rank) {
@@ -56,8 +68,8 @@ void MakeBucketState(RankBuilder& rank) {
   rank.Rank().parameters = context.layout.places;
   for (Bucket& bucket : rank.Rank().buckets) {
     const std::int64_t shard = bucket.elements / bucket.shards;
-    const OptimizerOffload offload =
-        OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
+    const auto number = static_cast<std::size_t>(&bucket - rank.Rank().buckets.data());
+    const OptimizerOffload offload = OffloadOf(context, static_cast<int>(number));
     const auto state = [&](bool sharded, NumberFormat format, Category category, Space space) {
       return rank.NewState(BytesIn(format, sharded ? shard : bucket.elements), category, space,
                            format);
@@ -67,7 +79,11 @@ void MakeBucketState(RankBuilder& rank) {
     if (bucket.frozen) continue;
     bucket.gradients =
         state(sharding.gradients, bucket.sums, Category::kGradients, GradientSpace(context.plan));
-    MakeMoments(rank, shard, offload.moments, bucket);
+    if (bucket.factored) {
+      MakeFactors(rank, context.layout.matrices[number], bucket);
+    } else {
+      MakeMoments(rank, shard, offload.moments, bucket);
+    }
     if (context.plan.average_decay > 0) {
       bucket.average =
           state(/*sharded=*/true, NumberFormat::kFp32, Category::kOptimizerState, Space::kDevice);

@@ -19,7 +19,7 @@ struct ParameterSize {
   std::int64_t elements = 0;      // on one rank
   std::int64_t packed_bytes = 0;  // if quantized, else 0
   bool token_table = false;
-  std::vector<MatrixPlace> matrices;  // of which it consists, if Muon updates it
+  std::vector<MatrixPlace> matrices;  // of which it consists, if Muon or Adafactor updates it
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };
 

@@ -73,8 +73,7 @@ class Writer {
 
   void Enter(const SlotWithTransfers& slot) {
     const Chunk& chunk = ChunkOf(slot);
-    const bool loads = chunk.first_block == 0 || chunk.last_block == stage_.layers + 1;
-    if (slot.slot.pass == Pass::kForward && loads) {
+    if (slot.slot.pass == Pass::kForward && LoadsBatch(context_.plan, stage_, chunk)) {
       skeleton_.push_back(LoadStep(stage_, chunk, slot.slot.micro_batch));
       skeleton_.back().ahead = slot.slot.for_next_step;
     }

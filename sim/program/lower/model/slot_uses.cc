@@ -6,6 +6,7 @@
 #include "sim/program/lower/layout/bucket_state.h"
 #include "sim/program/lower/layout/sharding.h"
 #include "sim/program/lower/offload/offload_state.h"
+#include "sim/program/lower/transfers/boundaries.h"
 #include "sim/program/lower/transfers/parameter_copies.h"
 #include "sim/program/lower/update/overlap.h"
 
@@ -104,6 +105,8 @@ TensorUse UseOfSlot(const LowerContext& context, const InstructionKey& key,
       return Uses({TensorKind::kIds, 0, mb});
     case SlotRole::kTargets:
       return Uses({TensorKind::kTargets, 0, mb});
+    case SlotRole::kDocumentStarts:
+      return Uses(DocumentStartsName(context.stage, block, mb));
     case SlotRole::kLoss:
       return Uses(TensorKind::kLossHere);
     case SlotRole::kLossScale:

@@ -27,25 +27,29 @@ TensorShape ShapeOf(const LowerContext& context, const InstructionKey& key) {
 struct Loaded {
   bool ids = false;
   bool targets = false;
+  bool document_starts = false;
 };
-Loaded LoadedBy(const Stage& stage, const InstructionKey& key) {
-  const Chunk& chunk = stage.ChunkOf(key.block);
-  return {chunk.first_block == 0, chunk.last_block == stage.layers + 1};
+Loaded LoadedBy(const Plan& plan, const Stage& stage, const Chunk& chunk) {
+  return {chunk.first_block == 0, chunk.last_block == stage.layers + 1, plan.documents};
 }
 
-// A rank loads ids for the embedding and targets for the head. With both on one rank, one
-// instruction loads both.
+// A rank loads ids for the embedding, targets for the head and document starts for attention. One
+// instruction loads all that a chunk needs.
 StepDescription Load(const LowerContext& context, const InstructionKey& key) {
-  const auto [ids, targets] = LoadedBy(context.stage, key);
+  const auto [ids, targets, starts] =
+      LoadedBy(context.plan, context.stage, context.stage.ChunkOf(key.block));
   const std::int64_t rows = context.Rows();
   std::vector<TensorUse> uses;
-  const auto load = [&](TensorKind kind) {
-    uses.push_back(Makes({kind, 0, key.micro_batch}, BatchShape(context.plan)));
+  const auto load = [&](const TensorName& name) {
+    uses.push_back(Makes(name, BatchShape(context.plan)));
   };
-  if (ids) load(TensorKind::kIds);
-  if (targets) load(TensorKind::kTargets);
-  return {std::string("load") + (ids ? ".ids" : "") + (targets ? ".targets" : ""),
-          [rows, i = ids, t = targets] { return LoadBatchBlock(rows, i, t); }, std::move(uses)};
+  if (ids) load({TensorKind::kIds, 0, key.micro_batch});
+  if (targets) load({TensorKind::kTargets, 0, key.micro_batch});
+  if (starts) load(DocumentStartsName(context.stage, key.block, key.micro_batch));
+  return {std::string("load") + (ids ? ".ids" : "") + (targets ? ".targets" : "") +
+              (starts ? ".document_starts" : ""),
+          [rows, i = ids, t = targets, d = starts] { return LoadBatchBlock(rows, i, t, d); },
+          std::move(uses)};
 }
 
 // A send frees the tensor: no other instruction of the rank reads it.
@@ -87,8 +91,18 @@ TensorShape BatchShape(const Plan& plan) {
   return {plan.micro_batch * plan.LocalSequence() * kFloatBytes, Category::kStaging};
 }
 
+TensorName DocumentStartsName(const Stage& stage, int block, int micro_batch) {
+  return {TensorKind::kDocumentStarts, stage.ChunkOf(block).first_block, micro_batch};
+}
+
+bool LoadsBatch(const Plan& plan, const Stage& stage, const Chunk& chunk) {
+  const auto [ids, targets, starts] = LoadedBy(plan, stage, chunk);
+  return ids || targets || starts;
+}
+
 SkeletonStep LoadStep(const Stage& stage, const Chunk& chunk, int micro_batch) {
-  const int block = chunk.first_block == 0 ? 0 : stage.layers + 1;
+  const bool last = chunk.first_block > 0 && chunk.last_block == stage.layers + 1;
+  const int block = last ? chunk.last_block : chunk.first_block;
   return {{InstructionKind::kLoadBatch, Pass::kForward, block, micro_batch, 0}, &kLoad};
 }
 

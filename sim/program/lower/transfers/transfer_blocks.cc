@@ -100,16 +100,25 @@ std::string SuffixOf(NumberFormat format) {
   return format == NumberFormat::kFp32 ? "" : "." + std::string(Name(format));
 }
 
-// One op fills both tensors, since the loader delivers them together. An absent one has an empty
-// slot.
-Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets) {
+// One op fills all tensors, since the loader delivers them together. Absent ids or targets have an
+// empty slot.
+Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets, bool document_starts) {
   BlockBuilder b("load");
   const std::int16_t ids_slot = b.Slot("ids", ids ? rows : 0, Category::kStaging, SlotRole::kIds);
   const std::int16_t targets_slot =
       b.Slot("targets", targets ? rows : 0, Category::kStaging, SlotRole::kTargets);
-  Op& op = b.Add(OpKind::kLoadBatch, OpClass::kCopy, "load", {Out(ids_slot), Out(targets_slot)});
-  op.queue = Queue::kH2d;
-  op.shape = {.rows = rows, .elements = rows * ((ids ? 1 : 0) + (targets ? 1 : 0))};
+  const int tensors = (ids ? 1 : 0) + (targets ? 1 : 0) + (document_starts ? 1 : 0);
+  Op* op = nullptr;
+  if (document_starts) {
+    const std::int16_t starts_slot =
+        b.Slot("document_starts", rows, Category::kStaging, SlotRole::kDocumentStarts);
+    op = &b.Add(OpKind::kLoadBatch, OpClass::kCopy, "load",
+                {Out(ids_slot), Out(targets_slot), Out(starts_slot)});
+  } else {
+    op = &b.Add(OpKind::kLoadBatch, OpClass::kCopy, "load", {Out(ids_slot), Out(targets_slot)});
+  }
+  op->queue = Queue::kH2d;
+  op->shape = {.rows = rows, .elements = rows * tensors};
   return b.Take();
 }
 

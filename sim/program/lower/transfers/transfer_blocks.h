@@ -18,7 +18,7 @@ NumberFormat GatherFormatOf(const Plan& plan);
 // Suffix of block keys that tells formats apart: "" for fp32, else ".bf16" and so on.
 std::string SuffixOf(NumberFormat format);
 
-Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets);
+Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets, bool document_starts);
 // `to_next`: the transfer goes to the next rank, which receives it with `from_previous`.
 Block SendBlock(std::int64_t elements, bool to_next, NumberFormat format = NumberFormat::kFp32);
 Block RecvBlock(std::int64_t elements, bool from_previous, Category category,

@@ -10,6 +10,7 @@
 #include "sim/program/lower/rank/lowerings.h"
 #include "sim/program/lower/rank/scalars.h"
 #include "sim/program/lower/transfers/transfer_steps.h"
+#include "sim/program/lower/update/adafactor.h"
 #include "sim/program/lower/update/muon.h"
 #include "sim/program/lower/update/overlap.h"
 #include "sim/program/lower/update/post_validation.h"
@@ -133,7 +134,9 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
     const bool updates_here = shard.end > shard.begin && !OffloadOf(context, bucket).offloaded;
     const bool later = context.plan.post_validation;
-    if (updates_here && !context.BucketAt(bucket).orthogonal) {
+    if (updates_here && context.BucketAt(bucket).factored) {
+      updates.push_back(AdafactorStep(context, bucket, micro_batch));
+    } else if (updates_here && !context.BucketAt(bucket).orthogonal) {
       add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
     }
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);

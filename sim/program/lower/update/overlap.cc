@@ -8,6 +8,7 @@
 #include "sim/program/lower/layout/bucket_state.h"
 #include "sim/program/lower/model/recompute.h"
 #include "sim/program/lower/rank/lowerings.h"
+#include "sim/program/lower/transfers/boundaries.h"
 #include "sim/program/lower/transfers/transfer_blocks.h"
 
 namespace foretrain {
@@ -64,6 +65,11 @@ std::vector<InFlight> InFlightOf(const LowerContext& context, int block) {
     } else if (slot.role == SlotRole::kIds && read_again) {
       tensors.push_back({{TensorKind::kIds}, slot.bytes, slot.format, Category::kStaging, true});
     }
+  }
+  if (outlives && received && context.plan.documents) {
+    const TensorShape shape = BatchShape(context.plan);
+    tensors.push_back({DocumentStartsName(context.stage, block, 0), shape.bytes, shape.format,
+                       shape.category, true});
   }
   return tensors;
 }

@@ -296,6 +296,10 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   momentum.format = NumberFormat::kBf16;
   ExpectWork(momentum, 70, 160);
   ExpectWork(Make(OpKind::kLion, {.elements = 10}), 120, 200);
+  // Parameters read twice and written, gradients read four times, 2 + 5 moments read and written;
+  // of a vector gradients three times and its own moments.
+  ExpectWork(Make(OpKind::kAdafactor, {.rows = 2, .cols = 5, .elements = 10}), 170, 280 + 56);
+  ExpectWork(Make(OpKind::kAdafactor, {.rows = 1, .cols = 10, .elements = 10}), 150, 240 + 80);
   ExpectWork(Make(OpKind::kAdamWAmend, {.elements = 10}), 2, 8);  // nothing to amend
   ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
   ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
