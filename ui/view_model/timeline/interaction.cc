@@ -241,6 +241,16 @@ void OnClick(const Layout& layout, const InputFrame& input, ViewState& state) {
   state.selected_lane = state.hovered->lane;
 }
 
+// The first click selected the span. It may have moved since, because a panel opened below the
+// lanes. The release that follows is no click of its own.
+void OnDoubleClick(const CompareModel& model, ViewState& state) {
+  std::optional<SpanRef> span = state.selected;
+  if (!span.has_value() && state.hovered.has_value()) span = state.hovered->span;
+  if (!span.has_value()) return;
+  ZoomToSpan(model, *span, state);
+  state.moved = kClickSlop + 1.0F;
+}
+
 // With control it scrolls the lanes; otherwise it zooms at the mouse.
 void OnWheel(const CompareModel& model, const Layout& layout, const InputFrame& input,
              ViewState& state) {
@@ -268,8 +278,7 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
     if (state.moved <= kClickSlop) OnClick(layout, input, state);
     state.drag = Drag::kNone;
   }
-  const bool on_span = state.hovered.has_value() && state.hovered->span.has_value();
-  if (input.double_clicked && on_span) ZoomToSpan(model, *state.hovered->span, state);
+  if (input.double_clicked) OnDoubleClick(model, state);
   if (input.wheel != 0.0F) OnWheel(model, layout, input, state);
   if (input.wheel_x != 0.0F) {
     const double by = -kWheelScreens * input.wheel_x * state.viewport.LengthNs();
