@@ -1,17 +1,24 @@
-// No text is cut and none lies over another, in every view and at every size from 1024x640 on.
+// No text is cut and none lies over another, in every view and at every size from 1024x640 on. With
+// FORETRAIN_PICTURES=FOLDER the installed fonts are used, and each frame is also written there as a
+// PNG for review.
 #include "tests/ui/text_layout.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/ui/headless_frames.h"
 #include "tests/ui/planning_samples.h"
 #include "tests/ui/sample_run.h"
+#include "ui/render/png.h"
 #include "ui/view/screens/view_table.h"
+#include "ui/view/widgets/fonts.h"
 
 namespace foretrain {
 namespace {
@@ -56,7 +63,9 @@ class TextLayout : public HeadlessFrames, public testing::WithParamInterface<Siz
     view_.reset();  // its destructor resets the current context
     const ui::ViewSize size{static_cast<float>(GetParam().width),
                             static_cast<float>(GetParam().height), 1};
-    auto view = ui::HeadlessView::Create(size, {});
+    const bool kept = std::getenv("FORETRAIN_PICTURES") != nullptr;
+    auto view =
+        ui::HeadlessView::Create(size, kept ? ui::FontFolders() : std::vector<std::string>());
     ASSERT_TRUE(view.has_value()) << view.error().message;
     view_ = *std::move(view);
   }
@@ -77,6 +86,11 @@ class TextLayout : public HeadlessFrames, public testing::WithParamInterface<Siz
 
   void ExpectClean(const std::string& what) {
     EXPECT_THAT(LayoutProblems(last_), IsEmpty()) << what;
+    const char* const folder = std::getenv("FORETRAIN_PICTURES");
+    if (folder == nullptr) return;
+    const std::string name =
+        fmt::format("{}/{}x{} {}.png", folder, GetParam().width, GetParam().height, what);
+    EXPECT_TRUE(ui::WritePng(Pixels(), name).has_value());
   }
 
   void ExpectCleanEverywhere(const std::string& what) {
