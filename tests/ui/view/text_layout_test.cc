@@ -77,7 +77,7 @@ class TextLayout : public HeadlessFrames, public testing::WithParamInterface<Siz
   // Draws until searches and simulations have ended.
   void Settle() {
     Frame();
-    for (int i = 0; i < 2000 && whole_->IsMoving(); ++i) {
+    for (int i = 0; i < 20'000 && whole_->IsMoving(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       Frame();
     }
