@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/compare/structure/pair_by_structure.h"
 #include "sim/config/cluster/cluster_spec.h"
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
@@ -53,6 +54,9 @@ struct RunView {
   std::shared_ptr<const RunSetting> setting{};  // null if it is unknown, as of a trace
 
   CommunicationGroups groups{};  // which ranks communicate with one another
+
+  // Of an imported trace whose kernels have the ids of its forecast's ops: how well they paired.
+  std::optional<StructuralPairs> structure{};
 
   std::string program_hash{};                    // runs of equal programs pair op by op
   std::optional<std::int64_t> device_bytes{};    // memory of one device

@@ -1,9 +1,11 @@
 #include "app/desktop/views.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "app/runs/traced_ranks.h"
 #include "sim/cost/network/communication_groups.h"
 #include "ui/stored_run.h"
 
@@ -29,9 +31,18 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
 }
 
 // An imported trace has no plan of its own, so its metrics use the forecast's options where there
-// is one.
+// is one, and its kernels take the ids of the forecast's ops.
 Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
   CompareInput input;
+  std::optional<StructuralPairs> structure;
+  const bool traced = pair.predicted && pair.predicted->info.kind == RunKind::kPredicted &&
+                      pair.measured && pair.measured->info.kind == RunKind::kImported;
+  if (traced) {
+    FT_ASSIGN(const StoredContext stored, ContextOf(reader, *pair.predicted));
+    Timeline& trace = pair.measured->timeline;
+    AddTracedRanks(stored, RecordedRanks(trace), pair.predicted->timeline);
+    structure = PairAllSteps(pair.predicted->timeline, trace);
+  }
   if (pair.predicted) {
     FT_ASSIGN(input.predicted, ViewOf(reader, *std::move(pair.predicted)));
   }
@@ -41,6 +52,9 @@ Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
     if (input.predicted) options = input.predicted->metrics;
     if (options) options->warmup_steps = 0;
     input.measured = RunViewOf(*std::move(pair.measured), options);
+    input.measured->structure = structure;
+    // The ops are those of the forecast's layers.
+    if (structure) input.measured->layers = input.predicted->layers;
   } else if (pair.measured) {
     FT_ASSIGN(input.measured, ViewOf(reader, *std::move(pair.measured)));
   }

@@ -7,36 +7,17 @@
 
 #include "app/report/checkpoint_report.h"
 #include "app/runs/recording_notes.h"
+#include "app/runs/traced_ranks.h"
 #include "base/units.h"
 #include "sim/compare/structure/pair_by_structure.h"
-#include "sim/program/lower/rank/rank_class.h"
 
 namespace foretrain {
 namespace {
-
-// The least share of a trace's time that must be paired to attribute the gap, and the least part of
-// it in steady pairs. Forecasts of other models reach at most 0.66 of the latter
-// (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
-constexpr double kLeastPaired = 0.9;
-constexpr double kLeastSteady = 0.7;
-
-int LastStep(const Timeline& timeline) {
-  int last = 0;
-  for (const StepWindow& window : timeline.steps) last = std::max(last, window.step);
-  return last;
-}
 
 int FirstStep(const Timeline& timeline) {
   int first = timeline.steps.empty() ? 0 : timeline.steps.front().step;
   for (const StepWindow& window : timeline.steps) first = std::min(first, window.step);
   return first;
-}
-
-// Ranks with step windows. A rank without any was not recorded.
-std::set<int> RecordedRanks(const Timeline& timeline) {
-  std::set<int> ranks;
-  for (const StepWindow& window : timeline.steps) ranks.insert(window.rank);
-  return ranks;
 }
 
 // Removes the forecast of ranks that were not recorded. Keeps all if none would be left, as of two
@@ -48,34 +29,6 @@ void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
   std::erase_if(timeline.spans, other);
   std::erase_if(timeline.memory, other);
   std::erase_if(timeline.steps, other);
-}
-
-// Appends the items of rank `from`, as those of rank `to`.
-template <typename Item>
-void CopyRank(int from, int to, std::vector<Item>& items) {
-  std::vector<Item> copies;
-  for (const Item& item : items) {
-    if (item.rank != from) continue;
-    copies.push_back(item);
-    copies.back().rank = static_cast<std::int16_t>(to);
-  }
-  items.insert(items.end(), copies.begin(), copies.end());
-}
-
-// Gives a forecast of representatives the ranks of a trace: each is that of its representative.
-void AddTracedRanks(const StoredContext& context, const std::set<int>& traced, Timeline& forecast) {
-  const std::set<int> known = RecordedRanks(forecast);
-  if (std::includes(known.begin(), known.end(), traced.begin(), traced.end())) return;
-  const std::vector<std::int32_t> stands_for =
-      Representatives(context.context.model, context.plan, RankChoice::kClasses);
-  for (const int rank : traced) {
-    if (known.contains(rank) || rank >= std::ssize(stands_for)) continue;
-    const int stands = stands_for[static_cast<std::size_t>(rank)];
-    CopyRank(stands, rank, forecast.spans);
-    CopyRank(stands, rank, forecast.memory);
-    CopyRank(stands, rank, forecast.steps);
-  }
-  SortTimeline(forecast);
 }
 
 tl::unexpected<Error> NotAttributed(const std::string& why) {
@@ -189,12 +142,13 @@ void AddAttribution(const Result<StoredContext>& stored, ComparedRuns& runs) {
     if (!runs.view.structure) return;
     const double paired = runs.view.structure->PairedShare();
     const double steady = runs.view.structure->SteadyShare();
-    if (paired < kLeastPaired || steady < kLeastSteady) {
+    if (!runs.view.structure->IsTrusted()) {
       runs.view.notes.push_back(fmt::format(
           "gap not attributed: {} of the traced time has an op of the forecast, {} of it in steady "
           "pairs, and {} and {} are needed: is it a forecast of what was traced?",
-          FormatPercent(paired), FormatPercent(steady), FormatPercent(kLeastPaired),
-          FormatPercent(kLeastSteady)));
+          FormatPercent(paired), FormatPercent(steady),
+          FormatPercent(StructuralPairs::kLeastPaired),
+          FormatPercent(StructuralPairs::kLeastSteady)));
       return;
     }
   }

@@ -46,6 +46,29 @@ Result<Attribution> AttributeStored(const StoreReader& reader, const RunInfo& pr
   return AttributeStep(reader, forecast, run, step);
 }
 
+// A trace is explained by the forecast whose ops its kernels are paired with.
+Result<Explanation> ExplainTrace(const StoreReader& reader, const RunChoice& choice,
+                                 std::int32_t step) {
+  Explanation explanation;
+  if (!choice.predicted || choice.predicted->kind == RunKind::kImported) {
+    explanation.notes.push_back("a trace has no program: the gap is not attributed to causes");
+    return explanation;
+  }
+  if (SpansOfStep(*choice.measured) > kMaxExplainedSpans) {
+    explanation.notes.push_back("the trace is too long to explain here: `foretrain compare` does");
+    return explanation;
+  }
+  const auto compared = CompareRuns(reader, choice.measured->id, choice.predicted->id, step);
+  if (!compared.has_value()) {
+    explanation.notes.push_back(compared.error().message);
+  } else if (compared->attribution != nullptr) {
+    explanation.attribution = *compared->attribution;
+  } else if (!compared->view.notes.empty()) {
+    explanation.notes.push_back(compared->view.notes.back());  // why it was not attributed
+  }
+  return explanation;
+}
+
 }  // namespace
 
 // Compiles the plan again, which takes up to seconds, so the desktop calls this off its thread. A
@@ -55,10 +78,7 @@ Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t ste
   FT_ASSIGN(const RunChoice choice, ChoosePair(reader, runs.run, runs.against));
   const RunInfo& shown = choice.measured ? *choice.measured : *choice.predicted;
   Explanation explanation;
-  if (shown.kind == RunKind::kImported) {
-    explanation.notes.push_back("a trace has no program: the gap is not attributed to causes");
-    return explanation;
-  }
+  if (shown.kind == RunKind::kImported) return ExplainTrace(reader, choice, step);
   FT_ASSIGN(const StoredRun run, reader.LoadRun(shown.id, {.spans = false}));
   FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
   FT_ASSIGN(const Program program,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "app/report/gpu_report.h"
 #include "app/report/launched_kernels.h"
 #include "app/report/longest_ops.h"
+#include "app/report/ranges/range_report.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
 #include "app/runs/inferred_plans.h"
@@ -104,6 +106,11 @@ class Analyze final : public Command {
     arguments.Option("--step", step_, "N",
                      "Step to show in detail; -1: the one with the median time");
     DeclareJson(arguments);
+    arguments.Section("A part of a step as one table");
+    arguments.Option("--by", by_, "op|class|rank", "Sum the spans of a step by this, and no more");
+    arguments.Option("--window", window_, "BEGIN..END",
+                     "Part of the step that --by sums, e.g. 1.2ms..1.9ms after its start");
+    arguments.Option("--rank", rank_, "N", "Rank that --by sums; -1: all");
   }
 
   // From cheap to expensive: the option, the run, its metrics, then the forecasts of changed plans.
@@ -113,7 +120,9 @@ class Analyze final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--step: " + std::to_string(step_) + " is no step; -1 takes the median one");
     }
+    FT_ASSIGN(const std::optional<AskedRange> range, Range());
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    if (range) return PrintRange(reader, *range);
     FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     std::string title = run.info.label;  // for a trace, which does not name model and plan
@@ -171,6 +180,48 @@ class Analyze final : public Command {
   }
 
  private:
+  // The part of a step that is asked for; `nullopt` without --by.
+  Result<std::optional<AskedRange>> Range() const {
+    if (rank_ < -1 || rank_ > std::numeric_limits<std::int16_t>::max()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--rank: {} is no recorded rank; -1 takes all", rank_));
+    }
+    if (step_ > std::numeric_limits<std::int32_t>::max()) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("--step: {} is no step", step_));
+    }
+    if (by_.empty() && (!window_.empty() || rank_ >= 0)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} needs --by op, --by class or --by rank",
+                              window_.empty() ? "--rank" : "--window"));
+    }
+    if (by_.empty()) return std::nullopt;
+    AskedRange range{.window = window_};
+    if (step_ >= 0) range.step = static_cast<std::int32_t>(step_);
+    if (rank_ >= 0) range.rank = static_cast<int>(rank_);
+    for (int i = 0; i < kSumByCount; ++i) {
+      range.by = static_cast<SumBy>(i);
+      if (foretrain::Name(range.by) == by_) return range;
+    }
+    return Fail(ErrorCode::kInvalidArgument,
+                "--by: \"" + Printable(by_) + "\" is none of op, class, rank");
+  }
+
+  // The newest measured run, or the one that is named.
+  Result<Exit> PrintRange(const StoreReader& reader, const AskedRange& asked) const {
+    FT_ASSIGN(const RunChoice choice, ChoosePair(reader, run_, 0));
+    const RunInfo& run = choice.measured ? *choice.measured : *choice.predicted;
+    FT_ASSIGN(const ReportedRange range, ReadRange(reader, run.id, asked));
+    if (!json_) {
+      std::fputs(foretrain::TextOf(range).c_str(), stdout);
+      return Exit::kDone;
+    }
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("run", run.id);
+    foretrain::Write(json, range);
+    std::puts(json.EndObject().Take().c_str());
+    return Exit::kDone;
+  }
+
   // The step to draw.
   int StepOf(const Metrics& metrics) const {
     return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
@@ -295,6 +346,8 @@ class Analyze final : public Command {
   std::string store_ = kDefaultStore;
   std::int64_t run_ = 0;
   std::int64_t step_ = -1;
+  std::string by_, window_;
+  std::int64_t rank_ = -1;
 };
 
 }  // namespace

@@ -205,6 +205,18 @@ double StructuralPairs::PairedShare() const { return Share(paired_ns, traced_ns)
 
 double StructuralPairs::SteadyShare() const { return Share(steady_ns, repeated_ns); }
 
+StructuralPairs& StructuralPairs::operator+=(const StructuralPairs& other) {
+  kernels += other.kernels;
+  paired_kernels += other.paired_kernels;
+  ops += other.ops;
+  paired_ops += other.paired_ops;
+  traced_ns += other.traced_ns;
+  paired_ns += other.paired_ns;
+  repeated_ns += other.repeated_ns;
+  steady_ns += other.steady_ns;
+  return *this;
+}
+
 StructuralPairs PairByStructure(const Timeline& forecast, int forecast_step, Timeline& trace,
                                 int step) {
   StructuralPairs pairs;

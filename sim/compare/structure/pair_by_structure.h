@@ -24,6 +24,14 @@ struct StructuralPairs {
   // 0 where nothing was traced.
   double PairedShare() const;
   double SteadyShare() const;
+  // Whether the pairs are good enough to explain a gap by them. Forecasts of other models reach at
+  // most 0.66 of the steady share (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
+  static constexpr double kLeastPaired = 0.9;
+  static constexpr double kLeastSteady = 0.7;
+  bool IsTrusted() const { return PairedShare() >= kLeastPaired && SteadyShare() >= kLeastSteady; }
+
+  // Adds the pairs of another step.
+  StructuralPairs& operator+=(const StructuralPairs& other);
 };
 
 // Gives each paired kernel in `step` of `trace` the id of its op in step `forecast_step`, and the

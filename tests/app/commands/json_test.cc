@@ -56,8 +56,8 @@ TEST(Json, HasTheKeysThatTheNotesName) {
        {"models", "clusters", "presets", "devices",
         "plan --layers 2 --global-batch 4 --sequence 32", "predict --layers 2 --sequence 32",
         "fit --models gpt2-124m --cluster 1x8xh100", "runs", "compare", "analyze",
-        "export --out t.json", "import t.json", "bench --simulate", "bench --search",
-        "predict --layers 2 --sequence 32 --explain '*'",
+        "analyze --by op", "analyze --by rank", "export --out t.json", "import t.json",
+        "bench --simulate", "bench --search", "predict --layers 2 --sequence 32 --explain '*'",
         "calibrate --from-run foretrain.db:2 --out l",
         "check --from megatron:run.sh --log train.log"}) {
     const ProgramEnd end = RunForetrain(folder.path(), command + " --json");

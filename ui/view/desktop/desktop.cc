@@ -9,6 +9,7 @@
 
 #include "ui/view/desktop/input.h"
 #include "ui/view/desktop/shell_parts.h"
+#include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
 
 namespace foretrain::ui {
@@ -109,9 +110,9 @@ Desktop::Parts Desktop::PartsOf(const ViewSize& size, std::size_t notices) const
   return parts;
 }
 
-// At most kMaxNotices lines, the last of which counts the rest: notices must not push the screen
-// out of the window.
-std::vector<std::string> Desktop::NoticesOf(const Fonts& fonts) const {
+// At most kMaxNotices sentences, the last of which counts the rest, in as many lines as the width
+// needs: notices must not push the screen out of the window.
+std::vector<std::string> Desktop::NoticesOf(const Fonts& fonts, const ViewSize& size) const {
   std::vector<std::string> notices = state_.notices;
   if (ViewTable()[chosen_].strip) {
     const std::vector<std::string>& runs = state_.session.model().notices;
@@ -123,7 +124,12 @@ std::vector<std::string> Desktop::NoticesOf(const Fonts& fonts) const {
     notices.resize(kMaxNotices - 1);
     notices.push_back("and " + std::to_string(more) + " more");
   }
-  return notices;
+  std::vector<std::string> lines;
+  const float room = size.width - std::round(kRail * size.scale) - NoticeMargins(size.scale);
+  for (const std::string& notice : notices) {
+    for (std::string& line : Wrapped(fonts.small, notice, room)) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 // All items are equally high. They shrink in a low window, down to kMinItem.
@@ -242,7 +248,7 @@ const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const
   if (const auto problem = state_.session.TakeModel(); problem.has_value()) {
     state_.notices.push_back("The runs stay as they were shown: " + *problem);
   }
-  const std::vector<std::string> notices = NoticesOf(fonts);
+  const std::vector<std::string> notices = NoticesOf(fonts, size);
   const Screen* const before = &screen();
   Parts parts = PartsOf(size, notices.size());
   const std::vector<Box> items = ItemsOf(parts.rail, size.scale);

@@ -55,7 +55,7 @@ class Desktop final : public WindowContent {
   };
 
   Parts PartsOf(const ViewSize& size, std::size_t notices) const;
-  std::vector<std::string> NoticesOf(const Fonts& fonts) const;
+  std::vector<std::string> NoticesOf(const Fonts& fonts, const ViewSize& size) const;
   // Handles the shell's own keys and clicks. Returns the input that is left for the screen.
   InputFrame Handle(const InputFrame& input, const Parts& parts, const std::vector<Box>& items);
   void OnKeys(InputFrame& input);

@@ -12,6 +12,7 @@
 #include "ui/view/desktop/navigation.h"
 #include "ui/view/desktop/selection.h"
 #include "ui/view/desktop/session.h"
+#include "ui/view_model/dock/dock_state.h"
 #include "ui/view_model/planning/plan_setup.h"
 
 namespace foretrain::ui {
@@ -62,6 +63,7 @@ struct DesktopState {
   Session session;
   Selection selection;
   Navigation navigation;
+  DockState dock;
   StoreQueue stores;
   PlanStart plan_start;
   Services services;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ui/view/lanes/segments.h"
 #include "ui/view_model/glossary.h"
 
 namespace foretrain::ui {
@@ -131,8 +132,10 @@ void DrawTopBar(Canvas& canvas, const Box& box, const Box& help, const DesktopSt
       x += canvas.Text(canvas.fonts.text, {x, y}, theme.text, model.NameOf(side)) + canvas.Px(8);
     }
     const std::string& label = model.Of(side).run->label;
+    const std::string name = shortly ? label.substr(0, label.find(':')) : label;
+    const float room = std::max(0.0F, right - canvas.Px(8) - x);
     x += canvas.Text(canvas.fonts.text, {x, y}, theme.muted,
-                     shortly ? label.substr(0, label.find(':')) : label) +
+                     Shortened(canvas, canvas.fonts.text, name, room)) +
          canvas.Px(shortly ? 14 : 28);
   }
   canvas.PopClip();
@@ -158,6 +161,8 @@ void DrawStrip(Canvas& canvas, const Box& box, const std::vector<Number>& number
   }
   canvas.PopClip();
 }
+
+float NoticeMargins(float scale) { return std::round((kMargin + 6.0F) * scale); }
 
 // Lines share the box evenly.
 void DrawNotices(Canvas& canvas, const Box& box, const std::vector<std::string>& notices) {

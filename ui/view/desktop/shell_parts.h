@@ -29,6 +29,8 @@ void DrawTopBar(Canvas& canvas, const Box& box, const Box& help, const DesktopSt
 // `mouse` is over a number that the glossary defines, its definition is shown.
 void DrawStrip(Canvas& canvas, const Box& box, const std::vector<Number>& numbers, Point mouse);
 
+// Width that a line of a notice does without, in pixels.
+float NoticeMargins(float scale);
 // One line each.
 void DrawNotices(Canvas& canvas, const Box& box, const std::vector<std::string>& notices);
 

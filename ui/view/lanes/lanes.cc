@@ -229,6 +229,8 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
     canvas.Text(canvas.fonts.small, {x, y}, theme.muted, lane.detail);
     y += canvas.Px(17);
   }
+  // Names of queues take the place beside it.
+  if (frame.model.options.rows == LaneRows::kQueues) return;
   if (lane.drift.empty() || y + canvas.Px(12) > bottom) return;
   const auto drift = static_cast<double>(lane.drift.back().drift_ns);
   const Colour colour = drift > 0 ? theme.worse : drift < 0 ? theme.better : theme.muted;
@@ -293,6 +295,7 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& 
   Canvas& canvas = frame.canvas;
   const Box plot = frame.PlotOf(frame.layout.lanes);
   canvas.PushClip(frame.layout.lanes);
+  canvas.scrolls = true;
   canvas.Show(picture, plot);
   canvas.PushClip(plot);
   const float edges = static_cast<float>(frame.layout.Columns()) *
@@ -317,6 +320,7 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& 
     canvas.Fill({lane.box.x0, lane.box.y1 - 1.0F, lane.box.x1, lane.box.y1}, canvas.theme.line);
   }
   DrawScrollBar(frame);
+  canvas.scrolls = false;
   canvas.PopClip();
   canvas.record.spans += pictures.spans;
   canvas.record.folded_columns += pictures.folded_columns;

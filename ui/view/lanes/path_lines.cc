@@ -1,10 +1,14 @@
-// Draws lines over the lanes: the critical path, and the causes of bubbles.
+// Draws lines over the lanes: the critical path, which is also described in numbers, and the causes
+// of bubbles.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "ui/view/panels/panels.h"
 
 namespace foretrain::ui {
@@ -146,6 +150,20 @@ void DrawBubbles(const Frame& frame) {
     for (const StripBox& strip : lane.strips) DrawBubblesOf(frame, lane.lane, strip, left);
   }
   frame.canvas.PopClip();
+}
+
+// Percentages refer to the length of the path.
+std::string DescribePath(const CriticalPath& path, const SideNames& names) {
+  const auto share = [&path](std::int64_t ns) {
+    const std::int64_t whole = std::max<std::int64_t>(1, path.LengthNs());
+    return FormatPercent(static_cast<double>(ns) / static_cast<double>(whole));
+  };
+  std::string text =
+      fmt::format("{} critical path {}: compute {}, communication {}", names[Index(path.side)],
+                  FormatSeconds(SecondsFromNs(path.LengthNs())), share(path.compute_ns),
+                  share(path.communication_ns));
+  if (path.other_ns > 0) text += ", copies " + share(path.other_ns);
+  return text + ", waits " + share(path.wait_ns);
 }
 
 }  // namespace foretrain::ui

@@ -23,6 +23,28 @@ std::size_t WholeCharacters(std::string_view text, std::size_t bytes) {
   return bytes;
 }
 
+float WidthOf(ImFont* font, std::string_view text) {
+  return font->CalcTextSizeA(font->FontSize, 1e9F, 0.0F, text.data(), text.data() + text.size()).x;
+}
+
+// Bisects over the length in bytes; widths grow with the length, so O(log n) measurements are
+// enough.
+std::string CutTo(ImFont* font, std::string_view text, float width) {
+  if (WidthOf(font, text) <= width) return std::string(text);
+  std::size_t low = 0, high = text.size();
+  while (low < high) {
+    const std::size_t middle = (low + high + 1) / 2;
+    const std::string cut = std::string(text.substr(0, WholeCharacters(text, middle))) + "...";
+    if (WidthOf(font, cut) <= width) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const std::size_t whole = low < text.size() ? WholeCharacters(text, low) : low;
+  return whole == 0 ? std::string() : std::string(text.substr(0, whole)) + "...";
+}
+
 }  // namespace
 
 float SegmentsHeight(const Canvas& canvas) { return canvas.Px(kSegmentHeight); }
@@ -67,24 +89,29 @@ void DrawEmpty(Canvas& canvas, const Box& box, std::string_view text) {
                 Shortened(canvas, canvas.fonts.text, text, box.Width()));
 }
 
-// Bisects over the length in bytes; widths grow with the length, so O(log n) measurements are
-// enough.
-std::string Shortened(const Canvas& canvas, ImFont* font, std::string_view text, float width) {
-  if (canvas.WidthOf(font, text) <= width) return std::string(text);
-  std::size_t low = 0, high = text.size();
-  while (low < high) {
-    const std::size_t middle = (low + high + 1) / 2;
-    const std::string cut = std::string(text.substr(0, WholeCharacters(text, middle))) + "...";
-    if (canvas.WidthOf(font, cut) <= width) {
-      low = middle;
+// Greedy: each line takes as many words as fit.
+std::vector<std::string> Wrapped(ImFont* font, std::string_view text, float width) {
+  std::vector<std::string> lines;
+  std::string line;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string word = CutTo(font, text.substr(0, end), width);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string longer = line.empty() ? word : line + " " + word;
+    if (!line.empty() && WidthOf(font, longer) > width) {
+      lines.push_back(std::move(line));
+      line = word;
     } else {
-      high = middle - 1;
+      line = longer;
     }
   }
-  const std::size_t whole = low < text.size() ? WholeCharacters(text, low) : low;
-  return whole == 0 ? std::string() : std::string(text.substr(0, whole)) + "...";
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
 }
 
+std::string Shortened(const Canvas&, ImFont* font, std::string_view text, float width) {
+  return CutTo(font, text, width);
+}
 Colour ToneColour(const Theme& theme, Tone tone) {
   switch (tone) {
     case Tone::kWorse:

@@ -28,6 +28,9 @@ void DrawEmpty(Canvas& canvas, const Box& box, std::string_view text);
 // `text` cut to `width`, with three dots if it was cut.
 std::string Shortened(const Canvas& canvas, ImFont* font, std::string_view text, float width);
 
+// `text` in lines of at most `width`, broken at spaces; a longer word is cut with three dots.
+std::vector<std::string> Wrapped(ImFont* font, std::string_view text, float width);
+
 // Draws a tooltip next to the mouse, inside `window`.
 void DrawTooltip(Canvas& canvas, const Box& window, const HoverText& text, Point mouse);
 // The same, also above widgets.

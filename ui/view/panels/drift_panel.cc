@@ -33,7 +33,8 @@ void DrawNames(const Frame& frame, const Box& plot, const std::vector<DriftCurve
 
 }  // namespace
 
-// The curves come as a picture; names, labels and ticks are drawn as text around it.
+// The curves come as a picture; names, labels and ticks are drawn as text around it. A tick gives
+// way to the caption.
 void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& picture) {
   const Box& box = frame.layout.drift;
   if (box.IsEmpty()) return;
@@ -42,13 +43,18 @@ void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& pic
   const float x = box.x0 + canvas.Px(14);
   canvas.Text(canvas.fonts.bold, {x, box.y0 + canvas.Px(6)}, theme.text, "drift");
   canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(25)}, theme.muted, "behind");
-  canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(40)}, theme.muted,
-              frame.model.Reference());
+  const float width = canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(40)}, theme.muted,
+                                  frame.model.Reference());
+  const Box caption{x, box.y0 + canvas.Px(6), x + width, box.y0 + canvas.Px(54)};
   DrawNames(frame, frame.PlotOf(box), drift.curves);
   const Box plot = DriftPlot(frame.layout);
   canvas.Show(picture, plot);
   for (const Tick& tick : DriftTicks(drift.low_ns, drift.high_ns, kMaxDriftTicks)) {
     const float y = std::round(DriftY(drift, plot, tick.value));
+    const float left = plot.x0 - canvas.Px(6) - canvas.WidthOf(canvas.fonts.mono_small, tick.label);
+    if (left < caption.x1 && y + canvas.Px(8) > caption.y0 && y - canvas.Px(8) < caption.y1) {
+      continue;
+    }
     canvas.TextIn(
         canvas.fonts.mono_small,
         {box.x0 + canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view_model/timeline/ticks.h"
@@ -58,6 +60,8 @@ void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram,
     }
   }
   float x = box.x0;
+  const std::vector<std::string> medians = SecondsApart(std::array<double, 2>{
+      SecondsFromNs(histogram.median_ns[0]), SecondsFromNs(histogram.median_ns[1])});
   for (const Side side : kSides) {
     if (histogram.median_ns[Index(side)] == 0) continue;
     const bool predicted = side == Side::kPredicted;
@@ -69,7 +73,7 @@ void DrawHistogram(Canvas& canvas, const Box& box, const Histogram& histogram,
                      fmt::format("{}, median", names[Index(side)])) +
          canvas.Px(6);
     x += canvas.Text(canvas.fonts.mono_small, {x, box.y0 + canvas.Px(1)}, theme.text,
-                     FormatSeconds(SecondsFromNs(histogram.median_ns[Index(side)]))) +
+                     medians[Index(side)]) +
          canvas.Px(16);
   }
 }

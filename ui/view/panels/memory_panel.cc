@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "ui/view/panels/memory_plot.h"
 #include "ui/view/panels/panels.h"
@@ -29,12 +31,14 @@ MemoryPlot PlotOf(const CompareModel& model, const Layout& layout, const Viewpor
 // "measured peak 10.6 GiB  predicted peak 10.5 GiB"; returns the x of its end.
 float DrawPeakText(const Frame& frame, const MemoryPanel& panel, Point at) {
   Canvas& canvas = frame.canvas;
+  const std::vector<std::string> peaks = BytesApart(
+      std::array<std::int64_t, 2>{panel.peaks[0].total_bytes, panel.peaks[1].total_bytes});
   for (const Side side : {Side::kMeasured, Side::kPredicted}) {
     if (panel.curves[Index(side)].empty()) continue;
     const std::string name = fmt::format("{} peak", frame.model.NameOf(side));
     at.x += canvas.Text(canvas.fonts.small, at, canvas.theme.muted, name) + canvas.Px(6);
     at.x += canvas.Text(canvas.fonts.mono_small, {at.x, at.y + canvas.Px(1)}, canvas.theme.text,
-                        FormatBytes(panel.peaks[Index(side)].total_bytes)) +
+                        peaks[Index(side)]) +
             canvas.Px(18);
   }
   return at.x + canvas.Px(10);

@@ -28,8 +28,6 @@ void DrawBubbles(const Frame& frame);
 void DrawPath(const Frame& frame, const CriticalPath& path);
 // "measured critical path 6.1 s: compute 92 %, ..."
 std::string DescribePath(const CriticalPath& path, const SideNames& names);
-// Draws a card with details of the selected span over the lanes.
-void DrawDetails(const Frame& frame);
 void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& picture);
 void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& areas,
                 const Picture& picture);

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view_model/timeline/ticks.h"
@@ -90,7 +92,7 @@ RowBoxes RowAt(const Canvas& canvas, const Box& box, const TimeAxis& axis, std::
 
 // The first or the last row: a whole step, from the left edge on.
 void DrawTotal(Canvas& canvas, const RowBoxes& at, const TimeAxis& axis, double seconds, Side side,
-               const SideNames& names) {
+               const SideNames& names, const std::string& text) {
   const bool predicted = side == Side::kPredicted;
   const Colour colour = predicted ? canvas.theme.predicted : canvas.theme.text;
   canvas.TextIn(canvas.fonts.small, at.name, Align::kRight, canvas.theme.text, names[Index(side)]);
@@ -107,8 +109,7 @@ void DrawTotal(Canvas& canvas, const RowBoxes& at, const TimeAxis& axis, double 
                   {x + width, bar.y1 + 1.0F}, {x, bar.y1 + 1.0F}, canvas.theme.ground);
     }
   }
-  canvas.TextIn(canvas.fonts.mono_small, at.value, Align::kLeft, canvas.theme.text,
-                PreciseTime(seconds * kNsPerSecond));
+  canvas.TextIn(canvas.fonts.mono_small, at.value, Align::kLeft, canvas.theme.text, text);
 }
 
 // One part's difference: a bar from the sum so far to the sum with this part. A line shows its
@@ -197,6 +198,12 @@ std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
   if (plot.Width() < canvas.Px(40)) return hover;
   const TimeAxis axis{0.0, SecondsFromNs(longest), plot};
   DrawAxis(canvas, axis);
+  std::array<double, 2> steps_s{};
+  for (const Side side : kSides) {
+    const auto& of = parts[Index(side)];
+    if (of.has_value()) steps_s[Index(side)] = SecondsFromNs(of->step_ns);
+  }
+  const std::vector<std::string> texts = SecondsApart(steps_s);
   float y = box.y0;
   for (const Side side : kSides) {
     const auto& of = parts[Index(side)];
@@ -226,7 +233,7 @@ std::optional<HoverText> DrawStacks(const ScreenFrame& frame, const Box& box,
         hover = HoverOfPart(part, names[Index(side)], *of);
     }
     canvas.TextIn(canvas.fonts.mono_small, {plot.x1 + canvas.Px(8), row.y0, box.x1, row.y1},
-                  Align::kLeft, canvas.theme.text, PreciseTime(static_cast<double>(of->step_ns)));
+                  Align::kLeft, canvas.theme.text, texts[Index(side)]);
     y = row.y1 + canvas.Px(kStackGap);
   }
   return hover;
@@ -275,7 +282,10 @@ std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
   if (plot.Width() < canvas.Px(40)) return hover;
   const TimeAxis axis = AxisOf(fall, plot);
   DrawAxis(canvas, axis);
-  DrawTotal(canvas, RowAt(canvas, box, axis, 0), axis, fall.predicted_s, Side::kPredicted, names);
+  const std::vector<std::string> totals =
+      SecondsApart(std::array<double, 2>{fall.predicted_s, fall.measured_s});
+  DrawTotal(canvas, RowAt(canvas, box, axis, 0), axis, fall.predicted_s, Side::kPredicted, names,
+            totals[0]);
   for (std::size_t i = 0; i < bars.size(); ++i) {
     const RowBoxes at = RowAt(canvas, box, axis, i + 1);
     DrawDelta(canvas, at, axis, bars[i], fall.predicted_s);
@@ -291,7 +301,7 @@ std::optional<HoverText> DrawWaterfall(const ScreenFrame& frame, const Box& box,
     }
   }
   DrawTotal(canvas, RowAt(canvas, box, axis, bars.size() + 1), axis, fall.measured_s,
-            Side::kMeasured, names);
+            Side::kMeasured, names, totals[1]);
   return hover;
 }
 

@@ -1,12 +1,10 @@
 #include "ui/view/screens/compare_screen.h"
 
 #include <fmt/format.h>
-#include <imgui.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "ui/view/desktop/input.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
 #include "ui/view_model/panels/counter_rows.h"
@@ -64,7 +62,8 @@ CompareScreen::CompareScreen(DesktopState& desktop)
       runs_number_(desktop.session.runs_number()),
       model_number_(desktop.session.model_number()),
       options_(desktop.session.model().options),
-      state_(StartOf(desktop.session.model())) {
+      state_(StartOf(desktop.session.model())),
+      dock_(desktop) {
   state_.wanted = desktop.session.wanted();
 }
 
@@ -93,12 +92,19 @@ void CompareScreen::FindAgain() {
   } else {
     state_.selected.reset();
   }
-  if (!state_.found.empty()) state_.found = FindSpans(model(), search_);
+  if (!state_.found.empty()) state_.found = FindSpans(model(), desktop_.dock.search);
   if (state_.found_at >= state_.found.size()) state_.found_at = 0;
 }
 
-// Shows the rank and step that another view asks for.
+// Shows the span, or the rank and step, that another view asks for.
 void CompareScreen::GoToPlace() {
+  if (const auto span = std::exchange(desktop_.dock.go_to, std::nullopt); span.has_value()) {
+    state_.found = FindSpans(model(), desktop_.dock.search);
+    const auto at = std::find(state_.found.begin(), state_.found.end(), *span);
+    if (at != state_.found.end()) {
+      GoToFound(model(), layout_, static_cast<std::size_t>(at - state_.found.begin()), state_);
+    }
+  }
   if (!desktop_.navigation.place().has_value()) return;
   const RankPlace place = *desktop_.navigation.place();
   (model().Shown() == Side::kMeasured ? state_.wanted.measured_step
@@ -142,15 +148,21 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
 // after the input. Pictures come last, from the final viewport.
 void CompareScreen::Draw(const ScreenFrame& screen) {
   FollowModel();
+  const InputFrame input = dock_.Handle(screen.input, screen.box, screen.canvas.scale);
   const auto place = [&] {
-    layout_ = MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll,
-                         state_.memory_lane, state_.counters);
+    Box lanes = screen.box;
+    lanes.y1 = dock_.PlaceIn(screen.box, screen.canvas.scale).y0;
+    layout_ = MakeLayout(model(), lanes, screen.canvas.scale, state_.scroll, state_.memory_lane,
+                         state_.counters);
     state_.scroll = layout_.scroll;
   };
   place();  // how high a lane is
   GoToPlace();
   place();
-  Update(model(), layout_, screen.input, state_);
+  const ViewState before{
+      .selected = state_.selected, .measure = state_.measure, .searching = state_.searching};
+  Update(model(), layout_, input, state_);
+  SuggestTab(before);
   // Keys may have asked for another step, rows or alignment.
   if (state_.wanted != desktop_.session.wanted()) {
     desktop_.session.Rebuild(state_.wanted);
@@ -161,7 +173,6 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   desktop_.navigation.LookAt(state_.viewport);
   selected_.reset();
   if (state_.selected.has_value()) selected_ = model().SpanOf(*state_.selected);
-  const InputFrame& input = screen.input;
   moving_ = input.left || input.right || input.nearer || input.farther || input.down;
 
   RefreshPictures(screen);
@@ -177,10 +188,52 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   DrawAxis(frame);
   DrawStepEnds(frame);
   DrawLegend(frame);
-  DrawDetails(frame);
   DrawMouse(frame, input);
   screen.canvas.PopClip();
-  if (state_.searching) DrawSearch(screen);
+  DrawDock(screen, dock_.PlaceIn(screen.box, screen.canvas.scale));
+}
+
+// A new selection, measured range or search shows its tab.
+void CompareScreen::SuggestTab(const ViewState& before) {
+  DockState& dock = desktop_.dock;
+  const bool selected = state_.selected.has_value() && state_.selected != before.selected;
+  const bool measured = state_.measure.has_value() && !before.measure.has_value();
+  const bool found =
+      state_.found_at < state_.found.size() && state_.selected == state_.found[state_.found_at];
+  const bool listed = found && dock.open && dock.tab == DockTab::kSearch;
+  if (selected && !listed) dock.Suggest(DockTab::kSelection);
+  if (measured) dock.Suggest(DockTab::kRange);
+  if (state_.searching && !before.searching) dock.Open(DockTab::kSearch);
+}
+
+// The panel below the lanes. Other views show the same selection and range.
+void CompareScreen::DrawDock(const ScreenFrame& screen, const Box& box) {
+  DockState& dock = desktop_.dock;
+  dock.model_number = model_number_;
+  dock.selected = state_.selected;
+  dock.selected_lane = state_.selected_lane;
+  dock.measure = state_.measure;
+  Take(dock_.Draw(screen, box,
+                  {.model = model(),
+                   .model_number = model_number_,
+                   .selected = state_.selected,
+                   .selected_lane = state_.selected_lane,
+                   .measure = state_.measure,
+                   .dragging = state_.drag == Drag::kMeasure,
+                   .found = state_.found,
+                   .found_at = state_.found_at,
+                   .searching = state_.searching}));
+}
+
+void CompareScreen::Take(const DockActions& actions) {
+  if (actions.search_started) state_.searching = true;
+  if (actions.search_ended) state_.searching = false;
+  if (actions.search_changed) {
+    state_.found = FindSpans(model(), desktop_.dock.search);
+    GoToFound(model(), layout_, 0, state_);
+  }
+  if (actions.search_next) GoToFound(model(), layout_, state_.found_at + 1, state_);
+  if (actions.go_to.has_value()) GoToFound(model(), layout_, *actions.go_to, state_);
 }
 
 // Null if no filter is set: all ops are drawn in full colour.
@@ -195,41 +248,6 @@ void CompareScreen::RefreshPath() {
   if (path_of_ == of) return;
   path_of_ = of;
   path_ = CriticalPathOf(model(), *state_.path);
-}
-
-// The search field at the top left of the lanes, and the place of the current span among those
-// found. It closes when it loses the keyboard.
-void CompareScreen::DrawSearch(const ScreenFrame& screen) {
-  Canvas& canvas = screen.canvas;
-  const float x0 = layout_.plot_x0 + canvas.Px(8);
-  const float y0 = layout_.lanes.y0 + canvas.Px(8);
-  const Box box{x0, y0, std::min(x0 + canvas.Px(420), layout_.plot_x1), y0 + canvas.Px(44)};
-  canvas.Card(box);
-  BeginPanel(screen, box, "compare search");
-  if (!search_was_open_) ImGui::SetKeyboardFocusHere();
-  const bool changed =
-      TextField(screen, "##search", &search_, "name, layer or class: mlp 12", canvas.Px(120));
-  // A field has the keyboard only from its second frame on.
-  const bool keep = ImGui::IsItemActive() || !search_was_open_ || search_frames_ < 2;
-  search_frames_ = search_was_open_ ? search_frames_ + 1 : 0;
-  search_was_open_ = true;
-  if (changed) {
-    state_.found = FindSpans(model(), search_);
-    GoToFound(model(), layout_, 0, state_);
-  } else if (ImGui::IsKeyPressed(kKeyEnter, false)) {
-    GoToFound(model(), layout_, state_.found_at + 1, state_);
-    ImGui::SetKeyboardFocusHere(-1);
-  } else if (!keep || ImGui::IsKeyPressed(kKeyEscape, false)) {
-    state_.searching = search_was_open_ = false;
-    search_frames_ = 0;
-  }
-  ImGui::SameLine();
-  const std::size_t count = state_.found.size();
-  NumberText(screen, search_.empty() ? ""
-                     : count == 0    ? "none"
-                                     : fmt::format("{} of {}{}", state_.found_at + 1, count,
-                                                count == kMaxFound ? "+" : ""));
-  EndPanel();
 }
 
 // Work in progress first, then what filters the view, then what it shows.
@@ -247,7 +265,7 @@ std::vector<std::string> CompareScreen::Chips() const {
 }
 
 std::vector<HelpLine> CompareScreen::Help() const {
-  return {
+  std::vector<HelpLine> lines{
       {"wheel", "zoom at the mouse"},
       {"ctrl + wheel", "scroll the ranks"},
       {"drag", "move in time, and up and down"},
@@ -272,6 +290,9 @@ std::vector<HelpLine> CompareScreen::Help() const {
       {"line under them",
        "red: slower than the forecast or baseline; blue: faster; grey: no counterpart"},
   };
+  const std::vector<HelpLine> dock = Dock::Help();
+  lines.insert(lines.end(), dock.begin(), dock.end());
+  return lines;
 }
 
 }  // namespace foretrain::ui

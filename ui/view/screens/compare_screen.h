@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ui/view/desktop/desktop_state.h"
+#include "ui/view/dock/dock.h"
 #include "ui/view/lanes/lane_pictures.h"
 #include "ui/view/panels/panels.h"
 #include "ui/view/screens/screen.h"
@@ -19,7 +20,7 @@ class CompareScreen final : public Screen {
   explicit CompareScreen(DesktopState& desktop);
 
   void Draw(const ScreenFrame& frame) override;
-  bool IsMoving() const override { return moving_; }
+  bool IsMoving() const override { return moving_ || dock_.IsMoving(); }
   std::vector<std::string> Chips() const override;
   std::vector<HelpLine> Help() const override;
 
@@ -48,7 +49,9 @@ class CompareScreen final : public Screen {
   void GoToPlace();
   void RefreshPictures(const ScreenFrame& frame);
   void RefreshPath();
-  void DrawSearch(const ScreenFrame& screen);
+  void SuggestTab(const ViewState& before);
+  void DrawDock(const ScreenFrame& screen, const Box& box);
+  void Take(const DockActions& actions);
   const OpFilter* Filter() const;  // null: none is set
 
   DesktopState& desktop_;
@@ -71,10 +74,8 @@ class CompareScreen final : public Screen {
   std::optional<PictureKey> key_;
   CriticalPath path_;
   std::optional<std::pair<std::uint64_t, Side>> path_of_;  // model number and side
-  std::string search_;
-  bool search_was_open_ = false;
-  int search_frames_ = 0;  // since it was opened
   bool moving_ = false;
+  Dock dock_;
 };
 
 }  // namespace foretrain::ui

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
@@ -20,6 +23,7 @@ constexpr float kAxis = 22.0F;
 constexpr float kRow = 24.0F;
 constexpr float kGutter = 84.0F;  // widths
 constexpr float kMetrics = 430.0F;
+constexpr int kMaxMemoryDigits = 5;
 constexpr double kRoom = 1.12;            // above the highest curve
 constexpr double kCapacityInSight = 1.6;  // times the highest curve: the scale then reaches to it
 
@@ -205,13 +209,17 @@ float MemoryScreen::DrawPeakLine(Canvas& canvas, const Box& box, float y, Side s
   const Theme& theme = canvas.theme;
   const bool measured = side == Side::kMeasured;
   const float middle = y + canvas.Px(16);
+  std::array<std::int64_t, 2> peaks{};
+  for (const Side of : kSides) {
+    if (model_.Has(of)) peaks[Index(of)] = model_.Peak(of).total_bytes;
+  }
   canvas.Dot({box.x0 + canvas.Px(6), middle}, canvas.Px(5),
              measured ? theme.text : theme.predicted);
   if (!measured) canvas.Dot({box.x0 + canvas.Px(6), middle}, canvas.Px(3), theme.ground);
   canvas.Text(canvas.fonts.small, {box.x0 + canvas.Px(22), y}, theme.muted,
               fmt::format("{} peak", desktop_.session.model().NameOf(side)));
   canvas.Text(canvas.fonts.mono_large, {box.x0 + canvas.Px(22), y + canvas.Px(15)}, theme.text,
-              FormatBytes(model_.Peak(side).total_bytes));
+              BytesApart(peaks, kMaxMemoryDigits)[Index(side)]);
   const std::string& where = model_.at_peak[Index(side)];
   const float x = box.x0 + canvas.Px(150);
   canvas.Text(canvas.fonts.small, {x, y}, theme.muted,
@@ -295,11 +303,13 @@ float MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) 
           error == 0 ? theme.faint : ToneColour(theme, ToneOf(static_cast<double>(error))),
           SignedBytes(error));
     }
+    const std::vector<std::string> texts =
+        BytesApart(std::array<std::int64_t, 2>{row.bytes[0].value_or(0), row.bytes[1].value_or(0)},
+                   kMaxMemoryDigits);
     for (const Side side : {Side::kMeasured, Side::kPredicted}) {
       if (!model_.Has(side)) continue;
       canvas.TextIn(canvas.fonts.mono_small, cell(columns++), Align::kRight,
-                    side == Side::kMeasured ? theme.text : theme.muted,
-                    FormatBytes(row.bytes[Index(side)].value_or(0)));
+                    side == Side::kMeasured ? theme.text : theme.muted, texts[Index(side)]);
     }
     y += canvas.Px(kRow);
   }

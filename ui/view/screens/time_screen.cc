@@ -1,4 +1,3 @@
-// The Time screen, from its columns to the panel of the selected span. All parts read one layout.
 #include "ui/view/screens/time_screen.h"
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "ui/view/lanes/segments.h"
 #include "ui/view/panels/time_panels.h"
 #include "ui/view/widgets/widgets.h"
+#include "ui/view_model/panels/step_sums.h"
 #include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
@@ -23,13 +23,6 @@ constexpr float kMargin = 16.0F;
 constexpr float kHeading = 30.0F;
 constexpr float kDetails = 380.0F;  // width
 constexpr float kMinTable = 120.0F;
-constexpr double kMinCoverage = 0.95;  // of a group's time; below it the row is doubtful
-
-// FLOP/s for compute, bytes per second for the rest; empty if the work is unknown.
-std::string RateText(const OpGroup& group, std::optional<double> rate) {
-  if (!rate.has_value()) return "";
-  return FormatSi(*rate, group.IsCompute() ? "FLOP/s" : "B/s");
-}
 
 // On a thread of its own: what it calls may throw.
 Result<Explanation> Explain(const ExplainRuns& explain, const StoreRequest& runs,
@@ -39,47 +32,6 @@ Result<Explanation> Explain(const ExplainRuns& explain, const StoreRequest& runs
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kIo, error.what());
   }
-}
-
-struct ColumnShape {
-  GroupColumn column;
-  std::string_view title;
-  float width;  // about, at scale 1
-  int kept;     // priority in a narrow table: the lowest go first
-};
-
-// The columns of both runs, or of one, that `width` holds.
-std::vector<ColumnShape> ColumnsFor(const SideNames& names, bool both, bool measured, float width) {
-  const GroupColumn time = measured ? GroupColumn::kMeasured : GroupColumn::kPredicted;
-  std::vector<ColumnShape> columns;
-  if (both) {
-    columns = {{GroupColumn::kName, "op", 250.0F, 9},
-               {GroupColumn::kClass, "class", 110.0F, 1},
-               {GroupColumn::kCount, "count", 62.0F, 3},
-               {GroupColumn::kPredicted, names[0], 92.0F, 5},
-               {GroupColumn::kMeasured, names[1], 92.0F, 6},
-               {GroupColumn::kError, "error", 88.0F, 8},
-               {GroupColumn::kShare, "of step error", 124.0F, 7},
-               {GroupColumn::kCoverage, "paired", 80.0F, 2},
-               {GroupColumn::kRate, "reaches", 120.0F, 4}};
-  } else {
-    columns = {
-        {GroupColumn::kName, "op", 250.0F, 9},      {GroupColumn::kClass, "class", 110.0F, 1},
-        {GroupColumn::kCount, "count", 62.0F, 3},   {time, "time", 92.0F, 8},
-        {GroupColumn::kShare, "of step", 92.0F, 5}, {GroupColumn::kRate, "reaches", 120.0F, 4}};
-  }
-  const auto sum = [&columns] {
-    float all = 0.0F;
-    for (const ColumnShape& column : columns) all += column.width;
-    return all;
-  };
-  // Drops the least important column until the rest fits. Two always stay.
-  while (columns.size() > 2 && sum() > width) {
-    columns.erase(std::min_element(
-        columns.begin(), columns.end(),
-        [](const ColumnShape& x, const ColumnShape& y) { return x.kept < y.kept; }));
-  }
-  return columns;
 }
 
 }  // namespace
@@ -96,6 +48,9 @@ void TimeScreen::Refresh() {
   parts_ = PartsOf(runs, RanksOf(runs));
   bubble_rows_ = BubbleRows(desktop_.session.model().bubble_causes);
   exposed_rows_ = ExposedRows(runs);
+  summed_ = DescribeSummed(runs);
+  class_rows_ = summed_.empty() ? std::vector<WaitRow>() : ClassRows(runs);
+  work_rows_ = summed_.empty() ? std::vector<WaitRow>() : WorkRows(runs);
   order_.clear();
   chosen_.reset();
   histogram_of_.reset();
@@ -142,16 +97,59 @@ void TimeScreen::TakeExplanation() {
   chosen_ = chosen;
 }
 
-// Parts above, ops below. The parts give way first in a low window; details go in a narrow one.
 void TimeScreen::Draw(const ScreenFrame& frame) {
   Refresh();
   AskForExplanation();
   TakeExplanation();
+  const float scale = frame.canvas.scale;
+  const InputFrame input = dock_.Handle(frame.input, frame.box, scale);
+  if (std::find(input.typed.begin(), input.typed.end(), U'/') != input.typed.end()) {
+    desktop_.dock.Open(DockTab::kSearch);
+    searching_ = true;
+  }
+  const Box dock = dock_.PlaceIn(frame.box, scale);
+  const Box above{frame.box.x0, frame.box.y0, frame.box.x1, dock.y0};
+  DrawContent({above, frame.canvas, input, frame.images});
+  DrawDock(frame, dock);
+}
+
+// Compare's selection counts as long as it belongs to the model that is shown. A find is shown
+// there.
+void TimeScreen::DrawDock(const ScreenFrame& frame, const Box& box) {
+  DockState& dock = desktop_.dock;
+  const std::uint64_t number = desktop_.session.model_number();
+  const CompareModel& model = desktop_.session.model();
+  if (const std::pair of(number, dock.search); dock.open && found_of_ != of) {
+    found_ = FindSpans(model, dock.search);
+    found_of_ = of;
+  }
+  const bool known = dock.model_number == number;
+  const DockActions actions = dock_.Draw(frame, box,
+                                         {.model = model,
+                                          .model_number = number,
+                                          .selected = known ? dock.selected : std::nullopt,
+                                          .selected_lane = dock.selected_lane,
+                                          .measure = known ? dock.measure : std::nullopt,
+                                          .found = found_,
+                                          .searching = searching_});
+  if (actions.search_started) searching_ = true;
+  if (actions.search_ended) searching_ = false;
+  std::optional<std::size_t> go = actions.go_to;
+  if (actions.search_next && !found_.empty()) go = 0;
+  if (!go.has_value()) return;
+  searching_ = false;
+  dock.go_to = found_[*go];
+  ShowInCompare();
+}
+
+// Parts above, ops below. The parts give way first in a low window; details go in a narrow one.
+void TimeScreen::DrawContent(const ScreenFrame& frame) {
   Canvas& canvas = frame.canvas;
   const float margin = canvas.Px(kMargin);
   const Box box{frame.box.x0 + margin, frame.box.y0 + canvas.Px(12), frame.box.x1 - margin,
                 frame.box.y1 - canvas.Px(8)};
   if (!parts_[0].has_value() && !parts_[1].has_value()) {
+    if (DrawSummed(frame, box)) return;
     DrawEmpty(canvas, box,
               "There is no step whose time could be told: no run, or one without spans.");
     return;
@@ -159,7 +157,10 @@ void TimeScreen::Draw(const ScreenFrame& frame) {
   // Height that the parts would like: two headings, the stacks and one row for each kind of part.
   const float wanted = 2 * canvas.Px(kHeading) + StacksHeight(canvas, parts_) +
                        RowsHeight(canvas, static_cast<std::size_t>(kTimePartCount) - 2);
-  const float upper = std::min({wanted, 0.58F * box.Height(), box.Height() - canvas.Px(kMinTable)});
+  float upper = std::min({wanted, 0.58F * box.Height(), box.Height() - canvas.Px(kMinTable)});
+  // Without room for a waterfall the table takes its place.
+  const float stacks = canvas.Px(kHeading) + StacksHeight(canvas, parts_) + canvas.Px(8);
+  if (upper < stacks + canvas.Px(kHeading + 10.0F) + RowsHeight(canvas, 3)) upper = stacks;
   const Box lower{box.x0, box.y0 + std::max(0.0F, upper) + canvas.Px(10), box.x1, box.y1};
   canvas.PushClip({box.x0, box.y0, box.x1, lower.y0 - canvas.Px(6)});
   DrawParts(frame, {box.x0, box.y0, box.x1, lower.y0 - canvas.Px(8)});
@@ -170,6 +171,28 @@ void TimeScreen::Draw(const ScreenFrame& frame) {
   const float details = wide ? std::min(canvas.Px(kDetails), 0.34F * lower.Width()) : 0.0F;
   DrawTable(frame, {lower.x0, lower.y0, lower.x1 - details, lower.y1});
   if (wide) DrawDetails(frame, {lower.x1 - details + margin, lower.y0, lower.x1, lower.y1});
+}
+
+// Two tables side by side below the sentences. False if no step is told so.
+bool TimeScreen::DrawSummed(const ScreenFrame& frame, const Box& box) {
+  Canvas& canvas = frame.canvas;
+  if (summed_.empty()) return false;
+  const float height = canvas.Px(36.0F + 40.0F * static_cast<float>(summed_.size()));
+  BeginPanel(frame, {box.x0 - canvas.Px(12), box.y0, box.x1, box.y0 + height}, "##time.summed");
+  for (const std::string& sentence : summed_) Paragraph(frame, sentence);
+  EndPanel();
+  const SideNames names = desktop_.session.model().Names();
+  const float middle = std::round((box.x0 + box.x1) / 2);
+  float left = box.y0 + height, right = left;
+  auto over = DrawWaits(frame, {box.x0, left, middle - canvas.Px(20), box.y1}, "by class",
+                        "exclusive, from the metrics stored with the run; mean over ranks",
+                        class_rows_, names, left);
+  const auto work = DrawWaits(
+      frame, {middle + canvas.Px(20), right, box.x1, box.y1}, "busy time by work",
+      "from sums of spans; what overlaps counts twice; mean over ranks", work_rows_, names, right);
+  if (work.has_value()) over = work;
+  if (over.has_value()) DrawTooltipOnTop(frame, *over);
+  return true;
 }
 
 // The stacks of both runs, then the way from one to the other. "time spent" compares measured
@@ -185,6 +208,13 @@ void TimeScreen::DrawParts(const ScreenFrame& frame, const Box& box) {
   std::optional<HoverText> hover = DrawStacks(frame, stacks, parts_, names);
   const float y = stacks.y0 + StacksHeight(canvas, parts_) + canvas.Px(10);
   const Box rows{box.x0, y + canvas.Px(kHeading), box.x1, box.y1};
+  // Less than both ends and a bar between them tell nothing.
+  if (rows.Height() < RowsHeight(canvas, 3)) {
+    if (hover.has_value() && box.Contains(frame.input.x, frame.input.y)) {
+      DrawTooltipOnTop(frame, *hover);
+    }
+    return;
+  }
   std::string remark =
       both ? "what the measured step spends more or less on" : "in one rank's step";
   const bool causes = both && basis_ == 1;
@@ -221,125 +251,6 @@ void TimeScreen::DrawParts(const ScreenFrame& frame, const Box& box) {
   if (over.has_value()) hover = over;
   const bool inside = box.Contains(frame.input.x, frame.input.y);
   if (hover.has_value() && inside) DrawTooltipOnTop(frame, *hover);
-}
-
-// Columns depend on the width. Only the visible rows are drawn.
-void TimeScreen::DrawTable(const ScreenFrame& frame, const Box& box) {
-  const bool both = desktop_.session.model().HasBoth();
-  const bool measured = desktop_.session.model().Of(Side::kMeasured).IsPresent();
-  const std::vector<ColumnShape> columns =
-      ColumnsFor(desktop_.session.model().Names(), both, measured,
-                 (box.Width() - frame.canvas.Px(40)) / frame.canvas.scale);
-  std::vector<std::string> titles;
-  std::vector<GroupColumn> shown;
-  for (const ColumnShape& column : columns) {
-    titles.emplace_back(column.title);
-    shown.push_back(column.column);
-  }
-  // The first order: largest share of the error, or of the step.
-  const GroupColumn first = both ? GroupColumn::kShare : columns[columns.size() > 3 ? 3 : 1].column;
-  const auto place = std::find(shown.begin(), shown.end(), first);
-  const int sorted_by = place == shown.end() ? -1 : static_cast<int>(place - shown.begin());
-  BeginPanel(frame, box, "##time.table");
-  // A table of another width is another table: it keeps its own order.
-  const std::string id = fmt::format("ops {}", columns.size());
-  if (BeginTable(frame, id.c_str(), titles, true, sorted_by)) {
-    Sort(shown, first);
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(order_.size()));
-    while (clipper.Step()) {
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-        DrawRow(frame, order_[static_cast<std::size_t>(i)], shown);
-      }
-    }
-    EndTable();
-  }
-  EndPanel();
-}
-
-// As the table's header says, which Dear ImGui keeps.
-void TimeScreen::Sort(const std::vector<GroupColumn>& shown, GroupColumn first) {
-  ImGuiTableSortSpecs* const specs = ImGui::TableGetSortSpecs();
-  const bool has = specs != nullptr && specs->SpecsCount > 0;
-  if (!(has && specs->SpecsDirty) && order_.size() == groups_.groups.size()) return;
-  GroupColumn column = first;
-  bool falling = true;
-  if (has) {
-    const int index =
-        std::clamp<int>(specs->Specs[0].ColumnIndex, 0, static_cast<int>(shown.size()) - 1);
-    column = shown[static_cast<std::size_t>(index)];
-    falling = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
-    specs->SpecsDirty = false;
-  }
-  // With one run the share follows from the time, so it sorts by time.
-  const bool of_one = !desktop_.session.model().HasBoth() && column == GroupColumn::kShare;
-  if (of_one) {
-    column = desktop_.session.model().Shown() == Side::kMeasured ? GroupColumn::kMeasured
-                                                                 : GroupColumn::kPredicted;
-  }
-  order_ = OrderOf(groups_, column, falling);
-}
-
-// A click chooses the group and filters the timeline of every view by it.
-void TimeScreen::DrawRow(const ScreenFrame& frame, std::uint32_t at,
-                         const std::vector<GroupColumn>& shown) {
-  const OpGroup& group = groups_.groups[at];
-  ImGui::TableNextRow();
-  ImGui::TableNextColumn();
-  ImGui::PushID(static_cast<int>(at));
-  const std::string title = TitleOf(group);
-  if (ImGui::Selectable(title.c_str(), chosen_ == at, ImGuiSelectableFlags_SpanAllColumns)) {
-    chosen_ = at;
-    desktop_.selection.FilterOps(
-        OpFilter{title, group.op_class, group.pass, group.named ? group.name : std::string()});
-  }
-  Record(frame, title);
-  frame.canvas.record.labels.push_back(title);
-  ImGui::PopID();
-  for (std::size_t i = 1; i < shown.size(); ++i) DrawCell(frame, group, shown[i]);
-}
-
-// A cell without a value is empty. A low coverage is amber: the row's error then covers only a part
-// of its ops.
-void TimeScreen::DrawCell(const ScreenFrame& frame, const OpGroup& group, GroupColumn column) {
-  const Theme& theme = frame.canvas.theme;
-  const bool both = desktop_.session.model().HasBoth();
-  const Side side = desktop_.session.model().Shown();
-  const auto time = [&](Side of) {
-    return group.ops[Index(of)] > 0 ? FormatSeconds(groups_.Seconds(group, of)) : std::string();
-  };
-  switch (column) {
-    case GroupColumn::kName:
-      return;
-    case GroupColumn::kClass:
-      return Cell(frame, InWords(Name(group.op_class)));
-    case GroupColumn::kCount:
-      return NumberCell(frame, fmt::format("{}", std::max(group.ops[0], group.ops[1])));
-    case GroupColumn::kPredicted:
-      return NumberCell(frame, time(Side::kPredicted), both ? theme.muted : theme.text);
-    case GroupColumn::kMeasured:
-      return NumberCell(frame, time(Side::kMeasured));
-    case GroupColumn::kError: {
-      const double error_ns = static_cast<double>(group.ErrorNs()) /
-                              static_cast<double>(std::max<std::int64_t>(1, groups_.ranks));
-      return NumberCell(frame, SignedTime(error_ns), ToneColour(theme, ToneOf(error_ns)));
-    }
-    case GroupColumn::kShare: {
-      const double step_s = SecondsFromNs(groups_.step_ns[Index(side)]);
-      const std::optional<double> share =
-          both ? groups_.ShareOfError(group)
-               : (step_s > 0.0 ? std::optional(groups_.Seconds(group, side) / step_s)
-                               : std::nullopt);
-      return NumberCell(frame, share.has_value() ? FormatPercent(*share) : "");
-    }
-    case GroupColumn::kCoverage: {
-      const double coverage = group.Coverage();
-      return NumberCell(frame, FormatPercent(coverage),
-                        coverage < kMinCoverage ? theme.amber : theme.muted);
-    }
-    case GroupColumn::kRate:
-      return NumberCell(frame, RateText(group, group.Rate(side)));
-  }
 }
 
 // Without a choice the waits take this place.
@@ -405,7 +316,10 @@ std::vector<std::string> TimeScreen::Chips() const {
 std::vector<HelpLine> TimeScreen::Help() const {
   return {{"click a row", "see the op's times and filter the timeline by it"},
           {"click a header", "sort by it, again for the other way round"},
-          {"time spent, cause", "what the difference is spent on, or whose work makes it"}};
+          {"time spent, cause", "what the difference is spent on, or whose work makes it"},
+          {"/", "search spans by name; a click on one shows it in Compare"},
+          {"I", "panel of selection, range and search: shown, hidden; drag its upper edge"},
+          {"ctrl + C", "copy what the panel shows"}};
 }
 
 }  // namespace foretrain::ui

@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <future>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ui/view/desktop/desktop_state.h"
+#include "ui/view/dock/dock.h"
 #include "ui/view/screens/screen.h"
 #include "ui/view_model/panels/op_groups.h"
 #include "ui/view_model/panels/time_parts.h"
@@ -20,10 +23,10 @@ namespace foretrain::ui {
 class TimeScreen final : public Screen {
  public:
   // `desktop` must outlive this.
-  explicit TimeScreen(DesktopState& desktop) : desktop_(desktop) {}
+  explicit TimeScreen(DesktopState& desktop) : desktop_(desktop), dock_(desktop) {}
 
   void Draw(const ScreenFrame& frame) override;
-  bool IsMoving() const override { return explaining_.valid(); }
+  bool IsMoving() const override { return explaining_.valid() || dock_.IsMoving(); }
   std::vector<std::string> Chips() const override;
   std::vector<HelpLine> Help() const override;
 
@@ -34,6 +37,11 @@ class TimeScreen final : public Screen {
   void Refresh();
   void AskForExplanation();
   void TakeExplanation();
+  void DrawContent(const ScreenFrame& frame);
+  // The panel that Compare has too: its selection and range, and a search whose finds it shows.
+  void DrawDock(const ScreenFrame& frame, const Box& box);
+  // A step that is not read: its classes and work from stored metrics and sums.
+  bool DrawSummed(const ScreenFrame& frame, const Box& box);
   void DrawParts(const ScreenFrame& frame, const Box& box);
   void DrawTable(const ScreenFrame& frame, const Box& box);
   void Sort(const std::vector<GroupColumn>& shown, GroupColumn first);
@@ -52,6 +60,9 @@ class TimeScreen final : public Screen {
   std::array<std::optional<StepParts>, 2> parts_;
   std::vector<WaitRow> bubble_rows_;
   std::vector<WaitRow> exposed_rows_;
+  std::vector<std::string> summed_;  // of DescribeSummed
+  std::vector<WaitRow> class_rows_;  // of a step that is not read
+  std::vector<WaitRow> work_rows_;
   std::vector<std::uint32_t> order_;
   std::optional<std::uint32_t> chosen_;
   Histogram histogram_;
@@ -60,6 +71,10 @@ class TimeScreen final : public Screen {
   std::optional<Explanation> explanation_;
   std::string explained_why_not_;
   bool asked_ = false;
+  Dock dock_;
+  std::vector<SpanRef> found_;
+  std::pair<std::uint64_t, std::string> found_of_;  // model number and text
+  bool searching_ = false;
   std::uint64_t asked_for_ = 0;                  // model number
   std::future<Result<Explanation>> explaining_;  // last: it ends before what it uses
 };

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/numeric/digits_apart.h"
+#include "base/units.h"
 #include "ui/view/panels/panels.h"
 #include "ui/view_model/timeline/ticks.h"
 
@@ -32,11 +34,14 @@ std::vector<StepEnd> StepEndsOf(const Frame& frame) {
   std::array<double, 2> lengths{};
   for (const Side side : kSides) {
     const SideModel& of = frame.model.Of(side);
+    if (of.IsPresent() && of.step >= 0) lengths[Index(side)] = SecondsFromNs(of.step_ns);
+  }
+  const std::vector<std::string> texts = SecondsApart(lengths);
+  for (const Side side : kSides) {
+    const SideModel& of = frame.model.Of(side);
     if (!of.IsPresent() || of.step < 0) continue;
-    lengths[Index(side)] = static_cast<double>(of.step_ns);
-    ends.push_back(
-        {side, std::round(frame.X(of.Displayed(of.step_end_ns))),
-         fmt::format("{} {}", frame.model.NameOf(side), PreciseTime(lengths[Index(side)]))});
+    ends.push_back({side, std::round(frame.X(of.Displayed(of.step_end_ns))),
+                    fmt::format("{} {}", frame.model.NameOf(side), texts[Index(side)])});
   }
   if (ends.size() == 2 && lengths[0] > 0.0) {
     ends[1].label += "  " + SignedPercent(lengths[1] / lengths[0] - 1.0);
@@ -101,6 +106,28 @@ bool IsUnderFlag(const std::vector<Flag>& flags, float x0, float x1, float gap) 
   });
 }
 
+std::string MeasureText(const Measure& measure) {
+  return PreciseTime(std::abs(measure.to_ns - measure.from_ns));
+}
+
+// Where the length of the measured range stands: on the axis above it, where it covers no op's
+// name. Below the plots if a flag has that place.
+Box MeasureLabel(const Frame& frame, const std::vector<Flag>& flags) {
+  if (!frame.state.measure.has_value()) return {};
+  const Canvas& canvas = frame.canvas;
+  const Measure& measure = *frame.state.measure;
+  const Box column = PlotColumn(frame);
+  const float a = std::clamp(frame.X(measure.from_ns), column.x0, column.x1);
+  const float b = std::clamp(frame.X(measure.to_ns), column.x0, column.x1);
+  const float width = canvas.WidthOf(canvas.fonts.mono, MeasureText(measure)) + canvas.Px(14);
+  const float x0 =
+      std::clamp((a + b - width) / 2, column.x0, std::max(column.x0, column.x1 - width));
+  const Box& axis = frame.layout.axis;
+  const Box above{x0, axis.y0 + canvas.Px(2), x0 + width, axis.y1 - canvas.Px(2)};
+  if (!IsUnderFlag(flags, above.x0, above.x1, canvas.Px(4))) return above;
+  return {x0, column.y1 - canvas.Px(24), x0 + width, column.y1 - canvas.Px(2)};
+}
+
 // A band with its length in a label that stays within the plot.
 void DrawMeasure(const Frame& frame) {
   if (!frame.state.measure.has_value()) return;
@@ -113,13 +140,10 @@ void DrawMeasure(const Frame& frame) {
   canvas.Fill(band, Faded(canvas.theme.accent, 0.10F));
   canvas.Line({band.x0, band.y0}, {band.x0, band.y1}, canvas.theme.accent, canvas.scale);
   canvas.Line({band.x1, band.y0}, {band.x1, band.y1}, canvas.theme.accent, canvas.scale);
-  const std::string text = PreciseTime(std::abs(measure.to_ns - measure.from_ns));
-  const float width = canvas.WidthOf(canvas.fonts.mono, text) + canvas.Px(14);
-  const float middle = std::clamp((a + b) / 2, column.x0 + width / 2, column.x1 - width / 2);
-  const Box label{middle - width / 2, column.y0 + canvas.Px(6), middle + width / 2,
-                  column.y0 + canvas.Px(28)};
+  const Box label = MeasureLabel(frame, FlagsOf(frame));
   canvas.Fill(label, canvas.theme.accent, canvas.Px(3));
-  canvas.TextIn(canvas.fonts.mono, label, Align::kCentre, canvas.theme.ground, text);
+  canvas.TextIn(canvas.fonts.mono, label, Align::kCentre, canvas.theme.ground,
+                MeasureText(measure));
 }
 
 }  // namespace
@@ -135,13 +159,16 @@ void DrawAxis(const Frame& frame) {
                 canvas.theme.faint, "time");
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
   const std::vector<Flag> flags = FlagsOf(frame);
+  const Box measured = MeasureLabel(frame, flags);
   for (const Tick& tick : AxisTicks(frame.layout, frame.state.viewport)) {
     const float x = std::round(frame.X(tick.value));
     canvas.Line({x, axis.y1 - canvas.Px(5)}, {x, axis.y1}, canvas.theme.faint);
     const float width = canvas.WidthOf(canvas.fonts.mono_small, tick.label);
     const float x0 = x + canvas.Px(4);
     // Labels that the window's edge would cut are left out too.
-    if (x0 + width > axis.x1 || IsUnderFlag(flags, x0, x0 + width, canvas.Px(4))) continue;
+    const bool under = !measured.IsEmpty() && measured.y0 < axis.y1 &&
+                       x0 + width > measured.x0 - canvas.Px(4) && x0 < measured.x1 + canvas.Px(4);
+    if (under || x0 + width > axis.x1 || IsUnderFlag(flags, x0, x0 + width, canvas.Px(4))) continue;
     canvas.Text(canvas.fonts.mono_small, {x0, axis.y0 + canvas.Px(7)}, canvas.theme.muted,
                 tick.label);
   }

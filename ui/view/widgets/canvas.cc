@@ -12,6 +12,11 @@ bool IsOpaque(Colour colour) { return colour >> 24 == 0xffU; }
 
 ImVec2 Vec(Point point) { return {point.x, point.y}; }
 
+Box ClipOf(const ImDrawList& list) {
+  const ImVec2 low = list.GetClipRectMin(), high = list.GetClipRectMax();
+  return {low.x, low.y, high.x, high.y};
+}
+
 }  // namespace
 
 void Image::Resize(int w, int h, Colour ground) {
@@ -105,7 +110,12 @@ float Canvas::Text(ImFont* font, Point at, Colour colour, std::string_view text)
   record.labels.emplace_back(text);
   list.AddText(font, font->FontSize, {std::round(at.x), std::round(at.y)}, colour, text.data(),
                text.data() + text.size());
-  return WidthOf(font, text);
+  const float width = WidthOf(font, text);
+  record.texts.push_back({std::string(text),
+                          {at.x, at.y, at.x + width, at.y + font->FontSize},
+                          ClipOf(list),
+                          scrolls});
+  return width;
 }
 
 // Text wider than the box is clipped to it; text that fits is drawn without a clip rectangle.
@@ -117,6 +127,11 @@ void Canvas::TextIn(ImFont* font, const Box& box, Align align, Colour colour,
   if (align == Align::kCentre) at.x += (box.Width() - width) / 2;
   if (align == Align::kRight) at.x += box.Width() - width;
   record.labels.emplace_back(text);
+  Box shown = ClipOf(list);
+  shown.x0 = std::max(shown.x0, box.x0);
+  shown.x1 = std::min(shown.x1, box.x1);
+  record.texts.push_back(
+      {std::string(text), {at.x, at.y, at.x + width, at.y + font->FontSize}, shown, scrolls});
   const ImVec4 clip(box.x0, box.y0 - font->FontSize, box.x1, box.y1 + font->FontSize);
   list.AddText(font, font->FontSize, {std::round(at.x), std::round(at.y)}, colour, text.data(),
                text.data() + text.size(), 0.0F, width > box.Width() ? &clip : nullptr);

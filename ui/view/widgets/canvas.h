@@ -22,6 +22,15 @@ struct WidgetRecord {
   Box box{};
 };
 
+// A text and its place, for tests of layout.
+struct TextRecord {
+  std::string text{};
+  Box box{};
+  Box clip{};            // the part of the window that shows it
+  bool scrolls = false;  // in a panel that scrolls up and down, so it may be cut there
+  bool scrolls_sideways = false;
+};
+
 // The content of a frame, for tests, which read this instead of pixels.
 struct FrameRecord {
   std::size_t rectangles = 0;       // filled, outlined or textured
@@ -31,6 +40,7 @@ struct FrameRecord {
   std::vector<std::string> labels;  // all text, in drawing order
   std::vector<std::string> tooltip;
   std::vector<WidgetRecord> widgets;  // controls that react to the mouse, by their text
+  std::vector<TextRecord> texts;      // the labels that are drawn, with their places
 };
 
 struct Point {
@@ -69,6 +79,7 @@ struct Canvas {
   const Fonts& fonts;
   float scale;
   FrameRecord& record;
+  bool scrolls = false;  // what is drawn lies in a part that scrolls up and down
 
   // `units` at scale 1 as whole pixels.
   float Px(float units) const;

@@ -12,11 +12,37 @@ constexpr float kLabelColumn = 150.0F;
 
 ImVec4 Vec(Colour colour) { return ImGui::ColorConvertU32ToFloat4(colour); }
 
+// Adds a text at `at` in the current panel to the record.
+void NoteText(const ScreenFrame& frame, ImFont* font, std::string_view text, ImVec2 at,
+              ImVec2 size = {}) {
+  if (text.empty()) return;
+  if (size.x <= 0.0F) size = {frame.canvas.WidthOf(font, text), font->FontSize};
+  const ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 low = list.GetClipRectMin(), high = list.GetClipRectMax();
+  frame.canvas.record.texts.push_back({std::string(text),
+                                       {at.x, at.y, at.x + size.x, at.y + size.y},
+                                       {low.x, low.y, high.x, high.y},
+                                       /*scrolls=*/true,
+                                       /*scrolls_sideways=*/ImGui::GetScrollMaxX() > 0.0F});
+}
+
+// The same within the previous widget, which shows the text behind a margin of `pad`.
+void NoteTextInWidget(const ScreenFrame& frame, std::string_view text, float pad, float right) {
+  const std::string_view shown = text.substr(0, text.find("##"));
+  if (shown.empty()) return;
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  const float y = (low.y + high.y - ImGui::GetFontSize()) / 2;
+  NoteText(frame, ImGui::GetFont(), shown, {low.x + pad, y});
+  Box& clip = frame.canvas.record.texts.back().clip;
+  clip.x1 = std::min(clip.x1, high.x - right);
+}
+
 void Words(const ScreenFrame& frame, ImFont* font, Colour colour, std::string_view text) {
   frame.canvas.record.labels.emplace_back(text);
   ImGui::PushFont(font);
   ImGui::PushStyleColor(ImGuiCol_Text, colour);
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  NoteText(frame, font, text, ImGui::GetItemRectMin(), ImGui::GetItemRectSize());
   ImGui::PopStyleColor();
   ImGui::PopFont();
 }
@@ -122,6 +148,16 @@ void NumberText(const ScreenFrame& frame, std::string_view text) {
 void ColouredNumber(const ScreenFrame& frame, Colour colour, std::string_view text) {
   Words(frame, frame.canvas.fonts.mono, colour, text);
 }
+void SmallText(const ScreenFrame& frame, Colour colour, std::string_view text) {
+  ImGui::PushTextWrapPos(0.0F);
+  Words(frame, frame.canvas.fonts.small, colour, text);
+  ImGui::PopTextWrapPos();
+}
+void SmallMono(const ScreenFrame& frame, Colour colour, std::string_view text) {
+  ImGui::PushTextWrapPos(0.0F);
+  Words(frame, frame.canvas.fonts.mono_small, colour, text);
+  ImGui::PopTextWrapPos();
+}
 void Paragraph(const ScreenFrame& frame, std::string_view text) {
   Paragraph(frame, text, frame.canvas.theme.muted);
 }
@@ -145,6 +181,7 @@ bool Button(const ScreenFrame& frame, const char* label, bool enabled) {
   const bool used = ImGui::Button(label);
   ImGui::EndDisabled();
   Record(frame, label);
+  NoteTextInWidget(frame, label, ImGui::GetStyle().FramePadding.x, 0.0F);
   frame.canvas.record.labels.push_back(frame.canvas.record.widgets.back().label);
   return used;
 }
@@ -152,13 +189,17 @@ bool Button(const ScreenFrame& frame, const char* label, bool enabled) {
 bool SmallButton(const ScreenFrame& frame, const char* label, std::string_view name) {
   const bool used = ImGui::SmallButton(label);
   Record(frame, name);
+  NoteTextInWidget(frame, label, ImGui::GetStyle().FramePadding.x, 0.0F);
   frame.canvas.record.labels.emplace_back(label);
   return used;
 }
 
 bool LinkButton(const ScreenFrame& frame, const char* label) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool used = ImGui::Selectable(label);
   Record(frame, label);
+  NoteText(frame, ImGui::GetFont(),
+           std::string_view(label).substr(0, std::string_view(label).find("##")), at);
   frame.canvas.record.labels.emplace_back(label);
   return used;
 }
@@ -179,6 +220,10 @@ bool Combo(const ScreenFrame& frame, const char* label, int* chosen,
   frame.canvas.record.labels.push_back(shown);
   const bool open = ImGui::BeginCombo(id.c_str(), shown.c_str());
   Record(frame, label);
+  // The arrow is as wide as the control is high.
+  if (!open) {
+    NoteTextInWidget(frame, shown, ImGui::GetStyle().FramePadding.x, ImGui::GetFrameHeight());
+  }
   bool used = false;
   if (!open) return used;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -268,9 +313,11 @@ bool BeginTable(const ScreenFrame& frame, const char* id, const std::vector<std:
   for (std::size_t i = 0; i < columns.size(); ++i) {
     ImGui::TableSetColumnIndex(static_cast<int>(i));
     ImGui::PushID(static_cast<int>(i));
+    const ImVec2 at = ImGui::GetCursorScreenPos();
     ImGui::TableHeader(columns[i].c_str());
     ImGui::PopID();
     Record(frame, columns[i]);
+    NoteText(frame, ImGui::GetFont(), columns[i], at);
     frame.canvas.record.labels.push_back(columns[i]);
   }
   ImGui::PopStyleColor();

@@ -25,6 +25,8 @@ void MutedLabel(const ScreenFrame& frame, std::string_view text);  // names
 void Title(const ScreenFrame& frame, std::string_view text);       // bold
 void NumberText(const ScreenFrame& frame, std::string_view text);  // numbers, in mono
 void ColouredNumber(const ScreenFrame& frame, Colour colour, std::string_view text);
+void SmallText(const ScreenFrame& frame, Colour colour, std::string_view text);  // wraps
+void SmallMono(const ScreenFrame& frame, Colour colour, std::string_view text);  // wraps
 void Paragraph(const ScreenFrame& frame, std::string_view text);  // wraps at the panel's width
 void Paragraph(const ScreenFrame& frame, std::string_view text, Colour colour);
 

@@ -6,9 +6,9 @@
 namespace foretrain::ui {
 
 // One pass over the samples: each changes one category, and samples of one moment end in one level.
-MemoryCurve::MemoryCurve(const Timeline& timeline, int rank, Space space) {
+MemoryCurve::MemoryCurve(std::span<const MemorySample> samples, int rank, Space space) {
   MemoryLevel now;
-  for (const MemorySample& sample : timeline.memory) {
+  for (const MemorySample& sample : samples) {
     if (sample.rank != rank || sample.space != space) continue;
     const std::int64_t bytes = std::max<std::int64_t>(0, sample.bytes);
     std::int64_t& part = now.parts[static_cast<std::size_t>(sample.category)];

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "traces/timeline.h"
@@ -29,8 +30,10 @@ class MemoryCurve {
   MemoryCurve() = default;
 
   // Samples of one moment make one level, with the values after the last of them. Negative bytes
-  // count as 0. O(samples of the timeline).
-  MemoryCurve(const Timeline& timeline, int rank, Space space);
+  // count as 0. O(samples).
+  MemoryCurve(std::span<const MemorySample> samples, int rank, Space space);
+  MemoryCurve(const Timeline& timeline, int rank, Space space)
+      : MemoryCurve(timeline.memory, rank, space) {}
 
   bool empty() const { return levels_.empty(); }
   const std::vector<MemoryLevel>& levels() const { return levels_; }

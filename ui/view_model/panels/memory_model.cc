@@ -4,11 +4,22 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
+#include "base/units.h"
+#include "ui/view_model/panels/step_sums.h"
+#include "ui/view_model/runs/long_runs.h"
 #include "ui/view_model/timeline/hover.h"
 
 namespace foretrain::ui {
 namespace {
+
+// Samples of a step that is not read are those that its sums keep.
+std::span<const MemorySample> SamplesOf(const SideModel& side) {
+  if (!side.IsPresent()) return {};
+  return IsSummed(side) ? std::span<const MemorySample>(side.run->sums->levels)
+                        : std::span<const MemorySample>(side.run->timeline.memory);
+}
 
 // The curves cover the whole run; the peaks are those of the chosen step.
 MemoryPanel PanelIn(const SidePair& sides, int rank, Space space) {
@@ -17,7 +28,7 @@ MemoryPanel PanelIn(const SidePair& sides, int rank, Space space) {
     const SideModel& of = sides.Of(side);
     if (!of.IsPresent()) continue;
     MemoryCurve& curve = panel.curves[Index(side)];
-    curve = MemoryCurve(of.run->timeline, sides.RankOn(side, rank), space);
+    curve = MemoryCurve(SamplesOf(of), sides.RankOn(side, rank), space);
     panel.peaks[Index(side)] =
         curve.PeakIn(static_cast<double>(of.step_start_ns), static_cast<double>(of.step_end_ns));
   }
@@ -27,12 +38,36 @@ MemoryPanel PanelIn(const SidePair& sides, int rank, Space space) {
 // Peak by rank and space in the chosen step; for a run without steps, in the whole run.
 using Peaks = std::map<std::pair<int, Space>, std::int64_t>;
 
+// The highest of the moments that the sums keep of the step, rank by rank.
+void AddKeptPeaks(const SideModel& side, Peaks& peaks) {
+  const std::vector<MemorySample>& levels = side.run->sums->levels;
+  for (auto at = levels.begin(); at != levels.end();) {
+    const auto end = std::partition_point(
+        at, levels.end(), [rank = at->rank](const MemorySample& s) { return s.rank <= rank; });
+    for (int s = 0; s < kSpaceCount; ++s) {
+      const auto space = static_cast<Space>(s);
+      const MemoryCurve curve(std::span(at, end), at->rank, space);
+      const bool inside = std::any_of(at, end, [&](const MemorySample& sample) {
+        return sample.space == space && sample.time_ns >= side.step_start_ns &&
+               sample.time_ns < side.step_end_ns;
+      });
+      if (!inside) continue;
+      peaks[{at->rank, space}] = curve
+                                     .PeakIn(static_cast<double>(side.step_start_ns),
+                                             static_cast<double>(side.step_end_ns))
+                                     .total_bytes;
+    }
+    at = end;
+  }
+}
+
 Peaks PeaksOn(const SideModel& side) {
   Peaks peaks;
   if (!side.IsPresent()) return peaks;
   for (const MemoryPeak& peak : side.metrics->memory) {
     if (peak.step == side.step) peaks[{peak.rank, peak.space}] = peak.bytes;
   }
+  if (peaks.empty() && IsSummed(side)) AddKeptPeaks(side, peaks);
   return peaks;
 }
 
@@ -67,7 +102,7 @@ std::vector<Space> SpacesOf(const SidePair& sides, int rank) {
   for (const Side side : kSides) {
     if (!sides.Of(side).IsPresent()) continue;
     const int on = sides.RankOn(side, rank);
-    for (const MemorySample& sample : sides.TimelineOf(side).memory) {
+    for (const MemorySample& sample : SamplesOf(sides.Of(side))) {
       if (sample.rank == on) has[static_cast<std::size_t>(sample.space)] = true;
     }
   }
@@ -105,8 +140,34 @@ std::optional<std::int64_t> CapacityOf(const SidePair& sides) {
   return std::nullopt;
 }
 
-// Says why a side or the whole view is empty.
+// A step whose sums keep no moment of memory: only the stored peak of the run is known.
+std::string DescribeUnread(const SideModel& side) {
+  const MemoryPeak* highest = nullptr;
+  for (const MemoryPeak& peak : side.metrics->memory) {
+    const bool higher = highest == nullptr || peak.bytes > highest->bytes;
+    if (peak.space == Space::kDevice && higher) highest = &peak;
+  }
+  std::string text = fmt::format(
+      "Step {} has about {} spans, too many to be read at once, so its memory over time is not "
+      "drawn",
+      side.step, SpansOfStep(side));
+  if (highest == nullptr) return text + ".";
+  return text + fmt::format("; the highest peak of the run is {}, on rank {}.",
+                            FormatBytes(highest->bytes), highest->rank);
+}
+
+// Says why a side or the whole view is empty, and where moments are missing.
 void FillNotices(const SidePair& sides, MemoryModel& model) {
+  if (model.rank < 0 && IsSummed(sides.Of(sides.Shown()))) {
+    model.notices.push_back(DescribeUnread(sides.Of(sides.Shown())));
+    return;
+  }
+  for (const Side side : kSides) {
+    if (!IsSummed(sides.Of(side)) || !model.Has(side)) continue;
+    model.notices.push_back(
+        fmt::format("{}: from the moments that sums keep; peaks between them are not seen.",
+                    sides.NameOf(side)));
+  }
   if (model.rank < 0) {
     model.notices.push_back(sides.Shown() == Side::kMeasured
                                 ? "No memory was recorded (--capture full records it)."

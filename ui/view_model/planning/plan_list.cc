@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "sim/config/plan/plan_fields.h"
 #include "ui/view_model/timeline/ticks.h"
@@ -68,11 +70,13 @@ ComparedLine Line(std::string name, double first, double second, std::string fir
 }
 
 ComparedLine Seconds(std::string name, double first, double second) {
-  return Line(std::move(name), first, second, FormatSeconds(first), FormatSeconds(second));
+  std::vector<std::string> texts = SecondsApart(std::array<double, 2>{first, second});
+  return Line(std::move(name), first, second, std::move(texts[0]), std::move(texts[1]));
 }
 ComparedLine Bytes(std::string name, std::int64_t first, std::int64_t second) {
+  std::vector<std::string> texts = BytesApart(std::array<std::int64_t, 2>{first, second});
   return Line(std::move(name), static_cast<double>(first), static_cast<double>(second),
-              FormatBytes(first), FormatBytes(second));
+              std::move(texts[0]), std::move(texts[1]));
 }
 
 void AddWords(std::string name, const std::string& first, const std::string& second,

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/units.h"
 #include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/panels/wait_rows.h"
 #include "ui/view_model/runs/long_runs.h"
@@ -137,6 +138,14 @@ Extent ExtentOf(const CompareModel& model, bool whole) {
 // Equal hashes mean the same program. Otherwise pairs are matched by name or kind, which the notice
 // explains.
 std::string HashNotice(const CompareModel& model) {
+  if (const auto& structure = model.sides[1].run->structure; structure.has_value()) {
+    return fmt::format(
+        "The trace's kernels are paired with the forecast's ops by structure: {} of the traced "
+        "time "
+        "has an op, {} of it in steady pairs{}",
+        FormatPercent(structure->PairedShare()), FormatPercent(structure->SteadyShare()),
+        structure->IsTrusted() ? "." : ". Is it a forecast of what was traced?");
+  }
   const std::string& predicted = model.sides[0].run->program_hash;
   const std::string& measured = model.sides[1].run->program_hash;
   if (predicted == measured) return {};

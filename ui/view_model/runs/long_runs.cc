@@ -143,6 +143,11 @@ std::optional<WantedParts> PartsToLoad(const SidePair& sides, const Viewport* vi
   return wanted;
 }
 
+std::int64_t SpansOfStep(const SideModel& side) {
+  return side.run->sums->SpansIn(static_cast<double>(side.step_start_ns),
+                                 static_cast<double>(side.step_end_ns));
+}
+
 // Four states: fully loaded, no steps, a step too long to load, and a step that is being loaded or
 // is loaded.
 std::string DescribeLoading(const SideModel& side, std::string_view name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ using WantedParts = std::array<std::vector<Stretch>, 2>;
 // its length on both sides. A range with more than kMaxLoadedSpans spans is left out. `nullopt` if
 // everything is loaded or nothing can be. `viewport`: null if no timeline is shown. O(blocks).
 std::optional<WantedParts> PartsToLoad(const SidePair& sides, const Viewport* viewport);
+
+// Approximate number of spans in the chosen step of a long run, whose sums tell it. O(blocks).
+std::int64_t SpansOfStep(const SideModel& side);
 
 // One sentence on how a long run is displayed; empty for other runs.
 std::string DescribeLoading(const SideModel& side, std::string_view name);

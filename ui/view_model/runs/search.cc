@@ -49,9 +49,12 @@ std::vector<SpanRef> FindSpans(const CompareModel& model, std::string_view text)
       return what.find(word) != std::string::npos;
     });
   };
+  // Launches are drawn only in rows of their own.
+  const bool host = model.options.rows == LaneRows::kQueues;
   std::vector<SpanRef> found;
   for (std::uint32_t i = 0; i < spans.size() && found.size() < kMaxFound; ++i) {
     if (spans[i].step != model.Of(side).step) continue;
+    if (spans[i].queue == Queue::kHost && !host) continue;
     const auto [at, fresh] = known.try_emplace({spans[i].op, spans[i].op_class}, false);
     if (fresh) at->second = matches(spans[i]);
     if (at->second) found.push_back({side, i});

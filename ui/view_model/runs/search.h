@@ -10,8 +10,9 @@
 namespace foretrain::ui {
 
 // Spans of the chosen step of the shown run (the measured one if present) that match `text`. Their
-// name, block, pass, class or kind must contain every word, ignoring case. Sorted by time, at most
-// kMaxFound; for a long run only loaded spans. "mlp 12" finds mlp.up of layer 12. O(n).
+// name, block, pass, class or kind must contain every word, ignoring case. Launches are found while
+// the host has a row. Sorted by time, at most kMaxFound; for a long run only loaded spans. "mlp 12"
+// finds mlp.up of layer 12. O(n).
 inline constexpr std::size_t kMaxFound = 10'000;
 std::vector<SpanRef> FindSpans(const CompareModel& model, std::string_view text);
 

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
+#include "base/numeric/digits_apart.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "traces/unknown_coordinates.h"
@@ -83,8 +85,10 @@ void AddError(const PairedOp& pair, HoverText& text) {
 
 // The drift is that at the measured end of the op.
 void AddPair(const CompareModel& model, const PairedOp& pair, HoverText& text) {
-  AddLine(text, std::string(model.NameOf(Side::kPredicted)), Duration(pair.predicted->busy_ns));
-  AddLine(text, "measured", Duration(pair.measured->busy_ns));
+  const std::vector<std::string> times = SecondsApart(std::array<double, 2>{
+      SecondsFromNs(pair.predicted->busy_ns), SecondsFromNs(pair.measured->busy_ns)});
+  AddLine(text, std::string(model.NameOf(Side::kPredicted)), times[0]);
+  AddLine(text, "measured", times[1]);
   AddError(pair, text);
   const std::optional<std::size_t> lane = LaneOfRank(model, pair.rank);
   if (!lane.has_value()) return;

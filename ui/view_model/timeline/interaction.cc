@@ -13,9 +13,6 @@ constexpr double kHeldNotches = 7.0;           // per second
 constexpr double kFarthestCounterpart = 16.0;  // in lengths of the span
 constexpr double kWheelScreens = 0.08;         // screens per notch of a horizontal wheel
 
-// Range that a view may move over: all data.
-const Extent& RoamOf(const CompareModel& model) { return model.all; }
-
 // Adds the view to the undo list, which drops its oldest entry when it is full.
 void Remember(ViewState& state) {
   if (!state.undo.empty() && state.undo.back() == state.viewport) return;
@@ -42,8 +39,7 @@ void ZoomToSpan(const CompareModel& model, const SpanRef& ref, ViewState& state)
   Remember(state);
   const Span& span = model.SpanOf(ref);
   const SideModel& side = model.Of(ref.side);
-  state.viewport =
-      Around(side.Displayed(span.start_ns), side.Displayed(span.end_ns), RoamOf(model));
+  state.viewport = Around(side.Displayed(span.start_ns), side.Displayed(span.end_ns), model.all);
 }
 
 // Shows the counterpart where the span was, or in the middle if the span was off the screen.
@@ -194,12 +190,12 @@ void OnHeldKeys(const CompareModel& model, const InputFrame& input, ViewState& s
   const double seconds = std::min(input.elapsed_s, 0.1);
   const double screens = kHeldScreens * seconds * (input.right - input.left);
   if (screens != 0.0) {
-    state.viewport = Panned(state.viewport, screens * state.viewport.LengthNs(), RoamOf(model));
+    state.viewport = Panned(state.viewport, screens * state.viewport.LengthNs(), model.all);
   }
   const double notches = kHeldNotches * seconds * (input.nearer - input.farther);
   if (notches != 0.0) {
     const double middle = state.viewport.start_ns + state.viewport.LengthNs() / 2;
-    state.viewport = Zoomed(state.viewport, middle, notches, RoamOf(model));
+    state.viewport = Zoomed(state.viewport, middle, notches, model.all);
   }
 }
 
@@ -226,7 +222,7 @@ void OnMove(const CompareModel& model, const Layout& layout, const InputFrame& i
     return;
   }
   const double by = -input.dx * state.viewport.LengthNs() / std::max(1, layout.Columns());
-  state.viewport = Panned(state.viewport, by, RoamOf(model));
+  state.viewport = Panned(state.viewport, by, model.all);
   state.scroll = std::clamp(state.scroll - input.dy, 0.0F, layout.max_scroll);
 }
 
@@ -241,6 +237,15 @@ void OnClick(const Layout& layout, const InputFrame& input, ViewState& state) {
   state.selected_lane = state.hovered->lane;
 }
 
+// Zooms to the span that the first click selected: a panel that opened since may have moved it.
+void OnDoubleClick(const CompareModel& model, ViewState& state) {
+  const auto hovered = state.hovered.has_value() ? state.hovered->span : std::nullopt;
+  const std::optional<SpanRef> span = state.selected.has_value() ? state.selected : hovered;
+  if (!span.has_value()) return;
+  ZoomToSpan(model, *span, state);
+  state.moved = kClickSlop + 1.0F;  // the release that follows is no click
+}
+
 // With control it scrolls the lanes; otherwise it zooms at the mouse.
 void OnWheel(const CompareModel& model, const Layout& layout, const InputFrame& input,
              ViewState& state) {
@@ -250,7 +255,7 @@ void OnWheel(const CompareModel& model, const Layout& layout, const InputFrame& 
     return;
   }
   const float x = std::clamp(input.x, layout.plot_x0, layout.plot_x1);
-  state.viewport = Zoomed(state.viewport, TimeAt(layout, state, x), input.wheel, RoamOf(model));
+  state.viewport = Zoomed(state.viewport, TimeAt(layout, state, x), input.wheel, model.all);
 }
 
 // While dragging there is no hover, since the span under the mouse moves with it.
@@ -268,12 +273,11 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
     if (state.moved <= kClickSlop) OnClick(layout, input, state);
     state.drag = Drag::kNone;
   }
-  const bool on_span = state.hovered.has_value() && state.hovered->span.has_value();
-  if (input.double_clicked && on_span) ZoomToSpan(model, *state.hovered->span, state);
+  if (input.double_clicked) OnDoubleClick(model, state);
   if (input.wheel != 0.0F) OnWheel(model, layout, input, state);
   if (input.wheel_x != 0.0F) {
     const double by = -kWheelScreens * input.wheel_x * state.viewport.LengthNs();
-    state.viewport = Panned(state.viewport, by, RoamOf(model));
+    state.viewport = Panned(state.viewport, by, model.all);
   }
 }
 
@@ -343,7 +347,7 @@ void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, 
     start = first;
     end = last;
   }
-  state.viewport = Around(start, end, RoamOf(model));
+  state.viewport = Around(start, end, model.all);
   state.worst = at;
   state.selected_lane = *lane;
   state.selected.reset();

@@ -96,10 +96,12 @@ float LaneHeight(const CompareModel& model, float available, float scale, float 
          counters;
 }
 
+// Spans in memory, or sums of spans that are not read.
 bool HasSpans(const Lane& lane, std::size_t row) {
   for (const Side side : kSides) {
     const std::vector<Row>& rows = lane.rows[Index(side)];
-    if (row < rows.size() && !rows[row].tracks.empty()) return true;
+    if (row >= rows.size()) continue;
+    if (!rows[row].tracks.empty() || !rows[row].sums.empty()) return true;
   }
   return false;
 }

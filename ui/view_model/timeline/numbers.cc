@@ -6,8 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "ui/view_model/timeline/ticks.h"
 
@@ -16,7 +18,10 @@ namespace {
 
 using Value = std::optional<double>;
 using MetricFunction = std::function<Value(const SideModel&, const StepMetrics&)>;
-using Format = std::string (*)(double);
+using Values = std::span<const double>;
+using Format = std::vector<std::string> (*)(Values);  // of values that stand together
+
+constexpr int kMaxTileDigits = 5;  // more do not fit a tile
 
 // Thresholds of recording quality; worse values are shown as doubtful.
 constexpr double kMinCoverage = 0.99;
@@ -37,8 +42,13 @@ std::optional<Number> Compared(std::string name, Value predicted, Value measured
                                Difference difference, Better better) {
   if (!predicted.has_value() && !measured.has_value()) return std::nullopt;
   Number number{.name = std::move(name)};
-  if (predicted.has_value()) number.predicted = format(*predicted);
-  if (measured.has_value()) number.measured = format(*measured);
+  std::vector<double> values;
+  for (const Value& value : {predicted, measured}) {
+    if (value.has_value()) values.push_back(*value);
+  }
+  std::vector<std::string> texts = format(values);
+  if (measured.has_value()) number.measured = std::move(texts.back());
+  if (predicted.has_value()) number.predicted = std::move(texts.front());
   if (!predicted.has_value() || !measured.has_value()) return number;
   if (difference == Difference::kPoints) {
     const double points = 100.0 * (*measured - *predicted);
@@ -52,8 +62,18 @@ std::optional<Number> Compared(std::string name, Value predicted, Value measured
   return number;
 }
 
-std::string FormatRate(double value) { return FormatSi(value, ""); }
-std::string FormatMemory(double bytes) { return FormatBytes(static_cast<std::int64_t>(bytes)); }
+std::vector<std::string> Times(Values seconds) { return SecondsApart(seconds, kMaxTileDigits); }
+std::vector<std::string> Rates(Values values) { return SiApart(values, "", kMaxTileDigits); }
+std::vector<std::string> Percents(Values fractions) {
+  std::vector<std::string> texts;
+  for (const double fraction : fractions) texts.push_back(FormatPercent(fraction));
+  return texts;
+}
+std::vector<std::string> Sizes(Values values) {
+  std::vector<std::int64_t> bytes;
+  for (const double value : values) bytes.push_back(static_cast<std::int64_t>(value));
+  return BytesApart(bytes, kMaxTileDigits);
+}
 
 // Fraction of the step's window; nullopt if the window is unknown.
 Value ShareOfWindow(double seconds, const StepMetrics& step) {
@@ -119,19 +139,19 @@ std::vector<Row> ComparedRows() {
   const auto low = Better::kLow;
   const auto high = Better::kHigh;
   return {
-      {"step time", [](auto&, auto& s) { return Value(s.time_s); }, FormatSeconds, relative, low,
+      {"step time", [](auto&, auto& s) { return Value(s.time_s); }, Times, relative, low,
        MedianStep},
-      {"tokens/s", [](auto&, auto& s) { return s.tokens_per_s; }, FormatRate, relative, high},
-      {"MFU", [](auto&, auto& s) { return s.mfu; }, FormatPercent, points, high},
+      {"tokens/s", [](auto&, auto& s) { return s.tokens_per_s; }, Rates, relative, high},
+      {"MFU", [](auto&, auto& s) { return s.mfu; }, Percents, points, high},
       {"exposed comm",
-       [](auto&, auto& s) { return ShareOfWindow(s.classes.exposed_communication_s, s); },
-       FormatPercent, points, low},
-      {"overlap", [](auto&, auto& s) { return s.overlap; }, FormatPercent, points, high},
-      {"bubble", [](auto&, auto& s) { return s.bubble; }, FormatPercent, points, low},
+       [](auto&, auto& s) { return ShareOfWindow(s.classes.exposed_communication_s, s); }, Percents,
+       points, low},
+      {"overlap", [](auto&, auto& s) { return s.overlap; }, Percents, points, high},
+      {"bubble", [](auto&, auto& s) { return s.bubble; }, Percents, points, low},
       // Nothing on the device, whether or not the host was busy.
       {"idle", [](auto&, auto& s) { return ShareOfWindow(s.classes.host_s + s.classes.idle_s, s); },
-       FormatPercent, points, low},
-      {"peak memory", [](auto& side, auto&) { return PeakOf(side); }, FormatMemory, relative, low,
+       Percents, points, low},
+      {"peak memory", [](auto& side, auto&) { return PeakOf(side); }, Sizes, relative, low,
        PeakOfAllSteps},
   };
 }
