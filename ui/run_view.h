@@ -55,7 +55,8 @@ struct RunView {
 
   CommunicationGroups groups{};  // which ranks communicate with one another
 
-  // Of an imported trace whose kernels have the ids of its forecast's ops: how well they paired.
+  // How well the kernels of an imported trace paired with the ops of its forecast, whose ids they
+  // then have.
   std::optional<StructuralPairs> structure{};
 
   std::string program_hash{};                    // runs of equal programs pair op by op

@@ -103,7 +103,7 @@ TEST(Experts, AreLeftOutOfTheJsonOfAModelWithoutThem) {
   EXPECT_EQ(*read, dense);
 }
 
-// Of 3 layers the second has experts: router 4 * 8, experts 4 * 3 * 8 * 4, shared 3 * 8 * 6. The
+// The second of 3 layers has experts: router 4 * 8, experts 4 * 3 * 8 * 4, shared 3 * 8 * 6. The
 // other two have an MLP of 3 * 8 * 16. Before, two layers had experts.
 TEST(Experts, AreInEveryNthLayer) {
   const ModelSpec before = Small();

@@ -16,7 +16,7 @@ namespace foretrain {
 // where a step fails.
 InferredPlan InferredFrom(const ModelSpec& model, const Plan& plan);
 
-// What each field should say of `plan`: name and value.
+// Names of the fields and the values that they should have for `plan`.
 std::vector<std::pair<std::string, std::string>> TruthOf(const Plan& plan);
 
 // Fields that say something else than the truth, as "tp: 4, not 2".

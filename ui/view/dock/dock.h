@@ -19,7 +19,7 @@
 
 namespace foretrain::ui {
 
-// What the panel lists in this frame.
+// Contents of the panel in this frame.
 struct DockContent {
   const CompareModel& model;
   std::uint64_t model_number = 0;
@@ -32,7 +32,7 @@ struct DockContent {
   bool searching = false;  // the search field has the keyboard, or shall get it
 };
 
-// What the user did in it.
+// The user's actions in the panel in this frame.
 struct DockActions {
   bool search_started = false;
   bool search_changed = false;  // DockState::search is another text

@@ -1,4 +1,5 @@
 // Imports traces as a user does: the command, its output, and the views of the stored run.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,15 +23,12 @@ using testing::HasSubstr;
 std::string Trace(int rank, int product_us) {
   std::string events;
   for (int step = 0; step < 2; ++step) {
-    const std::string start = std::to_string(1000 * step);
-    const std::string middle = std::to_string(1000 * step + product_us / 2);
-    events +=
-        R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#)" + std::to_string(step) +
-        R"(","pid":1,"tid":1,"ts":)" + start + R"(,"dur":1000},)" +
-        R"({"ph":"X","cat":"kernel","name":"gemm_bf16","pid":0,"tid":7,"ts":)" + start +
-        R"(,"dur":)" + std::to_string(product_us) + R"(},)" +
-        R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":20,"ts":)" +
-        middle + R"(,"dur":)" + std::to_string(product_us) + R"(},)";
+    const int start = 1000 * step;
+    events += fmt::format(
+        R"({{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{}","pid":1,"tid":1,"ts":{},"dur":1000}},)"
+        R"({{"ph":"X","cat":"kernel","name":"gemm_bf16","pid":0,"tid":7,"ts":{},"dur":{}}},)"
+        R"({{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":20,"ts":{},"dur":{}}},)",
+        step, start, start, product_us, start + product_us / 2, product_us);
   }
   events.pop_back();
   return R"({"distributedInfo":{"rank":)" + std::to_string(rank) +

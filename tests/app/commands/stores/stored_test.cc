@@ -102,10 +102,11 @@ TEST(FullDisk, EndsARunOnAFullFileSystemAndKeepsWhatIsStored) {
                    "exit $code\n");
   const ProgramEnd end =
       RunCommand(folder.path(), "exec unshare --user --map-root-user --mount sh full.sh");
-  if (end.code == 99 || end.code == 127 || end.code == 1)
+  if (end.code == 99 || end.code == 127 || end.code == 1) {
     GTEST_SKIP()
         << "needs a user namespace that may mount (as root, or where unshare --user works): "
         << end.errors;
+  }
   EXPECT_EQ(end.code, 3) << end.errors;
   EXPECT_THAT(LastErrorLine(end.errors),
               AllOf(HasSubstr("foretrain.db"), HasSubstr("disk is full"), HasSubstr("free some")));
