@@ -18,8 +18,7 @@ std::string DocumentsNeedWholeSequences(const Plan& plan) {
   if (!plan.documents || plan.cp == 1) return {};
   return fmt::format(
       "documents with cp {}: attention ends at documents only where a rank has whole sequences; "
-      "use "
-      "cp 1 or leave documents out",
+      "use cp 1 or leave documents out",
       plan.cp);
 }
 

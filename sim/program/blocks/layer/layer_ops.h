@@ -1,6 +1,5 @@
 // Layer, a decoder layer under construction: widths on one tensor-parallel rank, the tensors that
-// forward and backward share, and their common steps. The order of the steps is in layer.cc and
-// layer_backward.cc.
+// forward and backward share, and the steps that layer.cc and layer_backward.cc put in order.
 #pragma once
 
 #include <array>
