@@ -122,8 +122,9 @@ TEST_P(ShortRowsTest, RowsOfExperts) {
 
 TEST_P(ShortRowsTest, Embeddings) {
   const Ids ids = {3, 0, 3, 9, 1, 7};
+  const Ids starts = {0, 1, 1, 0, 0, 2};
   constexpr std::int64_t vocab = 10, sequence = 3;
-  InEachFormat([&](FtDtype dtype) {
+  const auto expect_rounded = [&](FtDtype dtype, const std::int32_t* document_starts) {
     Both table(dtype, vocab * kCols, 1), positions(dtype, sequence * kCols, 2), y(dtype, kAll, 3),
         dy(dtype, kAll, 4), table_grad(dtype, vocab * kCols, 5),
         positions_grad(dtype, sequence * kCols, 6);
@@ -134,6 +135,7 @@ TEST_P(ShortRowsTest, Embeddings) {
       forward.rows = kRows, forward.cols = kCols, forward.vocab = vocab;
       forward.sequence = sequence, forward.all_ids = vocab, forward.scale = 1.0F;
       forward.dtype = forward.table_dtype = of;
+      forward.document_starts = document_starts;
       Run(api_.embedding_forward, forward);
       FtEmbeddingBackward backward{};
       backward.ids = ids.data(), backward.dy = dy.in(of);
@@ -141,11 +143,17 @@ TEST_P(ShortRowsTest, Embeddings) {
       backward.rows = kRows, backward.cols = kCols, backward.vocab = vocab;
       backward.sequence = sequence, backward.all_ids = vocab, backward.scale = 1.0F;
       backward.dtype = backward.grad_dtype = of;
+      backward.document_starts = document_starts;
+      backward.accumulate_positions = document_starts != nullptr;
       Run(api_.embedding_backward, backward);
     }
     y.ExpectRounded(dtype, "forward");
     table_grad.ExpectRounded(dtype, "gradient of the table");
     positions_grad.ExpectRounded(dtype, "gradient of the positions");
+  };
+  InEachFormat([&](FtDtype dtype) {
+    expect_rounded(dtype, nullptr);
+    expect_rounded(dtype, starts.data());
   });
 }
 
