@@ -104,7 +104,7 @@ TEST(Experts, AreLeftOutOfTheJsonOfAModelWithoutThem) {
 }
 
 // The second of 3 layers has experts: router 4 * 8, experts 4 * 3 * 8 * 4, shared 3 * 8 * 6. The
-// other two have an MLP of 3 * 8 * 16. Before, two layers had experts.
+// other two have an MLP of 3 * 8 * 16. In `before` two layers have experts.
 TEST(Experts, AreInEveryNthLayer) {
   const ModelSpec before = Small();
   ModelSpec model = before;
