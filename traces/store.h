@@ -23,10 +23,10 @@
 namespace foretrain {
 
 struct StoreOptions {
-  // Rows of one commit and one checksum, in [1, 2^20].
-  std::int64_t batch_rows = 50'000;
-  // A partly filled batch is committed after this time.
-  std::int64_t batch_interval_ns = 250'000'000;
+  // Rows of one commit, in [1, 2^20].
+  std::int64_t commit_rows = 50'000;
+  // Rows wait at most this long for a commit.
+  std::int64_t commit_interval_ns = 250'000'000;
   // Maximum number of rows (of 48 bytes) that wait to be written. Beyond it Add waits for the disk;
   // if writing fails, Add drops its rows and counts them.
   std::int64_t max_waiting_rows = 2'000'000;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -75,8 +74,7 @@ class TimelineLoader {
     FT_TRY(LoadOpNames());
     if (options_.spans) {
       FT_TRY(LoadTracks());
-      const bool by_levels = options_.sums != nullptr && options_.window_ns.has_value();
-      FT_TRY(by_levels ? LoadMemoryOfWindow() : LoadMemory());
+      FT_TRY(ByLevels() ? LoadMemoryOfWindow() : LoadMemory());
       KeepSelectedMemory();
     }
     SortTimeline(timeline_);
@@ -90,23 +88,40 @@ class TimelineLoader {
     std::int64_t queue = 0;
   };
 
+  // Whether memory is read from the levels before the window on, not from the run's first sample.
+  bool ByLevels() const { return options_.sums != nullptr && options_.window_ns.has_value(); }
+
   tl::unexpected<Error> Corrupt(const std::string& what) const {
     return Fail(ErrorCode::kCorruptInput,
                 RunText(database_, info_) + what +
                     ": the file was damaged after it was written; other runs can still be read");
   }
 
-  // Collects, for each batch that is needed, the expected counts and checksums.
-  Result<void> LoadBatches() {
+  // Batches are numbered and committed from 1 on; a gap means lost rows.
+  Result<void> CountBatches() {
     FT_ASSIGN(Statement select,
-              database_.Prepare("SELECT * FROM batch WHERE run_id = ? ORDER BY batch"));
+              database_.Prepare("SELECT batch FROM batch WHERE run_id = ? ORDER BY batch"));
     select.Bind(info_.id);
     while (true) {
       FT_ASSIGN(const bool row, select.Step());
       if (!row) return {};
-      // Batches are numbered and committed from 1 on; a gap means lost rows.
-      if (select.Int(1) != ++batches_)
+      if (select.Int(0) != ++batches_)
         return Corrupt("batch " + std::to_string(batches_) + " is lost");
+    }
+  }
+
+  // Collects, for each batch that is needed, the expected counts and checksums. The database leaves
+  // out those outside a time window: a long run has many.
+  Result<void> LoadBatches() {
+    FT_TRY(CountBatches());
+    const auto [from, to] = options_.window_ns.value_or(std::pair<std::int64_t, std::int64_t>());
+    FT_ASSIGN(Statement select, database_.Prepare("SELECT * FROM batch WHERE run_id = ? AND "
+                                                  "(? OR (samples > 0 AND ?) OR "
+                                                  "(first_start_ns < ? AND last_end_ns >= ?))"));
+    select.Bind(info_.id, !options_.window_ns.has_value(), !ByLevels(), to, from);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
       BatchRow batch{.batch = select.Int(1),
                      .rank = select.Int(2),
                      .spans = select.Int(3),
@@ -279,7 +294,8 @@ class TimelineLoader {
               database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
                                 "WHERE run_id = ? AND rank = ? AND time_ns > ? AND time_ns < ? "
                                 "ORDER BY run_id, rank, time_ns, batch, seq"));
-    for (const int rank : SampledRanks()) {
+    FT_ASSIGN(const std::vector<int> ranks, SampledRanks());
+    for (const int rank : ranks) {
       const auto levels = options_.sums->LevelsBefore(rank, options_.window_ns->first);
       timeline_.memory.insert(timeline_.memory.end(), levels.begin(), levels.end());
       select.Bind(info_.id, rank, levels.empty() ? -kAlways : levels.front().time_ns,
@@ -295,10 +311,16 @@ class TimelineLoader {
     return {};
   }
 
-  // Ranks of the batches that contain samples.
-  std::set<int> SampledRanks() const {
-    std::set<int> ranks;
-    for (const auto& [batch, sum] : sample_sums_) ranks.insert(static_cast<int>(sum.expected.rank));
+  // The selected ranks of the batches that contain samples.
+  Result<std::vector<int>> SampledRanks() const {
+    FT_ASSIGN(Statement select,
+              database_.Prepare("SELECT DISTINCT rank FROM batch WHERE run_id = ? "
+                                "AND samples > 0 ORDER BY rank"));
+    select.Bind(info_.id);
+    std::vector<int> ranks;
+    FT_TRY(select.Each([&] {
+      if (Selects(options_.ranks, select.Int(0))) ranks.push_back(static_cast<int>(select.Int(0)));
+    }));
     return ranks;
   }
 

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::int64_t kHeartbeatLostNs = 30'000'000'000;
-constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxCommitRows = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxCheckedBytes = std::int64_t{32} << 20;
 constexpr int kMaxWorld = 1 << 24;
 constexpr std::size_t kMaxSpare = 32;  // emptied vectors kept for recorders
@@ -40,9 +40,10 @@ Writer::Writer(std::unique_ptr<Database> database, const StoreOptions& options)
 }
 
 Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const StoreOptions& options) {
-  if (options.batch_rows < 1 || options.batch_rows > kMaxBatchRows) {
-    return Fail(ErrorCode::kInvalidArgument, "batch_rows " + std::to_string(options.batch_rows) +
-                                                 ": must be 1 to " + std::to_string(kMaxBatchRows));
+  if (options.commit_rows < 1 || options.commit_rows > kMaxCommitRows) {
+    return Fail(ErrorCode::kInvalidArgument, "commit_rows " + std::to_string(options.commit_rows) +
+                                                 ": must be 1 to " +
+                                                 std::to_string(kMaxCommitRows));
   }
   FT_ASSIGN(auto database, OpenStore({.path = path,
                                       .mode = OpenMode::kCreate,
@@ -176,7 +177,7 @@ void Writer::CountLocked(RunState& run, std::int64_t rows) {
   waiting_rows_ += rows;
   const bool first = !oldest_.has_value();
   if (first) oldest_ = steady_clock::now();
-  if (first || outbox_rows_ >= options_.batch_rows) work_.notify_one();
+  if (first || outbox_rows_ >= options_.commit_rows) work_.notify_one();
 }
 
 // Moves the caller's vector into the outbox and returns a used one in exchange: the lock is held

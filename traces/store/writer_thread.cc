@@ -16,6 +16,8 @@ using std::chrono::steady_clock;
 constexpr auto kRetryInterval = std::chrono::seconds(1);
 constexpr auto kHeartbeatInterval = std::chrono::seconds(5);
 constexpr std::size_t kMaxSpareRows = 65'536;
+// Rows of one checksum. Readers read and verify whole batches, even for a short time window.
+constexpr std::int64_t kMaxBatchRows = 1'024;
 constexpr int kLogPages = 2'000;  // 16 MiB
 
 std::int64_t TimeOf(const Span& span) { return span.start_ns; }
@@ -64,11 +66,11 @@ void Writer::Loop() {
 // interval or the heartbeat. A time in the past means now.
 steady_clock::time_point Writer::WakeTimeLocked() const {
   if (failing_.has_value()) return last_turn_ + kRetryInterval;
-  if (outbox_rows_ >= options_.batch_rows) return last_turn_;
+  if (outbox_rows_ >= options_.commit_rows) return last_turn_;
   const auto heartbeat = last_turn_ + kHeartbeatInterval;
   if (!oldest_.has_value()) return heartbeat;
   return std::min<steady_clock::time_point>(
-      heartbeat, *oldest_ + std::chrono::nanoseconds(options_.batch_interval_ns));
+      heartbeat, *oldest_ + std::chrono::nanoseconds(options_.commit_interval_ns));
 }
 
 // Waits for work and takes all of it. Rows posted before a command are in taken_, so they are
@@ -182,7 +184,7 @@ void Writer::AddRows(const std::shared_ptr<RunState>& run,
   for (auto& [of, all] : by_rank) AddPieces(run, of, std::move(all), rows);
 }
 
-// A box larger than a batch is cut by time.
+// A box larger than a batch is cut by time, so that a time window of a long run lies in few rows.
 template <class Row>
 void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vector<Row> all,
                        std::vector<Row> Piece::*rows) {
@@ -194,9 +196,8 @@ void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vect
     piece.*rows = std::move(part);
     backlog_.push_back(std::move(piece));
   };
-  const auto max = static_cast<std::ptrdiff_t>(options_.batch_rows);
+  const auto max = static_cast<std::ptrdiff_t>(std::min(options_.commit_rows, kMaxBatchRows));
   if (std::ssize(all) <= max) return add(std::move(all));
-  // Cut by time, so that a time window of a long run lies in few batches.
   std::stable_sort(all.begin(), all.end(),
                    [](const Row& a, const Row& b) { return TimeOf(a) < TimeOf(b); });
   for (std::ptrdiff_t from = 0; from < std::ssize(all); from += max) {
@@ -252,7 +253,7 @@ Result<void> Writer::WriteBacklog() {
     std::size_t count = 0;
     std::int64_t rows = 0;
     while (count < backlog_.size() &&
-           (count == 0 || rows + backlog_[count].rows <= options_.batch_rows)) {
+           (count == 0 || rows + backlog_[count].rows <= options_.commit_rows)) {
       rows += backlog_[count++].rows;
     }
     FT_TRY(Commit(/*durable=*/false, [this, count] { return InsertPieces(count); }));

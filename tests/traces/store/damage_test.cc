@@ -151,6 +151,26 @@ TEST(DamagedStore, NoticesLostBatches) {
   EXPECT_THAT(LoadFrom(path, 1).error().message, HasSubstr("batch 1 is lost"));
 }
 
+// A window is read with the whole batches that it touches, which hold about a thousand rows each.
+TEST(DamagedStore, ShowsTimeWindowsFarFromTheDamage) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  Timeline timeline;
+  timeline.world = 1;
+  for (int i = 0; i < 10'000; ++i) {
+    timeline.spans.push_back({.start_ns = i * 10, .end_ns = i * 10 + 5, .ready_ns = i * 10});
+  }
+  StoreTimeline(path, timeline);
+  EXPECT_GE(std::stoi(Query(path, "SELECT count(*) FROM batch").at(0)), 10);
+  Damage(path, "UPDATE span SET bytes = 1 WHERE start_ns = 99990");
+  const auto far = LoadFrom(path, 1, {.window_ns = std::pair(0, 1'000)});
+  ASSERT_TRUE(far.has_value()) << far.error().message;
+  EXPECT_EQ(far->timeline.spans.size(), 100U);
+  const auto near = LoadFrom(path, 1, {.window_ns = std::pair(99'000, 100'000)});
+  ASSERT_FALSE(near.has_value());
+  EXPECT_THAT(near.error().message, HasSubstr("batch 10 of rank 0"));
+}
+
 TEST(DamagedStore, RefusesRunRowsThatCannotBe) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");

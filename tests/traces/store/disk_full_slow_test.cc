@@ -40,7 +40,7 @@ std::vector<Span> SpansFrom(std::int64_t first) {
 // Records into `path` until it fails, makes room and continues. Returns "ok", or what was wrong.
 //   make_room  removes the limit
 std::string FillAndGoOn(const std::string& path, const std::function<bool()>& make_room) {
-  auto store = Store::Open(path, {.batch_rows = 2'000, .batch_interval_ns = 1'000'000});
+  auto store = Store::Open(path, {.commit_rows = 2'000, .commit_interval_ns = 1'000'000});
   if (!store.has_value()) return "open: " + store.error().message;
   auto run = (*store)->BeginRun({.label = "filling"});
   if (!run.has_value()) return "begin: " + run.error().message;
@@ -146,7 +146,7 @@ TEST(FullDisk, LeavesAReadableStoreBehind) {
   ASSERT_EQ(StoreTimeline(path, Earlier()), 1);
   const std::string result = InChild([&path]() -> std::string {
     signal(SIGXFSZ, SIG_IGN);
-    auto store = Store::Open(path, {.batch_rows = 1'000, .max_waiting_rows = 20'000});
+    auto store = Store::Open(path, {.commit_rows = 1'000, .max_waiting_rows = 20'000});
     auto run = (*store)->BeginRun({});
     if (!run.has_value()) return run.error().message;
     std::vector<Span> spans = SpansFrom(0);
@@ -179,7 +179,7 @@ TEST(FullDisk, FinishesNoRunWithoutItsRows) {
     const std::string path = folder.File("s.db");
     const std::string result = InChild([&path, kib]() -> std::string {
       signal(SIGXFSZ, SIG_IGN);
-      auto store = Store::Open(path, {.batch_rows = 100'000});
+      auto store = Store::Open(path, {.commit_rows = 100'000});
       auto run = (*store)->BeginRun({});
       if (!run.has_value()) return run.error().message;
       if (!LimitFiles(static_cast<rlim_t>(kib) * 1024)) return "no limit";

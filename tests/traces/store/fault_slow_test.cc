@@ -45,7 +45,7 @@ Outcome Record(const std::string& path) {
     ++outcome.errors;
     return false;
   };
-  auto store = Store::Open(path, {.batch_rows = 500, .vfs = FaultVfs()});
+  auto store = Store::Open(path, {.commit_rows = 500, .vfs = FaultVfs()});
   if (!store.has_value()) {
     count(tl::unexpected<Error>(store.error()));
     return outcome;

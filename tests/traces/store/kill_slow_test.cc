@@ -39,7 +39,7 @@ Span NumberedSpan(std::int64_t i) {
 
 // Records forever; reports the number of spans acknowledged by Flush.
 std::string RecordForEver(const std::string& path, const Child::Report& report) {
-  auto store = Store::Open(path, {.batch_rows = 1'000, .batch_interval_ns = 5'000'000});
+  auto store = Store::Open(path, {.commit_rows = 1'000, .commit_interval_ns = 5'000'000});
   if (!store.has_value()) return store.error().message;
   auto run = (*store)->BeginRun({.label = "killed"});
   if (!run.has_value()) return run.error().message;

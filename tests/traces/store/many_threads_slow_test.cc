@@ -19,7 +19,7 @@ TEST(ManyThreads, StoreEachSpanOnceInTheOrderOfItsThread) {
   const std::int64_t each = std::max<std::int64_t>(1, Operations() / kThreads);
   const TempFolder folder;
   const std::string path = folder.File("s.db");
-  auto store = Store::Open(path, {.batch_rows = 500, .batch_interval_ns = 1'000'000});
+  auto store = Store::Open(path, {.commit_rows = 500, .commit_interval_ns = 1'000'000});
   ASSERT_TRUE(store.has_value()) << store.error().message;
   auto run = (*store)->BeginRun({.world = kThreads});
   ASSERT_TRUE(run.has_value()) << run.error().message;

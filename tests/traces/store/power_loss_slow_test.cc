@@ -42,7 +42,7 @@ std::vector<Span> SpansOfAdd(std::int64_t add) {
 // Records run 2. `promised` is -1 until BeginRun has returned, then the number of adds before the
 // last Flush that has returned, and kFinished once Finish has.
 void Record(const std::string& path, std::atomic<std::int64_t>& promised) {
-  auto store = Store::Open(path, {.batch_rows = 600, .vfs = PowerVfs()});
+  auto store = Store::Open(path, {.commit_rows = 600, .vfs = PowerVfs()});
   ASSERT_TRUE(store.has_value()) << store.error().message;
   auto run = (*store)->BeginRun({.label = "powerless"});
   ASSERT_TRUE(run.has_value()) << run.error().message;
@@ -117,7 +117,7 @@ TEST(PowerLoss, TakesWhatWasNotSynced) {
   const std::string path = folder.File("s.db");
   RecordMoments([] { return std::int64_t{0}; });
   {
-    auto store = Store::Open(path, {.batch_rows = 100, .vfs = PowerVfs()});
+    auto store = Store::Open(path, {.commit_rows = 100, .vfs = PowerVfs()});
     ASSERT_TRUE(store.has_value()) << store.error().message;
     auto run = (*store)->BeginRun({});
     ASSERT_TRUE(run.has_value()) << run.error().message;

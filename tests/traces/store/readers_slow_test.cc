@@ -45,7 +45,7 @@ std::vector<Span> SpansOfStep(std::int64_t step) {
 
 // Records 50,000 spans a second for ever and reports the step once a second.
 std::string RecordAtAPace(const std::string& path, const Child::Report& report) {
-  auto store = Store::Open(path, {.batch_interval_ns = 50'000'000});
+  auto store = Store::Open(path, {.commit_interval_ns = 50'000'000});
   if (!store.has_value()) return store.error().message;
   auto run = (*store)->BeginRun({});
   if (!run.has_value()) return run.error().message;

@@ -258,7 +258,7 @@ TEST(Store, TakesSpansFromManyThreads) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
   const Timeline timeline = NamedTimeline(/*ranks=*/8, /*spans=*/3'000);
-  auto store = Store::Open(path, {.batch_rows = 500, .batch_interval_ns = 1'000'000});
+  auto store = Store::Open(path, {.commit_rows = 500, .commit_interval_ns = 1'000'000});
   ASSERT_TRUE(store.has_value()) << store.error().message;
   auto run = (*store)->BeginRun({.world = 8});
   ASSERT_TRUE(run.has_value()) << run.error().message;
@@ -294,7 +294,7 @@ TEST(Store, TakesSpansFromManyThreads) {
 TEST(Store, HoldsNoMoreThanItsBoundInMemory) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
-  auto store = Store::Open(path, {.batch_rows = 100, .max_waiting_rows = 250});
+  auto store = Store::Open(path, {.commit_rows = 100, .max_waiting_rows = 250});
   ASSERT_TRUE(store.has_value());
   auto run = (*store)->BeginRun({});
   ASSERT_TRUE(run.has_value());
@@ -332,7 +332,7 @@ TEST(Store, ChecksTheSetupOfARun) {
   auto store = Store::Open(folder.File("s.db"));
   ASSERT_TRUE(store.has_value());
   EXPECT_THAT((*store)->BeginRun({.world = 0}).error().message, HasSubstr("world 0"));
-  EXPECT_EQ(Store::Open(folder.File("t.db"), {.batch_rows = 0}).error().code,
+  EXPECT_EQ(Store::Open(folder.File("t.db"), {.commit_rows = 0}).error().code,
             ErrorCode::kInvalidArgument);
 }
 

@@ -34,7 +34,7 @@ TEST(SteppedClock, LosesNoSpanAndStoresNoNegativeDuration) {
   const Timeline timeline = RandomTimeline(random, 2, 500);
   SteppedClock clock;
   auto store =
-      Store::Open(path, {.batch_rows = 100, .batch_interval_ns = 1'000'000, .clock = &clock});
+      Store::Open(path, {.commit_rows = 100, .commit_interval_ns = 1'000'000, .clock = &clock});
   ASSERT_TRUE(store.has_value()) << store.error().message;
   RunSetup setup;
   setup.world = timeline.world;

@@ -46,6 +46,43 @@ SpanSums SumsOf(const Timeline& timeline) {
   return summer.Take();
 }
 
+// A commit between two tables of one reading would show spans whose batch is not known.
+TEST(StoreReader, ShowsNothingOfACommitThatComesWhileItReads) {
+  constexpr int kSpans = 10'000;
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const auto store = Store::Open(path);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  const auto run = (*store)->BeginRun({.world = 1});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  const auto record = [&](std::int64_t first_ns) {
+    std::vector<Span> spans;
+    for (int i = 0; i < 2 * kSpans; ++i) {
+      const std::int64_t start_ns = first_ns + i % kSpans * 10;
+      spans.push_back({.start_ns = start_ns,
+                       .end_ns = start_ns + 2,
+                       .ready_ns = start_ns,
+                       .queue = i < kSpans ? Queue::kCompute : Queue::kD2h});
+    }
+    EXPECT_TRUE((*run)->Add(spans).has_value());
+    EXPECT_TRUE((*run)->Flush().has_value());
+  };
+  record(0);
+  const auto reader = StoreReader::Open(path);
+  ASSERT_TRUE(reader.has_value()) << reader.error().message;
+  int asked = 0;
+  LoadOptions options;
+  options.cancelled = [&] {
+    if (++asked == 2) record(5);  // the first track is being read
+    return false;
+  };
+  const auto before = reader->LoadRun((*run)->id(), options);
+  ASSERT_TRUE(before.has_value()) << before.error().message;
+  EXPECT_EQ(before->timeline.spans.size(), 2U * kSpans);
+  EXPECT_GT(asked, 2);
+  EXPECT_EQ(LoadFrom(path, (*run)->id())->timeline.spans.size(), 4U * kSpans);
+}
+
 TEST(StoredSums, AreKeptWithALongRunAndAreThoseOfItsSpans) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
