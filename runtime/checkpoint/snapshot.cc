@@ -9,6 +9,7 @@
 #include "base/io/crc32c.h"
 #include "base/stop_point.h"
 #include "base/units.h"
+#include "runtime/parameters/finite.h"
 
 namespace foretrain {
 namespace {
@@ -93,7 +94,24 @@ Result<void> Snapshot::Take(const RankArena& arena) {
 }
 
 // The index is written last: it names the size and checksums of a file that is whole.
+// A spoiled state must not take the place of a sound one.
+Result<void> Snapshot::CheckFinite() const {
+  const std::byte* at = data_.get();
+  for (const StatePiece& piece : pieces_) {
+    const std::span values(at, static_cast<std::size_t>(piece.data.bytes));
+    const std::span scales(at + piece.data.bytes, static_cast<std::size_t>(piece.scales.bytes));
+    at += piece.bytes();
+    if (!FirstNotFinite(values, piece.format) && !FirstNotFinite(scales, NumberFormat::kFp32)) {
+      continue;
+    }
+    return Fail(ErrorCode::kNotFinite, "the " + std::string(Name(piece.kind)) + " of " +
+                                           piece.name + " holds a value that is infinite or NaN");
+  }
+  return {};
+}
+
 Result<void> Snapshot::Write(FileSystem& files, const std::string& folder) const {
+  FT_TRY(CheckFinite());
   RankFile index;
   index.rank = rank_;
   const std::byte* at = data_.get();

@@ -25,13 +25,16 @@ class Snapshot {
   Result<void> Take(const RankArena& arena);
 
   // Writes both of the rank's files into `folder`, and makes their contents survive a loss of
-  // power. Replaces files of those names. Errors: the file system's.
+  // power. Replaces files of those names. Errors: the file system's; kNotFinite, a value of the
+  // state is infinite or NaN: nothing is written then.
   Result<void> Write(FileSystem& files, const std::string& folder) const;
 
   int rank() const { return rank_; }
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  Result<void> CheckFinite() const;
+
   int rank_ = 0;
   std::vector<StatePiece> pieces_;
   std::int64_t bytes_ = 0;

@@ -13,6 +13,7 @@
 
 #include "base/numeric/number_formats.h"
 #include "runtime/executor/worker.h"
+#include "runtime/parameters/finite.h"
 #include "sim/program/ops/op_kinds.h"
 
 namespace foretrain {
@@ -26,21 +27,6 @@ bool IsLeftOut(std::string_view operand) {
       "ids",    "targets", "chosen",         "places", "sources", "counts",
       "scores", "max",     "balance_counts", "mask",   "lse",     "terms"};
   return kLeftOut.contains(operand);
-}
-
-// Exponent bits of an infinite or NaN value; 0 for a format that is not looked through.
-unsigned ExponentOf(NumberFormat format) {
-  switch (format) {
-    case NumberFormat::kFp32:
-    case NumberFormat::kTf32:
-      return 0x7f800000U;
-    case NumberFormat::kBf16:
-      return 0x7f80U;
-    case NumberFormat::kFp16:
-      return 0x7c00U;
-    default:
-      return 0;
-  }
 }
 
 }  // namespace
@@ -108,7 +94,7 @@ Result<Worker::BadValues> Worker::LookThrough(const CheckedOp& checked, std::siz
   BadValues found;
   const Op& op = checked.op;
   const OperandSpecs& specs = SpecsOf(op.kind, op.inverse);
-  const unsigned exponent = ExponentOf(op.formats[operand]);
+  const unsigned exponent = ExponentBits(op.formats[operand]);
   const Binding binding = checked.Bound(operand);
   std::byte* const at = binding.bytes > 0 ? rank_.arena_->At(binding) : nullptr;
   if (at == nullptr || exponent == 0) return found;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -110,6 +111,37 @@ TEST_F(Saver, SavesWhatWasLoaded) {
                 ReadFile(real, saved + name, std::int64_t{1} << 30).value());
   }
   std::filesystem::remove_all(folder);
+}
+
+// The saver writes nothing of a state that a later run could not go on with.
+TEST_F(Saver, RefusesAStateThatIsNotFiniteAndKeepsTheCheckpointBefore) {
+  FaultFileSystem files;
+  const auto saver = NewSaver(files);
+  EXPECT_FALSE(Save(*saver, 1).has_value());
+  const TensorSource healthy = InitialWeights(TinyGpt(), 5);
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    const TensorSource spoiled = [&](const ParameterPlace& place, std::int64_t row,
+                                     std::int64_t col, std::span<float> out) -> Result<void> {
+      FT_TRY(healthy(place, row, col, out));
+      if (place.name == "layers.1.mlp.down.weight" && row == 3) out.back() = value;
+      return {};
+    };
+    ASSERT_TRUE(FillParameters(*executor_, spoiled).has_value());
+    const auto error = Save(*saver, 2);
+    ASSERT_TRUE(error.has_value()) << value;
+    EXPECT_NE(error->message.find("the weight of layers.1.mlp.down.weight holds a value that is "
+                                  "infinite or NaN"),
+              std::string::npos)
+        << error->message;
+    EXPECT_EQ(last_.path, "");
+    EXPECT_EQ(NewestStep(files), 1);
+    EXPECT_FALSE(files.Exists("/checkpoints/step-00000002/rank-00000.safetensors"));
+  }
+  ASSERT_TRUE(FillParameters(*executor_, healthy).has_value());
+  EXPECT_FALSE(Save(*saver, 3).has_value());
+  EXPECT_EQ(NewestStep(files), 3);
 }
 
 // One save fails at each of its calls in turn. The next one succeeds and leaves nothing of it.
