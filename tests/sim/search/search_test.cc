@@ -138,6 +138,27 @@ TEST_F(Search, EndsWithin200MsOfBeingCancelled) {
   EXPECT_GE(cancelled, 1);
 }
 
+// Simulations follow the enumeration, which takes the first half of the progress. The thread that
+// is asked tells each of its simulations.
+TEST_F(Search, SimulatesNoFurtherPlanOnceItIsCancelled) {
+  constexpr double kEnumerated = 0.5;
+  options_.simulated = 16;
+  options_.threads = 1;
+  int simulated = 0;
+  options_.progress = [&](double share, std::int64_t) { simulated += share > kEnumerated; };
+  ASSERT_TRUE(SearchPlans(model_, *costs_, space_, options_).has_value());
+  const int all = simulated;
+  ASSERT_GE(all, 16);
+  for (const int last : {1, all / 2, all - 1}) {
+    simulated = 0;
+    options_.cancelled = [&] { return simulated >= last; };
+    const auto result = SearchPlans(model_, *costs_, space_, options_);
+    ASSERT_FALSE(result.has_value()) << "cancelled after " << last << " of " << all;
+    EXPECT_EQ(result.error().code, ErrorCode::kAborted);
+    EXPECT_EQ(simulated, last);
+  }
+}
+
 TEST_F(Search, TellsHowFarItIs) {
   double last = 0;
   std::int64_t compared = 0;
