@@ -99,10 +99,13 @@ TEST(ResumedRun, RefusesWhatItCannotGoOnWith) {
   const std::string train = SmallTraining(folder);
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 2 --save").code, 0);
   folder.Write("other.txt", std::string(5000, 'x'));
+  folder.Write("vocabulary.json", R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 64, "n_head": 4,
+      "n_inner": 256, "vocab_size": 512, "n_positions": 1024})");
   for (const auto& [options, text] :
        {std::pair("--resume nowhere", "nowhere: no checkpoint in this folder"),
         std::pair("--resume", "has 2 steps of 2 already; give more with --steps"),
         std::pair("--resume --steps 9 --hidden 32", "in this model; resume with the model"),
+        std::pair("--resume --steps 9 --model vocabulary.json", "in this model; resume with"),
         std::pair("--resume --steps 9 --seed 7", "leave --seed as it was"),
         std::pair("--resume --steps 9 --global-batch 8", "leave --global-batch and --sequence"),
         std::pair("--resume --steps 9 --shuffle", "in another order; give its --data"),

@@ -76,6 +76,10 @@ std::string FillAndGoOn(const std::string& path, const std::function<bool()>& ma
   if (!make_room()) return "no room made";
   const Result<void> flushed = (*run)->Flush();
   if (!flushed.has_value()) return "flush: " + flushed.error().message;
+  more = SpansFrom(added);
+  added += std::ssize(more);
+  const Result<void> later = (*run)->Add(more);
+  if (!later.has_value()) return "after room was made: " + later.error().message;
   const Result<void> finished = (*run)->Finish(RunStatus::kFinished);
   if (!finished.has_value()) return "finish: " + finished.error().message;
   const auto loaded = LoadFrom(path, (*run)->id());

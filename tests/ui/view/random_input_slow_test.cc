@@ -5,6 +5,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 
@@ -58,6 +59,9 @@ class RandomInput : public HeadlessFrames {
       ASSERT_FALSE(HoldsNoNumber(label)) << label;
     }
     ASSERT_LE(last_.rectangles, 10'000U);
+    const double length_ns = whole_->compare().state().viewport.LengthNs();
+    ASSERT_TRUE(std::isfinite(length_ns));
+    ASSERT_GE(length_ns, 0.999 * ui::kShortestViewNs);
     ASSERT_THAT(EqualIds(), testing::IsEmpty());
   }
 };

@@ -102,6 +102,16 @@ TEST(RankMap, NamesARankThatIsSlowerBy30PercentWithinTwentySteps) {
   }
 }
 
+TEST(RankMap, ComparesARankWithTheMedianOfTheOthers) {
+  CompareInput input;
+  input.measured = RunOfSpans({ComputeSpan({.rank = 0}, 0, 100), ComputeSpan({.rank = 1}, 0, 130),
+                               ComputeSpan({.rank = 2}, 0, 110), ComputeSpan({.rank = 3}, 0, 200)});
+  const std::vector<Straggler> found = StragglersOf(MapOf(input, RankMetric::kCompute));
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].rank, 3);
+  EXPECT_EQ(found[0].others, 110.0);
+}
+
 TEST(RankMap, NamesNobodyInAThousandEvenSteps) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const CompareInput input = NoisyRanks(/*steps=*/1'000, /*slower=*/1.0, seed);
