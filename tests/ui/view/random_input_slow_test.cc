@@ -35,7 +35,9 @@ class RandomInput : public HeadlessFrames {
     }
     if (draw(4) == 0) io.MouseDown[0] = !io.MouseDown[0];
     if (draw(40) == 0) io.MouseDown[1] = !io.MouseDown[1];
-    if (draw(6) == 0) io.MouseWheel = static_cast<float>(draw(11)) - 5.0F;
+    // The wheel goes on in one direction for a while, up to the limits of a zoom.
+    if (draw(30) == 0) wheel_ = static_cast<float>(draw(11)) - 5.0F;
+    if (draw(4) == 0) io.MouseWheel = wheel_;
     if (draw(30) == 0) io.MouseWheelH = static_cast<float>(draw(5)) - 2.0F;
     if (draw(5) == 0) {
       static constexpr std::string_view kKeys = "12345678?hHtToOfFmM[].,qQgzbekxcC/nNuU aA0.-%{";
@@ -64,6 +66,8 @@ class RandomInput : public HeadlessFrames {
     ASSERT_GE(length_ns, 0.999 * ui::kShortestViewNs);
     ASSERT_THAT(EqualIds(), testing::IsEmpty());
   }
+
+  float wheel_ = 0.0F;
 };
 
 // Two buttons of one name, which is one id.
