@@ -91,6 +91,23 @@ TEST_F(RandomInput, WouldTellOfTwoItemsWithOneId) {
   EXPECT_EQ(EqualIds().size(), 1U);
 }
 
+TEST_F(RandomInput, ZoomsNoFurtherThanTheLimits) {
+  OpenDesktop(SampleInput({.stages = 2, .layers = 2, .micro_batches = 4}));
+  ASSERT_TRUE(whole_->Show("compare").has_value());
+  Frame();
+  const ui::Extent& all = whole_->compare().model().all;
+  const double whole_ns = all.end_ns - all.start_ns;
+  MoveTo(500.0F, 300.0F);
+  for (int frame = 0; frame < 100; ++frame) Wheel(5.0F);
+  const double shortest_ns = whole_->compare().state().viewport.LengthNs();
+  EXPECT_GE(shortest_ns, ui::kShortestViewNs);
+  EXPECT_LT(shortest_ns, 4 * ui::kShortestViewNs);
+  for (int frame = 0; frame < 200; ++frame) Wheel(-5.0F);
+  const double longest_ns = whole_->compare().state().viewport.LengthNs();
+  EXPECT_LE(longest_ns, ui::kMaxLengths * whole_ns);
+  EXPECT_GT(longest_ns, whole_ns);
+}
+
 TEST_F(RandomInput, LeavesEveryViewStanding) {
   std::mt19937_64 engine(2026);
   const std::vector<CompareInput> inputs = [] {
