@@ -172,29 +172,51 @@ std::int64_t TokenData::FirstSampleOf(const BatchRequest& request) const {
          (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
 }
 
-// The token that ends a document belongs to it. Plans with documents do not split sequences.
-Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
-                                           std::span<std::int32_t> starts) {
-  const std::int64_t first = FirstSampleOf(request);
-  const auto length = static_cast<std::size_t>(sequence_);
-  for (std::int64_t row = 0; by_index_ && row < micro_batch_; ++row) {
-    const SamplePlace place = order_.At(first + row);
-    sources_[static_cast<std::size_t>(place.source)].tokens.DocumentStarts(
-        place.sample * sequence_, starts.subspan(static_cast<std::size_t>(row) * length, length));
+// The token that ends a document belongs to it.
+Result<void> TokenData::StartsOfSample(std::int64_t index, std::span<std::int32_t> starts) const {
+  if (by_index_) {
+    const SamplePlace place = order_.At(index);
+    sources_[static_cast<std::size_t>(place.source)].tokens.DocumentStarts(place.sample * sequence_,
+                                                                           starts);
+    return {};
   }
-  if (by_index_) return {};
-  if (document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_));
-  std::size_t at = 0;
-  for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    FT_TRY(ReadSample(first + row, tokens));
-    std::int32_t start = 0;
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      starts[at++] = start;
-      if (tokens[i] == document_end_) start = static_cast<std::int32_t>(i) + 1;
-    }
+  std::vector<std::int32_t> tokens(starts.size());
+  FT_TRY(ReadSample(index, tokens));
+  std::int32_t start = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    starts[i] = start;
+    if (tokens[i] == document_end_) start = static_cast<std::int32_t>(i) + 1;
   }
   return {};
+}
+
+// Plans with documents do not split sequences.
+Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
+                                           std::span<std::int32_t> starts) {
+  if (!by_index_ && document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
+  const std::int64_t first = FirstSampleOf(request);
+  const auto length = static_cast<std::size_t>(sequence_);
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    FT_TRY(StartsOfSample(first + row,
+                          starts.subspan(static_cast<std::size_t>(row) * length, length)));
+  }
+  return {};
+}
+
+Result<double> TokenData::MeanDocumentTokens() const {
+  const auto length = static_cast<double>(sequence_);
+  if (!by_index_ && document_end_ < 0) return length;
+  const std::int64_t counted = std::min<std::int64_t>(samples(), 64);
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(sequence_));
+  double pairs = 0;
+  for (std::int64_t i = 0; i < counted; ++i) {
+    FT_TRY(StartsOfSample(i * (samples() / counted), starts));
+    for (std::size_t token = 0; token < starts.size(); ++token) {
+      pairs += static_cast<double>(token + 1) - starts[token];
+    }
+  }
+  // c S / n documents of n tokens have c S (n + 1) / 2 pairs.
+  return 2 * pairs / (static_cast<double>(counted) * length) - 1;
 }
 
 // Nothing is stored between calls, so a run that continues at a step reads the same tokens.

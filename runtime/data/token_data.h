@@ -50,6 +50,11 @@ class TokenData : public BatchSource {
   Result<void> FillDocumentStarts(const BatchRequest& request,
                                   std::span<std::int32_t> starts) override;
 
+  // Length of documents of equal length with as many pairs of tokens that attention visits as the
+  // documents of up to 64 samples have, spread over the data: n tokens have n (n + 1) / 2. The
+  // sequence length without documents. Errors: those of TokenSource::Read.
+  Result<double> MeanDocumentTokens() const;
+
   // Sums over all sources.
   std::int64_t tokens() const;
   std::int64_t samples() const;
@@ -75,6 +80,8 @@ class TokenData : public BatchSource {
   static Result<std::unique_ptr<TokenData>> Make(std::vector<Source> sources,
                                                  const DataOptions& options, const Plan& plan);
   Result<void> SetDigest();
+  // Place in the sample at which the document of each of its tokens begins.
+  Result<void> StartsOfSample(std::int64_t index, std::span<std::int32_t> starts) const;
   Result<void> ReadSample(std::int64_t index, std::span<std::int32_t> tokens) const;
 
   std::vector<Source> sources_;

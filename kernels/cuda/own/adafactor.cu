@@ -73,8 +73,8 @@ FT_DEVICE float RowFactor(const FtAdafactor& g, const Totals& totals, std::int64
 }
 
 // Eight elements of a row from `col` on, of the gradient over the root of the second moment.
-FT_DEVICE void StepOctet(const FtAdafactor& g, float row_factor, std::int64_t row,
-                         std::int64_t col, float (&u)[kOctet]) {
+FT_DEVICE void StepOctet(const FtAdafactor& g, float row_factor, std::int64_t row, std::int64_t col,
+                         float (&u)[kOctet]) {
   const std::int64_t left = g.cols - col;
   float v[kOctet];
   LoadAnyOctet(g.grad, g.grad_dtype, row * g.cols + col, left, u);
@@ -139,8 +139,8 @@ FT_DEVICE float StepFactor(const FtAdafactor& g, const Totals& totals) {
     const double size = sqrt(totals.param_squares / count);
     const double update = sqrt(totals.update_squares / count) * clip;
     const double rate = 1.0 / sqrt(static_cast<double>(g.step)), lr = g.lr;
-    const double alpha = (size > kMinParameterSize ? size : kMinParameterSize) *
-                         (lr < rate ? lr : rate);
+    const double alpha =
+        (size > kMinParameterSize ? size : kMinParameterSize) * (lr < rate ? lr : rate);
     shared = static_cast<float>(alpha / (update > 1.0 ? update : 1.0) * clip);
   }
   __syncthreads();
@@ -183,7 +183,8 @@ void Adafactor(CudaCheck& check, const FtAdafactor& g) {
   if (!check.ok()) return;
   auto* const totals = reinterpret_cast<Totals*>(partials + kSumBlocks);
   const std::int64_t octets = g.rows * ((g.cols + kOctet - 1) / kOctet);
-  const unsigned wanted = Blocks(octets, kBlock), blocks = wanted < kSumBlocks ? wanted : kSumBlocks;
+  const unsigned wanted = Blocks(octets, kBlock),
+                 blocks = wanted < kSumBlocks ? wanted : kSumBlocks;
   const dim3 one(1), block(kBlock);
   if (g.rows > 1) {
     FT_LAUNCH(RowMomentsKernel, dim3(static_cast<unsigned>(g.rows)), block, 0, check.stream(), g,
@@ -202,8 +203,6 @@ void Adafactor(CudaCheck& check, const FtAdafactor& g) {
 
 }  // namespace
 
-void SetCudaAdafactorEntry(FtDeviceApi& api) {
-  SetCuda<&FtDeviceApi::adafactor, &Adafactor>(api);
-}
+void SetCudaAdafactorEntry(FtDeviceApi& api) { SetCuda<&FtDeviceApi::adafactor, &Adafactor>(api); }
 
 }  // namespace foretrain
