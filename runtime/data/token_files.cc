@@ -194,7 +194,7 @@ Result<void> TokenFile::Read(std::int64_t first, std::span<std::int32_t> out,
     const auto token = static_cast<std::uint32_t>(out[i]);
     if (token < vocab) continue;
     return Corrupt(name, fmt::format("token {} is {}, outside the model's vocabulary of {}; use "
-                                     "the model that the data was made for",
+                                     "the model that the data was made for, or a larger --vocab",
                                      first + static_cast<std::int64_t>(i), token, vocab));
   }
   return {};
