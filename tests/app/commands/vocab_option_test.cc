@@ -37,8 +37,7 @@ TEST(VocabOption, FitsAModelToATokenizer) {
     const ProgramEnd end = RunForetrain(folder.path(), command);
     EXPECT_EQ(end.code, 0) << end.errors;
     const std::string_view lines = Trim(end.output);
-    const auto summary =
-        nlohmann::json::parse(lines.substr(lines.rfind('\n') + 1), nullptr, false);
+    const auto summary = nlohmann::json::parse(lines.substr(lines.rfind('\n') + 1), nullptr, false);
     return summary.is_object() ? summary.at("parameters").get<std::int64_t>() : 0;
   };
   const std::int64_t of_bytes = parameters(train);
