@@ -69,7 +69,8 @@ target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-
 target_compile_options(foretrain_hopper PRIVATE --expt-relaxed-constexpr)
 target_link_libraries(foretrain_hopper PRIVATE foretrain_options)
 # Updates and 8-bit codes must have the CPU's bits. They are bound by memory, so they need no fused multiply-add.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/own/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/own/exchange.cu
+set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/own/update.cu
+  ${CMAKE_SOURCE_DIR}/kernels/cuda/own/adafactor.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/own/exchange.cu
   ${CMAKE_SOURCE_DIR}/kernels/cuda/own/nf4.cu
   PROPERTIES COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "app/cli/defaults.h"
+#include "app/cli/flags/bounded_numbers.h"
 #include "app/cli/flags/checkpoint_flags.h"
 #include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/run_flags.h"
@@ -47,6 +48,10 @@ class Predict final : public Command {
                             "Forecast with the software of this trainer, as `plan --for` does");
     DeclareGraphs(arguments, cluster_.cuda_graphs);
     goodput_.Declare(arguments);
+    arguments.Parsed("--document-tokens", "N",
+                     "Tokens of a document, for attention with --documents; default: a sample is "
+                     "one document. `train` counts those of its data",
+                     Into(document_tokens_, 1, INT32_MAX));
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
     arguments.Option(
@@ -70,7 +75,7 @@ class Predict final : public Command {
     FT_TRY(CheckOutputFile("--out", out_));
     FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
     FT_ASSIGN(const AskedMachine asked, AskMachine(model_, cluster_, plan_, dialect_));
-    const ForecastContext& context = asked.context;
+    ForecastContext context = asked.context;
     const std::optional<Preset>& preset = asked.preset;
     if (cluster_.cuda_graphs && context.cluster.is_cpu) {
       return Fail(ErrorCode::kInvalidArgument, "--cuda-graphs: " + context.cluster.name +
@@ -80,6 +85,7 @@ class Predict final : public Command {
     FT_ASSIGN(AskedPlan asked_plan, AskPlan(asked, plan_, dialect_));
     defaults_ = asked_plan.defaults;
     Plan plan = asked_plan.plan;
+    FT_TRY(CountDocuments(plan, context));
     Plan emitted = asked_plan.stated;
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
@@ -128,6 +134,16 @@ class Predict final : public Command {
   }
 
  private:
+  Result<void> CountDocuments(const Plan& plan, ForecastContext& context) const {
+    if (document_tokens_ > 0 && !plan.documents) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--document-tokens " + std::to_string(document_tokens_) +
+                      ": attention does not end at documents; give --documents too");
+    }
+    context.costs.SetDocumentTokens(static_cast<double>(document_tokens_));
+    return {};
+  }
+
   Result<Exit> Explain(const ForecastContext& context, const Forecast& forecast) const {
     FT_ASSIGN(const std::vector<ExplainedOp> ops,
               ExplainOps(forecast.program, forecast.costs, context.costs, explain_));
@@ -322,7 +338,8 @@ class Predict final : public Command {
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
   std::string store_, explain_, out_;
-  std::string defaults_;  // the plan's values that nothing gave, for people
+  std::string defaults_;              // the plan's values that nothing gave, for people
+  std::int64_t document_tokens_ = 0;  // 0: not given
   bool listing_ = false;
   bool ops_ = false;
 };

@@ -275,13 +275,24 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
   return {};
 }
 
+// The forecast counts attention with documents as long as the data's.
+Result<ForecastContext> WithDocuments(const ForecastContext& context, const Plan& plan,
+                                      const TokenData& data) {
+  ForecastContext counted = context;
+  if (!plan.documents) return counted;
+  FT_ASSIGN(const double tokens, data.MeanDocumentTokens());
+  counted.costs.SetDocumentTokens(tokens);
+  return counted;
+}
+
 }  // namespace
 
 // A rank in another process than rank 0's. It compiles the program itself, and AgreeOnJob compares
 // its hash with rank 0's before any step. Nothing is stored here: the recording goes to rank 0.
-Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
+Result<bool> TrainAsMember(const ForecastContext& given, const Plan& plan,
                            const TrainingOptions& options) {
-  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, given.model, plan));
+  FT_ASSIGN(const ForecastContext context, WithDocuments(given, plan, *data.training));
   FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   FT_TRY(PrepareCheckpoints(options.checkpoints, forecast.program, data.training->Digest(),
@@ -317,9 +328,10 @@ Result<bool> TrainAsMember(const ForecastContext& context, const Plan& plan,
 // Data, weights, forecast and the agreement of all processes come before BeginRun, so that a
 // refused job leaves no measured run. From then on the run has a row, and any end, also a failure,
 // is written into it.
-Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
+Result<TrainingResult> RunTraining(Store& store, const ForecastContext& given, const Plan& plan,
                                    const TrainingOptions& options) {
-  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, context.model, plan));
+  FT_ASSIGN(const TrainingData data, OpenTrainingData(options, given.model, plan));
+  FT_ASSIGN(const ForecastContext context, WithDocuments(given, plan, *data.training));
   FT_ASSIGN(TrainJob job, JobOf(context, plan, options));
   FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs));
   FT_ASSIGN(
@@ -351,6 +363,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   }
   result->run = recorder->id();
   result->forecast = forecast_run;
+  result->document_tokens = context.costs.document_tokens();
   result->predicted_bytes = ArenaBytes(*job.program);
   result->predicted_checkpoint = CheckpointCostIn(context, plan);
   if (!job.save.saver.folder.empty()) {

@@ -38,6 +38,7 @@ struct TrainingResult {
   CaptureCost capture_cost;
   CheckpointCost predicted_checkpoint;
   std::vector<SaveReport> saves;  // of rank 0's process, in order
+  double document_tokens = 0;     // that the forecast counts with (SetDocumentTokens); 0: none
   double goodput = 0;             // of all runs of the training (GoodputOf); 0: unknown
   std::string unrecorded;         // why a part of the run was not recorded; empty: all of it was
 };

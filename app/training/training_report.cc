@@ -1,5 +1,7 @@
 #include "app/training/training_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -71,6 +73,13 @@ void PrintResult(const TrainingResult& result, const ParameterCounts& counts,
   std::fputs(MetricLine("resident growth", growth).c_str(), stdout);
   std::fputs(MetricLine("predicted growth", FormatBytes(result.predicted_bytes)).c_str(), stdout);
   std::fputs(OffloadText(result.offload).c_str(), stdout);
+  if (result.document_tokens > 0) {
+    std::fputs(MetricLine("documents", fmt::format("{:.0f} tokens each by their attention in 64 "
+                                                   "samples, as the forecast counts them",
+                                                   result.document_tokens))
+                   .c_str(),
+               stdout);
+  }
   std::fputs(GraphsText(result.summary.graphs, options).c_str(), stdout);
   std::fputs(RecordingText(result.capture_cost, options).c_str(), stdout);
   if (const auto cost = MeasuredCost(result.saves)) {
@@ -132,6 +141,7 @@ void PrintResultJson(const Plan& plan, const TrainingResult& result, const Param
     WriteCost(json, "predicted_checkpoint_cost", result.predicted_checkpoint);
   }
   if (!result.saves.empty()) json.Field("checkpoint", NewestOf(result.saves));
+  if (result.document_tokens > 0) json.Field("document_tokens", result.document_tokens);
   if (result.goodput > 0) json.Field("goodput", result.goodput);
   if (!result.unrecorded.empty()) json.Field("unrecorded", result.unrecorded);
   if (result.emulated.run != 0) {

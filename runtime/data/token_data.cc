@@ -28,17 +28,6 @@ Result<TokenFile> OpenEncoded(FileSystem& files, const std::string& path,
   return TokenFileOf(tokenizer.Encode(text, /*adds_special=*/false), path);
 }
 
-Result<void> CheckDocumentEnd(const DataOptions& options, std::int64_t vocab, const Plan& plan) {
-  if (!plan.documents || (options.document_end >= 0 && options.document_end < vocab)) return {};
-  if (options.document_end < 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--documents: the token that ends a document is not known; give --document-end ID");
-  }
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("--document-end {}: the vocabulary has the tokens 0 to {}",
-                          options.document_end, vocab - 1));
-}
-
 std::string NameOf(const DataSource& source, const TokenShare& share) {
   std::string name = source.files.front();
   if (source.files.size() > 1) name += fmt::format(" and {} more files", source.files.size() - 1);
@@ -55,11 +44,33 @@ TokenData::TokenData(std::vector<Source> sources, SampleOrder order, const DataO
       shuffle_(options.shuffle),
       seed_(options.seed),
       document_end_(plan.documents ? options.document_end : -1),
+      by_index_(plan.documents && document_end_ < 0),
       sequence_(plan.sequence),
       cp_(plan.cp),
       micro_batch_(plan.micro_batch),
       micro_batches_(plan.MicroBatches()),
       global_batch_(plan.global_batch) {}
+
+// A token that was asked for ends documents in every file. Otherwise every file must know them.
+Result<void> TokenData::CheckDocuments(const std::vector<Source>& sources,
+                                       const DataOptions& options, std::int64_t vocab,
+                                       const Plan& plan) {
+  if (!plan.documents) return {};
+  if (options.document_end >= vocab) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--document-end {}: the vocabulary has the tokens 0 to {}",
+                            options.document_end, vocab - 1));
+  }
+  if (options.document_end >= 0) return {};
+  for (const Source& source : sources) {
+    if (source.tokens.KnowsDocuments()) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--documents: the token that ends a document is not known, and {} has "
+                            "no index of them; give --document-end ID",
+                            source.name));
+  }
+  return {};
+}
 
 Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const DataOptions& options,
                                                    std::int64_t vocab, const Plan& plan) {
@@ -70,18 +81,19 @@ Result<std::unique_ptr<TokenData>> TokenData::Open(FileSystem& files, const Data
     FT_ASSIGN(tokenizer, Tokenizer::Open(files, options.tokenizer));
     if (known.document_end < 0) known.document_end = tokenizer->EndOfText();
   }
-  FT_TRY(CheckDocumentEnd(known, vocab, plan));
+  const bool by_index = plan.documents && known.document_end < 0;
   std::vector<Source> sources;
   for (const DataSource& source : asked) {
     std::vector<TokenFile> opened;
     for (const std::string& path : source.files) {
       FT_ASSIGN(TokenFile file, tokenizer != nullptr ? OpenEncoded(files, path, *tokenizer)
-                                                     : OpenTokenFile(files, path));
+                                                     : OpenTokenFile(files, path, by_index));
       opened.push_back(std::move(file));
     }
     FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(opened), vocab, options.share));
     sources.push_back({std::move(tokens), NameOf(source, options.share), source.weight});
   }
+  FT_TRY(CheckDocuments(sources, known, vocab, plan));
   return Make(std::move(sources), known, plan);
 }
 
@@ -90,13 +102,13 @@ Result<std::unique_ptr<TokenData>> TokenData::FromText(std::string text, std::st
                                                        std::int32_t document_end) {
   DataOptions options;
   options.document_end = document_end;
-  FT_TRY(CheckDocumentEnd(options, vocab, plan));
   FT_ASSIGN(TokenFile file, TokenFileOf(std::move(text), name));
   std::vector<TokenFile> files;
   files.push_back(std::move(file));
   FT_ASSIGN(TokenSource tokens, TokenSource::Make(std::move(files), vocab));
   std::vector<Source> sources;
   sources.push_back({std::move(tokens), std::string(name)});
+  FT_TRY(CheckDocuments(sources, options, vocab, plan));
   return Make(std::move(sources), options, plan);
 }
 
@@ -140,6 +152,7 @@ Result<void> TokenData::SetDigest() {
   StableHash hash;
   hash.Add(sequence_).Add(shuffle_).Add(shuffle_ ? seed_ : 0);
   if (document_end_ >= 0) hash.Add(document_end_);
+  if (by_index_) hash.Add("documents by the index");
   for (const Source& source : sources_) {
     FT_ASSIGN(const std::uint64_t of_tokens, source.tokens.Digest());
     hash.Add(of_tokens).Add(sources_.size() > 1 ? source.weight : 1.0);
@@ -159,22 +172,51 @@ std::int64_t TokenData::FirstSampleOf(const BatchRequest& request) const {
          (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
 }
 
-// The token that ends a document belongs to it. Plans with documents do not split sequences.
-Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
-                                           std::span<std::int32_t> starts) {
-  if (document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
-  const std::int64_t first = FirstSampleOf(request);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_));
-  std::size_t at = 0;
-  for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    FT_TRY(ReadSample(first + row, tokens));
-    std::int32_t start = 0;
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      starts[at++] = start;
-      if (tokens[i] == document_end_) start = static_cast<std::int32_t>(i) + 1;
-    }
+// The token that ends a document belongs to it.
+Result<void> TokenData::StartsOfSample(std::int64_t index, std::span<std::int32_t> starts) const {
+  if (by_index_) {
+    const SamplePlace place = order_.At(index);
+    sources_[static_cast<std::size_t>(place.source)].tokens.DocumentStarts(place.sample * sequence_,
+                                                                           starts);
+    return {};
+  }
+  std::vector<std::int32_t> tokens(starts.size());
+  FT_TRY(ReadSample(index, tokens));
+  std::int32_t start = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    starts[i] = start;
+    if (tokens[i] == document_end_) start = static_cast<std::int32_t>(i) + 1;
   }
   return {};
+}
+
+// Plans with documents do not split sequences.
+Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
+                                           std::span<std::int32_t> starts) {
+  if (!by_index_ && document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
+  const std::int64_t first = FirstSampleOf(request);
+  const auto length = static_cast<std::size_t>(sequence_);
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    FT_TRY(StartsOfSample(first + row,
+                          starts.subspan(static_cast<std::size_t>(row) * length, length)));
+  }
+  return {};
+}
+
+Result<double> TokenData::MeanDocumentTokens() const {
+  const auto length = static_cast<double>(sequence_);
+  if (!by_index_ && document_end_ < 0) return length;
+  const std::int64_t counted = std::min<std::int64_t>(samples(), 64);
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(sequence_));
+  double pairs = 0;
+  for (std::int64_t i = 0; i < counted; ++i) {
+    FT_TRY(StartsOfSample(i * (samples() / counted), starts));
+    for (std::size_t token = 0; token < starts.size(); ++token) {
+      pairs += static_cast<double>(token + 1) - starts[token];
+    }
+  }
+  // c S / n documents of n tokens have c S (n + 1) / 2 pairs.
+  return 2 * pairs / (static_cast<double>(counted) * length) - 1;
 }
 
 // Nothing is stored between calls, so a run that continues at a step reads the same tokens.
@@ -224,7 +266,8 @@ std::string TokenData::Describe() const {
          fmt::format("; {} tokens, {} samples, {}", FormatSi(static_cast<double>(tokens()), ""),
                      samples(),
                      shuffle_ ? fmt::format("shuffled with seed {}", seed_) : "in order") +
-         (document_end_ >= 0 ? fmt::format(", documents end with token {}", document_end_) : "");
+         (document_end_ >= 0 ? fmt::format(", documents end with token {}", document_end_) : "") +
+         (by_index_ ? ", documents by the index" : "");
 }
 
 }  // namespace foretrain

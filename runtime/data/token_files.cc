@@ -92,8 +92,37 @@ Result<TokenFile> FileOf(std::unique_ptr<ReadableFile> file, std::string name) {
   return text;
 }
 
-// The index is read for the type of tokens and their number.
-Result<TokenFile> OpenPair(FileSystem& files, const std::string& base) {
+// First token of each document. `starts` has that of each sequence, and the end. The numbers of the
+// documents' first sequences lie behind the offsets; the last one is the end of all.
+Result<std::vector<std::int64_t>> DocumentsIn(std::string_view name, std::string_view index,
+                                              const std::vector<std::int64_t>& starts) {
+  const std::int64_t sequences = std::ssize(starts) - 1;
+  const auto numbers = NumberAt<std::uint64_t>(index, 26);
+  const std::int64_t at = kIndexHeaderBytes + 12 * sequences;
+  const auto room = static_cast<std::uint64_t>(std::ssize(index) - at) / 8;
+  if (numbers > room) {
+    return Corrupt(name, fmt::format("says {} numbers of documents and has room for {}; it was cut",
+                                     numbers, room));
+  }
+  std::vector<std::int64_t> documents;
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(numbers); ++i) {
+    const auto sequence = NumberAt<std::int64_t>(index, at + 8 * i);
+    if (sequence < before || sequence > sequences) {
+      return Corrupt(name,
+                     fmt::format("document {} begins with sequence {}, and sequences {} to {} "
+                                 "are left for it",
+                                 i, sequence, before, sequences));
+    }
+    documents.push_back(starts[static_cast<std::size_t>(sequence)]);
+    before = sequence;
+  }
+  return documents;
+}
+
+// The index is read for the type of tokens and their number, and for documents if they are asked
+// for.
+Result<TokenFile> OpenPair(FileSystem& files, const std::string& base, bool documents) {
   const std::string name = base + ".idx";
   FT_ASSIGN(const std::string index, ReadFile(files, name, kMaxIndexBytes));
   if (!index.starts_with(kIndexMagic) || std::ssize(index) < kIndexHeaderBytes) {
@@ -113,8 +142,13 @@ Result<TokenFile> OpenPair(FileSystem& files, const std::string& base) {
                                      left / 12));
   }
   std::int64_t tokens = 0;
+  std::vector<std::int64_t> starts;
   for (std::uint64_t i = 0; i < sequences; ++i) {
-    tokens += NumberAt<std::int32_t>(index, kIndexHeaderBytes + static_cast<std::int64_t>(i) * 4);
+    const auto length =
+        NumberAt<std::int32_t>(index, kIndexHeaderBytes + static_cast<std::int64_t>(i) * 4);
+    if (length < 0) return Corrupt(name, fmt::format("sequence {} has {} tokens", i, length));
+    if (documents) starts.push_back(tokens);
+    tokens += length;
   }
   TokenFile pair{.file = nullptr, .name = base + ".bin", .width = WidthOf(type), .tokens = tokens};
   FT_ASSIGN(pair.file, files.Open(pair.name));
@@ -122,6 +156,10 @@ Result<TokenFile> OpenPair(FileSystem& files, const std::string& base) {
     return Corrupt(pair.name,
                    fmt::format("the index says {} tokens of {} bytes, and the file has {} bytes",
                                tokens, pair.width, pair.file->size_bytes()));
+  }
+  if (documents) {
+    starts.push_back(tokens);
+    FT_ASSIGN(pair.documents, DocumentsIn(name, index, starts));
   }
   return pair;
 }
@@ -156,18 +194,18 @@ Result<void> TokenFile::Read(std::int64_t first, std::span<std::int32_t> out,
     const auto token = static_cast<std::uint32_t>(out[i]);
     if (token < vocab) continue;
     return Corrupt(name, fmt::format("token {} is {}, outside the model's vocabulary of {}; use "
-                                     "the model that the data was made for",
+                                     "the model that the data was made for, or a larger --vocab",
                                      first + static_cast<std::int64_t>(i), token, vocab));
   }
   return {};
 }
 
-Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path) {
+Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path, bool documents) {
   const bool index = path.ends_with(".idx");
   if (index || path.ends_with(".bin")) {
     const std::string base = path.substr(0, path.size() - 4);
     FT_ASSIGN(const FileInfo other, files.Stat(base + ".idx"));
-    if (index || other.kind == FileKind::kRegular) return OpenPair(files, base);
+    if (index || other.kind == FileKind::kRegular) return OpenPair(files, base, documents);
   }
   FT_ASSIGN(auto file, files.Open(path));
   return FileOf(std::move(file), path);

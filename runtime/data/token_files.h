@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/io/file_system.h"
 #include "base/result.h"
@@ -28,6 +30,8 @@ struct TokenFile {
   std::int64_t offset = 0;  // of the first token, in bytes
   int width = 1;            // bytes of a token: 1, 2 or 4
   std::int64_t tokens = 0;
+  // First token of each document, ascending; nullopt if the file does not say.
+  std::optional<std::vector<std::int64_t>> documents{};
 
   // Reads out.size() tokens from number `first` on, all within the file. Errors: those of reading;
   // kCorruptInput, the file was changed since it was opened, or a token lies outside `vocab`:
@@ -37,8 +41,9 @@ struct TokenFile {
 
 // `path`: any of the files above; of a pair either one. Errors: of reading; kInvalidArgument, an
 // empty file; kCorruptInput, a length that contradicts the header, another version, or a type of
-// token that is not of 1, 2 or 4 bytes.
-Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path);
+// token that is not of 1, 2 or 4 bytes. With `documents` the documents of an index are kept, 8
+// bytes each; kCorruptInput then also if they are not in order.
+Result<TokenFile> OpenTokenFile(FileSystem& files, const std::string& path, bool documents = false);
 // As above for the content of a text or shard.
 Result<TokenFile> TokenFileOf(std::string content, std::string_view name);
 

@@ -69,10 +69,40 @@ Result<void> TokenSource::Read(std::int64_t first, std::span<std::int32_t> out) 
   return {};
 }
 
+bool TokenSource::KnowsDocuments() const {
+  return std::all_of(files_.begin(), files_.end(),
+                     [](const TokenFile& file) { return file.documents.has_value(); });
+}
+
+// Goes from border to border. A file begins a document, and so does the range.
+void TokenSource::DocumentStarts(std::int64_t first, std::span<std::int32_t> starts) const {
+  FT_CHECK(first >= 0 && first + std::ssize(starts) <= tokens());
+  first += begin_;
+  auto file = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) -
+                                       starts_.begin() - 1);
+  for (std::int64_t at = 0; at < std::ssize(starts);) {
+    FT_CHECK(file < files_.size());
+    const std::vector<std::int64_t>& documents = *files_[file].documents;
+    const auto next =
+        std::upper_bound(documents.begin(), documents.end(), first + at - starts_[file]);
+    const std::int64_t border = next == documents.end()
+                                    ? starts_[file + 1]
+                                    : std::min(starts_[file] + *next, starts_[file + 1]);
+    const std::int64_t end = std::min(border - first, std::ssize(starts));
+    std::fill(starts.begin() + at, starts.begin() + end, static_cast<std::int32_t>(at));
+    at = end;
+    while (file < files_.size() && first + at == starts_[file + 1]) ++file;
+  }
+}
+
 Result<std::uint64_t> TokenSource::Digest() const {
   StableHash hash;
   hash.Add(begin_).Add(end_).Add(std::ssize(files_));
-  for (const TokenFile& file : files_) FT_TRY(AddFile(file, hash));
+  for (const TokenFile& file : files_) {
+    FT_TRY(AddFile(file, hash));
+    if (!file.documents) continue;
+    for (const std::int64_t document : *file.documents) hash.Add(document);
+  }
   return hash.Value();
 }
 

@@ -37,9 +37,16 @@ class TokenSource {
   // Safe from any thread.
   Result<void> Read(std::int64_t first, std::span<std::int32_t> out) const;
 
+  // True if each file says where its documents begin (TokenFile::documents).
+  bool KnowsDocuments() const;
+  // Fills starts[i] with the place in the range at which the document of token first + i begins, 0
+  // if it began before. Every file must know its documents. Safe from any thread; O(log documents)
+  // for each document in the range.
+  void DocumentStarts(std::int64_t first, std::span<std::int32_t> starts) const;
+
   // Hashes where the part begins and ends, the lengths of the files and the bytes of their tokens:
-  // all of a small file, 64 pieces of a large one. The files' names do not count. Errors: those of
-  // reading.
+  // all of a small file, 64 pieces of a large one; and the documents that files know. The files'
+  // names do not count. Errors: those of reading.
   Result<std::uint64_t> Digest() const;
 
  private:

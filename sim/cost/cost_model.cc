@@ -140,9 +140,32 @@ Estimate CostModel::FromParts(const Op& op, CostTerms* terms) const {
   return {seconds, Worse(product.provenance, then.provenance), seconds > 0 ? off / seconds : 0};
 }
 
+bool CostModel::HasDocuments(const Op& op) const {
+  const bool flash = op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward;
+  return flash && document_tokens_ > 0 && document_tokens_ < static_cast<double>(op.shape.sequence);
+}
+
+// The same rows as samples of the documents' length.
+Op CostModel::OfDocuments(const Op& op) const {
+  Op of = op;
+  of.shape.sequence = std::max<std::int64_t>(1, std::llround(document_tokens_));
+  const double documents = static_cast<double>(op.shape.batch * op.shape.sequence) /
+                           static_cast<double>(of.shape.sequence);
+  of.shape.batch = std::max<std::int64_t>(1, std::llround(documents));
+  return of;
+}
+
 // Order of sources: given durations, collectives, host ops, measured tables, fused parts, then
 // rates.
 Estimate CostModel::Base(const Op& op, const GroupPlace& place, CostTerms* terms) const {
+  if (HasDocuments(op)) {
+    const Op of = OfDocuments(op);
+    if (terms != nullptr) {
+      terms->Fact("documents", static_cast<double>(of.shape.batch));
+      terms->Fact("tokens of a document", static_cast<double>(of.shape.sequence));
+    }
+    return Base(of, place, terms);
+  }
   if (op.kind == OpKind::kOpaque) {
     if (terms != nullptr) terms->Seconds("given duration", op.duration_s);
     return {op.duration_s, Provenance::kMeasured, 0};

@@ -69,6 +69,13 @@ class CostModel {
   CostTerms Explain(const Op& op, const GroupPlace& place = {},
                     const GroupPlace* scattered = nullptr) const;
 
+  // Flash attention over whole sequences then costs that of as many documents of `tokens` tokens
+  // each, >= 1, as fill its rows: the cost of samples that hold documents with this mean
+  // (TokenData::MeanDocumentTokens). 0: a sample is one document. Leaves out attention that stores
+  // scores, whose matrices are as large with documents.
+  void SetDocumentTokens(double tokens) { document_tokens_ = tokens; }
+  double document_tokens() const { return document_tokens_; }
+
   // Host time to launch a graph of `ops` ops.
   double GraphLaunch(int ops) const {
     return profile_.rates.graph_launch_s.value + ops * profile_.rates.graph_op_s.value;
@@ -116,6 +123,8 @@ class CostModel {
   Estimate FromRates(const Op& op, CostTerms* terms) const;
   Estimate FromParts(const Op& op, CostTerms* terms) const;
   Estimate Base(const Op& op, const GroupPlace& place, CostTerms* terms = nullptr) const;
+  bool HasDocuments(const Op& op) const;
+  Op OfDocuments(const Op& op) const;
   double Slowdown(const Op& op, const MeasuredTables::Table* table, std::size_t level) const;
   double LoadOf(const Op& op) const;
   const Figure& OverheadFigure(OverheadKind kind) const;
@@ -125,6 +134,7 @@ class CostModel {
   Fabric fabric_;
   MeasuredTables measured_;
   std::optional<KernelForecast> hot_;  // of the profile's kernel model
+  double document_tokens_ = 0;
 };
 
 }  // namespace foretrain

@@ -44,6 +44,8 @@ std::vector<Case> PlansWithEachFeature() {
       if (names.contains(one.name)) kept.push_back(one);
     }
   }
+  kept.push_back(
+      {"Dp2Adafactor", With([](Plan& p) { p.dp = 2, p.optimizer = OptimizerKind::kAdafactor; })});
   return kept;
 }
 

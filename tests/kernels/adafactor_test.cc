@@ -132,7 +132,7 @@ TEST_P(AdafactorTest, WritesShortWeights) {
   }
 }
 
-FT_TEST_CPU_VARIANTS(AdafactorTest);
+FT_TEST_ALL_VARIANTS(AdafactorTest);
 
 }  // namespace
 }  // namespace foretrain::test

@@ -50,8 +50,21 @@ def orthogonal(matrix, coefficients, steps, eps):
     return x.T if matrix.size(0) > matrix.size(1) else x
 
 
+def adafactor(named, args):
+    """The library's Adafactor. That of transformers chooses its own learning rate, at most 1e-2, and does not decay."""
+    if args.adafactor == "transformers":
+        from transformers.optimization import Adafactor
+
+        return Adafactor([p for _, p in named], scale_parameter=True, relative_step=True, warmup_init=False)
+    return torch.optim.Adafactor(
+        [{"params": [p for name, p in named if decays(name, p)], "weight_decay": 0.1},
+         {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0}], lr=args.lr)
+
+
 def optimizers(named, args):
-    """AdamW, and Muon for the layers' matrices if it is asked for."""
+    """AdamW, and Muon for the layers' matrices if it is asked for; or Adafactor."""
+    if args.adafactor:
+        return [adafactor(named, args)]
     muon = [p for name, p in named if args.muon and ".layers." in name and p.dim() == 2]
     rest = [(name, p) for name, p in named if all(p is not m for m in muon)]
     made = [torch.optim.AdamW(

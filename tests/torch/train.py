@@ -35,6 +35,7 @@ def arguments():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--muon", action="store_true", help="update matrices of layers by torch.optim.Muon (library.py)")
+    p.add_argument("--adafactor", choices=["torch", "transformers"], help="update by this library's Adafactor (library.py)")
     p.add_argument("--ema", type=float, default=0.0, help="decay of a moving average of the weights (library.py)")
     p.add_argument("--double", action="store_true", help="compute in fp64")
     p.add_argument("--fused", action="store_true", help="AdamW as one kernel, where torch has it for CPUs (2.4 and later)")

@@ -31,6 +31,8 @@ void ModelFlags::Declare(Arguments& arguments) {
   arguments.Option("--layers,--num-layers", layers, "N", "Override the number of layers");
   arguments.Option("--hidden,--hidden-size", hidden, "N", "Override the hidden size");
   arguments.Option("--heads,--num-attention-heads", heads, "N", "Override the attention heads");
+  arguments.Option("--vocab,--vocab-size", vocab, "N",
+                   "Override the size of the vocabulary, e.g. for your own tokenizer");
 }
 
 // Reads the model, then applies the overrides in an order that keeps it consistent: heads, then the
@@ -60,10 +62,11 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   }
   FT_ASSIGN(ResolvedModel resolved, ResolveModel(text, origin, catalogue));
   ModelSpec& spec = resolved.model;
-  if (layers < 0 || hidden < 0 || heads < 0) {
+  if (layers < 0 || hidden < 0 || heads < 0 || vocab < 0) {
     return Fail(ErrorCode::kInvalidArgument,
-                "--layers, --hidden and --heads are counts of at least 1");
+                "--layers, --hidden, --heads and --vocab are counts of at least 1");
   }
+  if (vocab > 0) spec.vocab = vocab;
   if (layers > 0) spec.layers = layers;
   if (heads > 0) {
     // Multi-head attention stays multi-head; grouped-query attention keeps its number of key-value

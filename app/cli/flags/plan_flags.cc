@@ -247,6 +247,7 @@ std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
   add("--layers", model.layers);
   add("--hidden", model.hidden);
   add("--heads", model.heads);
+  add("--vocab", model.vocab);
   for (const PlanField& field : PlanFields()) {
     // dp is always written: left out, it takes all remaining ranks. So is a default where a launch
     // file gives another value.

@@ -23,8 +23,8 @@ namespace foretrain {
 // The model, by catalogue name or file. Options that are given override its shape.
 struct ModelFlags {
   std::string model{kDefaultModel};
-  std::int64_t layers = 0, hidden = 0, heads = 0;  // 0: the model's
-  const char* option = "--model";                  // the option that errors name
+  std::int64_t layers = 0, hidden = 0, heads = 0, vocab = 0;  // 0: the model's
+  const char* option = "--model";                             // the option that errors name
   // A launch file of another trainer that gives the model unless `model` is given (--from).
   std::string from;                           // "megatron:run.sh"; empty: none
   std::string described;                      // the model as JSON; empty: the file names none
@@ -32,7 +32,9 @@ struct ModelFlags {
 
   void Declare(Arguments& arguments);
   // Whether any option differs from its default.
-  bool Given() const { return model != kDefaultModel || layers > 0 || hidden > 0 || heads > 0; }
+  bool Given() const {
+    return model != kDefaultModel || layers > 0 || hidden > 0 || heads > 0 || vocab > 0;
+  }
   Result<ModelSpec> Resolve(const Catalogue& catalogue) const;
 };
 

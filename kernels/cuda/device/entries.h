@@ -15,6 +15,7 @@ void SetCudaSumEntries(FtDeviceApi& api);          // squared_norm, count_not_fi
 // Entries adamw, sgd, their amendments, momentum, lion, average, combine, count_skipped,
 // scale_loss.
 void SetCudaUpdateEntries(FtDeviceApi& api);
+void SetCudaAdafactorEntry(FtDeviceApi& api);   // adafactor
 void SetCudaExchangeEntries(FtDeviceApi& api);  // quantize, dequantize, sum_ranks
 void SetCudaRouterEntries(FtDeviceApi& api);    // route, route_backward
 void SetCudaExpertEntries(FtDeviceApi& api);    // expert_gather, _combine, _dots

@@ -46,6 +46,7 @@ FtDeviceApi MakeKernels() {
   SetCudaLossEntries(api);
   SetCudaSumEntries(api);
   SetCudaUpdateEntries(api);
+  SetCudaAdafactorEntry(api);
   SetCudaExchangeEntries(api);
   SetCudaRouterEntries(api);
   SetCudaExpertEntries(api);

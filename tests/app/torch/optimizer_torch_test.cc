@@ -1,4 +1,4 @@
-// Muon and moving averages, against PyTorch's.
+// Muon, Adafactor and moving averages, against PyTorch's and transformers'.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,8 +35,8 @@ class TorchOptimizer : public testing::Test {
     const ProgramEnd end =
         RunForetrain(folder_.path(),
                      "train --json --capture off --model config.json --init first --data text "
-                     "--sequence 32 --global-batch 8 --lr 3e-3 --steps " +
-                         std::to_string(kSteps) + " " + arguments);
+                     "--sequence 32 --global-batch 8 --lr " +
+                         rate_ + " --steps " + std::to_string(kSteps) + " " + arguments);
     EXPECT_EQ(end.code, 0) << end.errors;
     std::vector<double> losses;
     std::istringstream lines(end.output);
@@ -49,12 +49,22 @@ class TorchOptimizer : public testing::Test {
     return losses;
   }
   json InLibrary(const std::string& arguments) {
-    return TrainInLibrary(folder_.path(), "--config config.json --data text --lr 3e-3 --steps " +
-                                              std::to_string(kSteps) + " --save-init first " +
-                                              arguments);
+    return TrainInLibrary(folder_.path(), "--config config.json --data text --lr " + rate_ +
+                                              " --steps " + std::to_string(kSteps) +
+                                              " --save-init first " + arguments);
+  }
+
+  void ExpectLosses(const std::vector<double>& expected, const std::string& arguments,
+                    double tolerance) {
+    const std::vector<double> losses = Losses(arguments);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i], expected[i], tolerance * expected[i]) << arguments << ", step " << i;
+    }
   }
 
   TemporaryFolder folder_;
+  std::string rate_ = "3e-3";
 };
 
 // Muon's iterations enlarge small singular values, so that roundings of the gradient count for more
@@ -62,12 +72,27 @@ class TorchOptimizer : public testing::Test {
 TEST_F(TorchOptimizer, MuonHasItsLosses) {
   const std::vector<double> expected = InLibrary("--muon").at("losses");
   for (const char* const plan : {"--ranks 1", "--ranks 2 --dp 2 --zero 1"}) {
-    const std::vector<double> losses = Losses(std::string("--optimizer muon ") + plan);
-    ASSERT_EQ(losses.size(), expected.size());
-    for (std::size_t i = 0; i < losses.size(); ++i) {
-      EXPECT_NEAR(losses[i], expected[i], 1e-4 * expected[i]) << plan << ", step " << i;
-    }
+    ExpectLosses(expected, std::string("--optimizer muon ") + plan, 1e-4);
   }
+}
+
+// The first update divides each gradient by its own size, so that roundings of small gradients
+// count for more than under AdamW (1e-5).
+TEST_F(TorchOptimizer, AdafactorHasItsLosses) {
+  rate_ = "0.05";
+  const std::vector<double> expected = InLibrary("--adafactor torch").at("losses");
+  ASSERT_LT(expected.back(), expected.front() - 0.3) << "steps that count";
+  for (const char* const plan : {"--ranks 1", "--ranks 2 --pp 2"}) {
+    ExpectLosses(expected, std::string("--optimizer adafactor ") + plan, 1e-4);
+  }
+}
+
+// The library of transformers adds 1e-30 to squares, where PyTorch has a floor, and its decay is
+// multiplied by the scaled step. Without decay and at its own rate the formulas are the same.
+TEST_F(TorchOptimizer, AdafactorHasTheLossesOfTransformers) {
+  rate_ = "1e-2";
+  const std::vector<double> expected = InLibrary("--adafactor transformers").at("losses");
+  ExpectLosses(expected, "--optimizer adafactor --ranks 1 --weight-decay 0", 1e-4);
 }
 
 // The averages, converted, have the loss of the library's, which its own trainer then computes.

@@ -11,6 +11,8 @@
 #include <numeric>
 #include <set>
 
+#include "runtime/data/token_writer.h"
+
 namespace foretrain {
 namespace {
 
@@ -85,10 +87,53 @@ TEST_F(TokenFiles, SayWhereTheDocumentOfEachTokenBegins) {
   EXPECT_EQ(starts, std::vector<std::int32_t>(12, 0));
 }
 
+// Documents of 4, 0, 5 and 1 tokens in one pair, of 3 in the next: the first samples of 6 tokens
+// hold 4 + 2 and 3 + 1 + 2 of them. The number 9 ends no document.
+TEST_F(TokenFiles, TakeDocumentsFromMegatronsIndex) {
+  const auto write = [&](const std::string& name, const std::vector<int>& lengths) {
+    const auto written = WriteTokens(files_, folder_ + "/" + name, TokenFormat::kMegatron, 256,
+                                     [&](TokenWriter& writer) -> Result<void> {
+                                       for (const int length : lengths) {
+                                         FT_TRY(writer.AddDocument(std::vector<std::int32_t>(
+                                             static_cast<std::size_t>(length), 9)));
+                                       }
+                                       return {};
+                                     });
+    ASSERT_TRUE(written.has_value()) << written.error().message;
+  };
+  write("a.bin", {4, 0, 5, 1});
+  write("b.bin", {3});
+  const std::string both = folder_ + "/a.bin," + folder_ + "/b.bin";
+  plan_ = {.sequence = 6, .global_batch = 2, .micro_batch = 2, .documents = true};
+  auto data = TokenData::Open(files_, {.sources = both}, 256, plan_);
+  EXPECT_THAT((*data)->Describe(), HasSubstr("documents by the index"));
+  std::vector<std::int32_t> starts(12);
+  ASSERT_TRUE((*data)->FillDocumentStarts({}, starts).has_value());
+  EXPECT_EQ(starts, (std::vector<std::int32_t>{0, 0, 0, 0, 4, 4, 0, 0, 0, 3, 4, 4}));
+  // Their attention visits 10 + 3 and 6 + 1 + 3 pairs.
+  EXPECT_NEAR(*(*data)->MeanDocumentTokens(), 2 * 23 / 12.0 - 1, 1e-12);
+  // A share begins with token 6, within a document; its second sample has tokens 8 and 9.
+  auto share =
+      TokenData::Open(files_, {.sources = both, .share = {.begin = 6.5 / 13}}, 256,
+                      {.sequence = 2, .global_batch = 1, .micro_batch = 1, .documents = true});
+  std::vector<std::int32_t> pair(2);
+  ASSERT_TRUE((*share)->FillDocumentStarts({.step = 1}, pair).has_value());
+  EXPECT_EQ(pair, (std::vector<std::int32_t>{0, 1}));
+  // A token that is asked for ends documents here too; other documents are other data.
+  auto by_token = TokenData::Open(files_, {.sources = both, .document_end = 9}, 256, plan_);
+  ASSERT_TRUE((*by_token)->FillDocumentStarts({}, starts).has_value());
+  EXPECT_EQ(starts, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}));
+  write("a.bin", {5, 4, 1});
+  EXPECT_NE((*data)->Digest(), (*TokenData::Open(files_, {.sources = both}, 256, plan_))->Digest());
+  EXPECT_NE((*data)->Digest(), (*by_token)->Digest());
+  EXPECT_THAT(OpenError(both + "," + Write("t.txt", "abcdefghijklm")).message,
+              HasSubstr("has no index of them; give --document-end ID"));
+}
+
 TEST_F(TokenFiles, RefuseDocumentsWithoutATokenThatEndsThem) {
   plan_.documents = true;
   EXPECT_THAT(OpenError(Write("a.txt", "abcdefghijklm")).message,
-              HasSubstr("--documents: the token that ends a document is not known"));
+              HasSubstr("--documents: the token that ends a document is not known, and"));
   const auto opened = TokenData::Open(
       files_, {.sources = Write("a.txt", "abcdefghijklm"), .document_end = 300}, 256, plan_);
   ASSERT_FALSE(opened.has_value());

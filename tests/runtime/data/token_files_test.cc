@@ -136,7 +136,34 @@ TEST(MegatronPairs, AreReadByEitherName) {
   refused(Index(1, 7, 3, 2), "tokens of type 7");
   refused(Index(1, 8, 3, 3), "the index says 6 tokens of 2 bytes, and the file has 10 bytes");
   refused(Index(1, 8, 3, 2).substr(0, 40), "it was cut");
+  refused(Index(1, 8, 6, -1), "sequence 1 has -1 tokens");
   refused("MMIDIDX", "is no index");
+}
+
+// Numbers of the documents' first sequences are the last three of the index.
+TEST(MegatronPairs, SayWhereDocumentsBegin) {
+  FaultFileSystem files;
+  files.Put("d.bin", std::string(10, '\0'));
+  const std::string index = Index(1, 8, 3, 2);
+  files.Put("d.idx", index);
+  EXPECT_FALSE(OpenTokenFile(files, "d.bin")->documents.has_value()) << "nobody asked";
+  const auto file = OpenTokenFile(files, "d.bin", /*documents=*/true);
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->documents, (std::vector<std::int64_t>{0, 3, 5}));
+  const auto refused = [&](const std::string& wrong, const char* says) {
+    files.Put("d.idx", wrong);
+    ASSERT_TRUE(OpenTokenFile(files, "d.bin").has_value()) << "tokens alone are right";
+    const auto bad = OpenTokenFile(files, "d.bin", /*documents=*/true);
+    ASSERT_FALSE(bad.has_value()) << says;
+    EXPECT_EQ(bad.error().code, ErrorCode::kCorruptInput);
+    EXPECT_THAT(bad.error().message, HasSubstr(says));
+  };
+  refused(index.substr(0, index.size() - 8), "says 3 numbers of documents and has room for 2");
+  std::string far = index, back = index;
+  far[far.size() - 8] = 3;  // the end, after two sequences
+  back[back.size() - 16] = 2, back[back.size() - 8] = 1;
+  refused(far, "document 2 begins with sequence 3, and sequences 1 to 2 are left for it");
+  refused(back, "document 2 begins with sequence 1, and sequences 2 to 2 are left for it");
 }
 
 TEST(Texts, AreTokensOfAByte) {

@@ -68,7 +68,9 @@ INSTANTIATE_TEST_SUITE_P(
                            p.tp = 2, p.fuse = FusionKind::kAll;
                            p.recompute = RecomputeKind::kFull;
                          })},
-                    Case{"Cp2", With([](Plan& p) { p.cp = 2; })}),
+                    Case{"Cp2", With([](Plan& p) { p.cp = 2; })},
+                    Case{"Dp2Adafactor",
+                         With([](Plan& p) { p.dp = 2, p.optimizer = OptimizerKind::kAdafactor; })}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

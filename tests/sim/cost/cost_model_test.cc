@@ -163,6 +163,29 @@ TEST(CostModel, SlowsUnmeasuredKindsDownLikeTheirClass) {
   EXPECT_NEAR(norm.seconds[1] / norm.seconds[0], 1.5, 1e-12);
 }
 
+// 4 samples of 512 tokens as 24 documents of 85.3 tokens, rounded to 85: each layer's attention
+// costs that of 24 samples of 85. Longer documents than the sample change nothing.
+TEST(CostModel, CountsDocumentsAsSamplesOfTheirLength) {
+  CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
+  Op op;
+  op.op_class = OpClass::kAttention;
+  op.shape = {.rows = 2048, .batch = 4, .sequence = 512, .heads = 8, .kv_heads = 8, .head_dim = 64};
+  for (const OpKind kind : {OpKind::kAttentionForward, OpKind::kAttentionBackward}) {
+    op.kind = kind;
+    model.SetDocumentTokens(0);
+    const double whole_s = model.CostOf(op).Alone();
+    Op documents = op;
+    documents.shape.batch = 24, documents.shape.sequence = 85;
+    const double expected_s = model.CostOf(documents).Alone();
+    EXPECT_LT(expected_s, whole_s);
+    model.SetDocumentTokens(512 / 6.0);
+    EXPECT_DOUBLE_EQ(model.CostOf(op).Alone(), expected_s);
+    EXPECT_DOUBLE_EQ(model.Explain(op).Total(), expected_s);
+    model.SetDocumentTokens(600);
+    EXPECT_DOUBLE_EQ(model.CostOf(op).Alone(), whole_s);
+  }
+}
+
 // Compute takes 1.2 times as long during communication, which does not slow down. Copies neither
 // slow down nor slow down others.
 TEST(CostModel, SlowsComputeOnAGpuDuringCommunication) {

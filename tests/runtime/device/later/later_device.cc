@@ -475,6 +475,7 @@ void SetKernels(FtDeviceApi& api) {
   FT_SET(squared_norm);
   FT_SET(adamw);
   FT_SET(sgd);
+  FT_SET(adafactor);
   FT_SET(count_not_finite);
   FT_SET(count_skipped);
   FT_SET(quantize);

@@ -190,6 +190,25 @@ TEST(WrittenLaunch, NamesWhatTheTrainerCannotBeTold) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
+TEST(WrittenLaunch, KeepsAdafactorForTheHuggingFaceTrainer) {
+  const std::vector<Dialect> dialects = AllDialects();
+  const auto dialect = FindDialect(dialects, "huggingface", "--emit");
+  ASSERT_TRUE(dialect.has_value());
+  const ModelSpec model = SmallLlama(false);
+  Plan plan;
+  plan.dp = 8;
+  plan.sequence = 16;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  plan.optimizer = OptimizerKind::kAdafactor;
+  const auto written = WriteLaunch(*dialect, dialects, plan, model, "llama3-8b", kRanks);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  EXPECT_THAT(written->text, testing::HasSubstr("optim: \"adafactor\""));
+  const auto read = ReadText("huggingface", "run.yaml", written->text);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(OptionIn(*read, "optimizer"), "adafactor");
+}
+
 // Megatron-LM's --rotary-base takes no exponent.
 TEST(WrittenLaunch, HasWholeNumbersWithoutAnExponent) {
   const std::vector<Dialect> dialects = AllDialects();
