@@ -119,9 +119,9 @@ class Table {
       }
       if (i > 0) {
         const AlignedItem& op = ops_[i - 1];
-        take(cost_above(j) + AloneCost(op), kOpAlone);
         const auto kind = static_cast<std::size_t>(op.kind);
         const Expected expected = kind < expected_.size() ? expected_[kind] : Expected{};
+        take(cost_above(j) + OpAloneCost(op, expected), kOpAlone);
         Group group(op);
         for (std::size_t k = 1; k <= std::min(kMostKernels, j); ++k) {
           group.Add(kernels_[j - k]);

@@ -18,7 +18,9 @@ struct AlignedItem {
   int micro_batch = -1;      // -1: unknown
   std::uint64_t topics = 0;  // a bit for each topic that the name speaks of (name_topics.h)
   int kind = 0;              // of an op: equal for ops that should take equally long; >= 0
+  int word = -1;  // of an op: equal for ops whose names end alike, as "residual"; -1: unknown
   bool follows = false;  // of a kernel: belongs to the one before it, as a sum of partial products
+  bool says_backward = false;  // its name is that of a backward pass
   // The collective or transfer that it is, if it is communication. kBlock: unknown.
   InstructionKind transfer = InstructionKind::kBlock;
   double length = 0;  // time or bytes, in a unit of its side; 0: unknown

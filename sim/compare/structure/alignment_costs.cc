@@ -24,6 +24,7 @@ constexpr float kMoreProducts = 1;        // a second kernel for one product
 constexpr float kMoreWithProduct = 0.4F;  // a kernel that is bound by memory beside a product
 constexpr float kMoreOfItsKind = 0.12F;
 constexpr float kMoreTransfers = 0.4F;
+constexpr float kLikeSiblings = 0.1F;  // part of the cost of an op alone
 
 // Whether two passes may be the same work. A trace calls both halves of a backward pass
 // "backward", and often what is recomputed within it too.
@@ -51,6 +52,7 @@ float Contradictions(const AlignedItem& op, const AlignedItem& kernel) {
   if (op.topics != 0 && kernel.topics != 0 && (op.topics & kernel.topics) == 0) {
     cost += kOtherTopic;
   }
+  if (kernel.says_backward && op.word >= 0 && !op.says_backward) cost += kOtherTopic;
   return cost;
 }
 
@@ -105,6 +107,12 @@ float Group::Cost(const Expected& expected) const {
 
 float AloneCost(const AlignedItem& item) {
   return IsHeavy(item) ? kHeavyAlone : kLightAlone * item.weight;
+}
+
+float OpAloneCost(const AlignedItem& op, const Expected& expected) {
+  if (expected.siblings_paired < 0) return AloneCost(op);
+  const auto paired = static_cast<float>(expected.siblings_paired);
+  return AloneCost(op) * (1 + kLikeSiblings * (2 * paired - 1));
 }
 
 float JoinCost(const AlignedItem& op, const AlignedItem& kernel) {

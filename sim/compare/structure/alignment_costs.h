@@ -17,6 +17,8 @@ inline bool IsHeavy(const AlignedItem& item) {
 struct Expected {
   double scale = 0;    // traced length per forecast length
   double kernels = 0;  // their number
+  // Share of ops that have kernels among the other kinds whose names end alike; < 0: unknown.
+  double siblings_paired = -1;
 };
 // Kernels that follow each other, as those of one op, which it borrows. Kernels are added at the
 // front.
@@ -42,6 +44,8 @@ class Group {
 
 // The cost of an op or kernel without a counterpart.
 float AloneCost(const AlignedItem& item);
+// As above for an op: one whose siblings have no kernels either costs less.
+float OpAloneCost(const AlignedItem& op, const Expected& expected);
 // The cost of one more kernel of an op that has others.
 float JoinCost(const AlignedItem& op, const AlignedItem& kernel);
 

@@ -60,6 +60,8 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
   }
   struct Seen {
     OpClass op_class = OpClass::kGemm;
+    int word = -1;
+    double ops = 0;
     std::vector<double> ratios, numbers;
   };
   std::vector<Seen> kinds;
@@ -68,6 +70,8 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
     const auto kind = static_cast<std::size_t>(ops[i].kind);
     if (kinds.size() <= kind) kinds.resize(kind + 1);
     kinds[kind].op_class = ops[i].op_class;
+    kinds[kind].word = ops[i].word;
+    ++kinds[kind].ops;
     if (traced[i].kernels == 0) continue;
     kinds[kind].numbers.push_back(traced[i].kernels);
     if (ops[i].length <= 0 || traced[i].length <= 0) continue;
@@ -82,6 +86,14 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
     const auto c = static_cast<std::size_t>(seen.op_class);
     const double of_class = Median(ratios[c], first[c]);
     expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
+    if (pairs.empty() || seen.word < 0) continue;
+    double siblings = 0, paired = 0;
+    for (const Seen& other : kinds) {
+      if (&other == &seen || other.word != seen.word || other.op_class != seen.op_class) continue;
+      siblings += other.ops;
+      paired += static_cast<double>(other.numbers.size());
+    }
+    if (siblings > 0) expected[kind].siblings_paired = paired / siblings;
   }
   return expected;
 }

@@ -22,7 +22,7 @@ struct Topics {
   std::vector<Row> ops, kernels;
 };
 
-// The table as it is built in. It has at most 63 topics beside kFollows.
+// The table as it is built in. It has at most 62 topics beside kFollows and kSaysBackward.
 Topics ReadTopics() {
   constexpr const char* kFile = "sim/compare/structure/name_topics.csv";
   const EmbeddedFile* const file = FindEmbedded(sim_data::Files(), kFile);
@@ -34,10 +34,10 @@ Topics ReadTopics() {
   for (const CsvRow& row : table->rows) {
     const CsvReader cells(*table, row);
     const std::string topic(cells.Text("topic"));
-    std::uint64_t bit = kFollows;
-    if (topic != "follows") {
+    std::uint64_t bit = topic == "follows" ? kFollows : kSaysBackward;
+    if (topic != "follows" && topic != "backward") {
       const int number = numbers.try_emplace(topic, static_cast<int>(numbers.size())).first->second;
-      FT_CHECK(number < 63);
+      FT_CHECK(number < 62);
       bit = std::uint64_t{1} << number;
     }
     auto& side = cells.Text("side") == "op" ? topics.ops : topics.kernels;

@@ -100,9 +100,18 @@ class KindCache {
     return known_.try_emplace(key, static_cast<int>(known_.size())).first->second;
   }
 
+  // A number for the last part of the name and the pass: "attention.residual" and "mlp.residual"
+  // have one. -1: the op has no name.
+  int WordOf(OpId op) {
+    const auto name = timeline_.op_names.find(NameKey(op));
+    if (name == timeline_.op_names.end()) return -1;
+    const std::pair key(UnpackId(op).pass, name->second.substr(name->second.rfind('.') + 1));
+    return words_.try_emplace(key, static_cast<int>(words_.size())).first->second;
+  }
+
  private:
   const Timeline& timeline_;
-  std::map<std::pair<Pass, std::string>, int> known_;
+  std::map<std::pair<Pass, std::string>, int> known_, words_;
 };
 
 // Communication waits for peers, so that bytes, where they are known, tell more than its length.
@@ -114,7 +123,8 @@ std::vector<AlignedItem> ItemsOf(const std::vector<Work>& works, TopicCache& top
     AlignedItem item{.op_class = work.op_class, .pass = key.pass};
     if (IsCompute(work.op_class)) {
       const std::uint64_t named = topics.Of(work.op);
-      item.topics = named & ~kFollows;
+      item.topics = named & ~(kFollows | kSaysBackward);
+      item.says_backward = (named & kSaysBackward) != 0;
       item.follows = (named & kFollows) != 0;
     } else {
       item.transfer = key.kind;
@@ -123,6 +133,7 @@ std::vector<AlignedItem> ItemsOf(const std::vector<Work>& works, TopicCache& top
     if (IsMicroBatchKnown(key)) item.micro_batch = key.micro_batch;
     item.length = static_cast<double>(IsCompute(work.op_class) ? work.busy_ns : work.bytes);
     item.kind = kinds.Of(work.op);
+    item.word = kinds.WordOf(work.op);
     items.push_back(item);
   }
   return items;

@@ -25,9 +25,9 @@ struct StructuralPairs {
   double PairedShare() const;
   double SteadyShare() const;
   // Whether the pairs are good enough to explain a gap by them. Forecasts of other models reach at
-  // most 0.66 of the steady share (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
+  // most 0.73 of the steady share (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
   static constexpr double kLeastPaired = 0.9;
-  static constexpr double kLeastSteady = 0.7;
+  static constexpr double kLeastSteady = 0.75;
   bool IsTrusted() const { return PairedShare() >= kLeastPaired && SteadyShare() >= kLeastSteady; }
 
   // Adds the pairs of another step.
