@@ -70,8 +70,8 @@ bool Serves(const std::string& op_name, Pass pass, std::string part) {
 
 class TorchPairs : public testing::TestWithParam<const char*> {};
 
-// Short operators beside a product a hundred times as long are often taken for a part of it:
-// docs/import.md has the shares.
+// docs/import.md has the shares. On a machine that other programs load, an operator may take a
+// hundred times its usual time, and is then taken for another one.
 TEST_P(TorchPairs, AreThoseThatTheTrainerNames) {
   if (TorchPython().empty()) GTEST_SKIP() << kNoTorch;
   const std::string model = GetParam();
@@ -94,14 +94,16 @@ TEST_P(TorchPairs, AreThoseThatTheTrainerNames) {
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
 
   const Timeline before = trace->timeline;
-  const int step = before.steps.at(1).step;
-  const StructuralPairs pairs = PairByStructure(
-      forecast->timeline, forecast->timeline.steps.back().step, trace->timeline, step);
+  StructuralPairs pairs;
+  for (const StepWindow& window : before.steps) {
+    pairs += PairByStructure(forecast->timeline, forecast->timeline.steps.back().step,
+                             trace->timeline, window.step);
+  }
   std::int64_t known_ns = 0, right_ns = 0;
   std::map<std::string, std::int64_t> wrong;
   for (std::size_t i = 0; i < before.spans.size(); ++i) {
     const Span& span = trace->timeline.spans[i];
-    if (span.step != step || span.op == before.spans[i].op) continue;
+    if (span.step < 0 || span.op == before.spans[i].op) continue;
     const std::string name = before.op_names.at(NameKey(before.spans[i].op));
     const std::string part = truth.PartOf(name, span.start_ns - before.steps.front().start_ns);
     if (part.empty()) continue;
@@ -125,7 +127,7 @@ TEST_P(TorchPairs, AreThoseThatTheTrainerNames) {
   }
   EXPECT_GT(known_ns, pairs.paired_ns / 2);
   EXPECT_GE(pairs.PairedShare(), 0.95);
-  EXPECT_GE(right, 0.92);
+  EXPECT_GE(right, 0.97);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchPairs, testing::Values("gpt", "llama"),

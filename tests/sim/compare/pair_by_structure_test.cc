@@ -100,14 +100,14 @@ TEST(PairByStructure, FindsTheOpsOfMadeTraces) {
   }
 }
 
-TEST(PairByStructure, IsUnsteadyForTheForecastOfAnotherModel) {
+TEST(PairByStructure, DoesNotTrustTheForecastOfAnotherModel) {
   for (const auto& [traced, forecast] : {std::pair{20, 29}, std::pair{21, 25}, std::pair{28, 21}}) {
     const Made of_trace = ForecastOf(static_cast<std::uint64_t>(traced));
     const Made other = ForecastOf(static_cast<std::uint64_t>(forecast));
     Timeline trace = TraceOf(of_trace.forecast, of_trace.step, {}).timeline;
     const StructuralPairs pairs = PairByStructure(other.forecast, other.step, trace, 0);
-    EXPECT_LT(pairs.PairedShare(), 0.9) << traced;
-    EXPECT_LT(pairs.SteadyShare(), 0.75) << traced;
+    EXPECT_LT(pairs.PairedShare(), 0.85) << traced;
+    EXPECT_FALSE(pairs.IsTrusted()) << traced;
   }
 }
 
