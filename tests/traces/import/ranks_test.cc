@@ -134,6 +134,43 @@ TEST(ImportedRanks, WaitForPeersBeforeACollectiveBegins) {
   EXPECT_NEAR(seconds.peer_wait_s, 15e-6, 1e-12);  // the mean of 30 and 0
 }
 
+// FSDP on the CPU orders a reduce-scatter, which a thread of Gloo's runs as an all-reduce with a
+// copy.
+TEST(ImportedRanks, CommunicateInGloosThreads) {
+  const auto rank = [](int number, double start_us) {
+    return KinetoTrace(
+        Complete("cpu_op", "aten::mm", "1", 0, 10) + "," +
+            Complete("cpu_op", "c10d::_reduce_scatter_base_", "1", 11, 3) + "," +
+            Complete("user_annotation", "gloo:all_reduce", "9", start_us, 60 - start_us) + "," +
+            Complete("cpu_op", "aten::copy_", "9", 52, 4),
+        R"("distributedInfo":{"backend":"gloo","rank":)" + std::to_string(number) +
+            R"(,"world_size":2,"pg_count":1},)");
+  };
+  const TraceRun run = ReadGood({rank(0, 20), rank(1, 50)});
+  const auto spans = SpansNamed(run, "gloo:all_reduce");
+  ASSERT_EQ(spans.size(), 2U);
+  for (const Span& span : spans) {
+    EXPECT_EQ(UnpackId(span.op).kind, InstructionKind::kReduceScatter);
+    EXPECT_EQ(span.start_ns, 50'000);  // rank 0 waited for rank 1
+    EXPECT_EQ(span.end_ns, 60'000);
+  }
+  EXPECT_THAT(SpansNamed(run, "aten::copy_"), testing::IsEmpty());
+  EXPECT_THAT(SpansNamed(run, "c10d::_reduce_scatter_base_"), testing::IsEmpty());
+  EXPECT_THAT(run.notes, Contains(HasSubstr("2 of 2 calls of communication were matched")));
+}
+
+// An annotation whose operator was not recorded keeps the meaning of its own name.
+TEST(ImportedRanks, KeepGloosNameWithoutAnOperator) {
+  const TraceRun run =
+      ReadGood({KinetoTrace(Complete("cpu_op", "c10d::allreduce_", "1", 0, 1) + "," +
+                            Complete("user_annotation", "gloo:all_reduce", "9", 2, 5) + "," +
+                            Complete("user_annotation", "gloo:all_gather", "9", 10, 5))});
+  const auto spans = SpansNamed(run, "gloo:all_gather");
+  ASSERT_EQ(spans.size(), 1U);
+  EXPECT_EQ(UnpackId(spans[0].op).kind, InstructionKind::kAllGather);
+  EXPECT_EQ(SpansNamed(run, "c10d::allreduce_").size(), 1U);
+}
+
 // A send and its receive are one transfer, whatever the other kernels of the group do.
 TEST(ImportedRanks, WaitForTheOtherEndOfATransfer) {
   const auto transfer = [](const char* what, double start_us, double length_us) {
