@@ -77,6 +77,10 @@ std::unordered_map<OpId, OpId> PairRank(const Lanes& ops, const Lanes& kernels,
       if (!IsCompute(op.op_class) || name == forecast.op_names.end()) continue;
       times[{UnpackId(op.op).pass, name->second}][op.op] += kernel.busy_ns;
     }
+    for (std::size_t i = 0; lane == 0 && i < ops[lane].size(); ++i) {
+      pairs.forecast_ns += ops[lane][i].busy_ns;
+      if (paired.contains(static_cast<int>(i))) pairs.forecast_paired_ns += ops[lane][i].busy_ns;
+    }
     pairs.ops += std::ssize(ops[lane]);
     pairs.paired_ops += std::ssize(paired);
   }
@@ -92,6 +96,8 @@ double Share(std::int64_t part, std::int64_t of) {
 
 double StructuralPairs::PairedShare() const { return Share(paired_ns, traced_ns); }
 
+double StructuralPairs::ForecastShare() const { return Share(forecast_paired_ns, forecast_ns); }
+
 double StructuralPairs::SteadyShare() const { return Share(steady_ns, repeated_ns); }
 
 StructuralPairs& StructuralPairs::operator+=(const StructuralPairs& other) {
@@ -101,6 +107,8 @@ StructuralPairs& StructuralPairs::operator+=(const StructuralPairs& other) {
   paired_ops += other.paired_ops;
   traced_ns += other.traced_ns;
   paired_ns += other.paired_ns;
+  forecast_ns += other.forecast_ns;
+  forecast_paired_ns += other.forecast_paired_ns;
   repeated_ns += other.repeated_ns;
   steady_ns += other.steady_ns;
   return *this;

@@ -22,13 +22,13 @@ bool TellsMore(OpClass a, OpClass b) {
 std::vector<OperatorCall> OperatorsOf(const std::vector<Work>& works, NameCache& names) {
   std::vector<OperatorCall> operators;
   for (const Work& work : works) {
-    operators.push_back({.start_ns = work.start_ns,
-                         .end_ns = work.end_ns,
-                         .busy_ns = work.busy_ns,
-                         .pieces = work.spans,
-                         .is_frame = names.Of(work.op).facts.is_frame,
-                         .is_heavy = work.op_class == OpClass::kGemm ||
-                                     work.op_class == OpClass::kAttention});
+    operators.push_back(
+        {.start_ns = work.start_ns,
+         .end_ns = work.end_ns,
+         .busy_ns = work.busy_ns,
+         .pieces = work.spans,
+         .is_frame = names.Of(work.op).facts.is_frame,
+         .is_heavy = work.op_class == OpClass::kGemm || work.op_class == OpClass::kAttention});
   }
   return operators;
 }

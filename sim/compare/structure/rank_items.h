@@ -17,7 +17,8 @@
 
 namespace foretrain {
 
-// All compute is one lane, as are copies and each class of communication. Ops of the host have none.
+// All compute is one lane, as are copies and each class of communication. Ops of the host have
+// none.
 inline constexpr int kLanes = kOpClassCount;
 
 // One op or call of one rank: all its spans.

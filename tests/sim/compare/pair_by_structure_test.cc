@@ -93,6 +93,7 @@ TEST(PairByStructure, FindsTheOpsOfMadeTraces) {
                     kFacts[facts], static_cast<long long>(score.pairs.kernels), 100 * score.paired,
                     100 * score.right, 100 * score.right_pairs, 100 * score.pairs.SteadyShare());
         EXPECT_GE(score.paired, 0.95);
+        EXPECT_GE(score.pairs.ForecastShare(), 0.9);
         EXPECT_GE(score.right, 0.99);
         EXPECT_GE(score.right_pairs, 0.99);
       }
