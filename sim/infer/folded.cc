@@ -11,7 +11,7 @@
 namespace foretrain {
 namespace {
 
-constexpr double kMaxDistance = 1;   // forwards: a pair of both passes may start with either
+constexpr double kMaxDistance = 1;  // forwards: a pair of both passes may start with either
 constexpr double kClearlyNearer = 0.5;
 
 // Forward passes of chunks before each backward, in the order of backwards.

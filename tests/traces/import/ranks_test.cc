@@ -8,6 +8,7 @@
 
 #include "tests/traces/import/trace_text.h"
 #include "traces/import/ranks/collectives.h"
+#include "traces/import/ranks/rank_join.h"
 #include "traces/metrics/bubble.h"
 #include "traces/metrics/metrics.h"
 
@@ -129,6 +130,7 @@ TEST(ImportedRanks, WaitForPeersBeforeACollectiveBegins) {
   EXPECT_EQ(spans[1].start_ns, 50'000);
   EXPECT_EQ(spans[0].end_ns, 60'000);
   EXPECT_THAT(run.notes, Contains(HasSubstr("2 of 2 calls of communication were matched")));
+  EXPECT_TRUE(trace_import::IsAllMatched(run.details_json));
   const ClassSeconds seconds = ComputeMetrics(run.timeline).overall->classes;
   EXPECT_NEAR(seconds.exposed_communication_s, 10e-6, 1e-12);
   EXPECT_NEAR(seconds.peer_wait_s, 15e-6, 1e-12);  // the mean of 30 and 0
@@ -169,6 +171,17 @@ TEST(ImportedRanks, KeepGloosNameWithoutAnOperator) {
   ASSERT_EQ(spans.size(), 1U);
   EXPECT_EQ(UnpackId(spans[0].op).kind, InstructionKind::kAllGather);
   EXPECT_EQ(SpansNamed(run, "c10d::allreduce_").size(), 1U);
+}
+
+// Nothing tells the group of a kernel without a record.
+TEST(ImportedRanks, SayThatSomeCommunicationWasNotMatched) {
+  const std::string nameless =
+      "," + Complete("kernel", "ncclDevKernel_AllGather_RING_LL", "d20", 70, 5);
+  const TraceRun run =
+      ReadGood({RankTrace(0, Reduce(20, 40) + nameless), RankTrace(1, Reduce(50, 10) + nameless)});
+  EXPECT_FALSE(trace_import::IsAllMatched(run.details_json));
+  EXPECT_FALSE(trace_import::IsAllMatched(""));
+  EXPECT_FALSE(trace_import::IsAllMatched("{\"communication_matched\": 1}"));
 }
 
 // A send and its receive are one transfer, whatever the other kernels of the group do.

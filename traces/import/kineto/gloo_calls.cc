@@ -18,9 +18,8 @@ std::vector<RawEvent*> OperatorsNamed(RankEvents& events, std::string_view begin
     const bool is_operator = event.kind == RawKind::kHostOp;
     if (is_operator && events.names.Text(event.name).starts_with(begin)) found.push_back(&event);
   }
-  std::stable_sort(found.begin(), found.end(), [](const RawEvent* a, const RawEvent* b) {
-    return a->start_ns < b->start_ns;
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const RawEvent* a, const RawEvent* b) { return a->start_ns < b->start_ns; });
   return found;
 }
 
@@ -65,11 +64,11 @@ void JoinGlooCalls(RankEvents& events, bool only_group) {
     for (RawEvent* const annotation : annotations) annotation->group = group;
   }
   const std::vector<RawEvent*> operators = OperatorsNamed(events, "c10d::");
-  const bool match = std::equal(
-      operators.begin(), operators.end(), annotations.begin(), annotations.end(),
-      [](const RawEvent* op, const RawEvent* annotation) {
-        return op->start_ns <= annotation->start_ns;
-      });
+  const bool match =
+      std::equal(operators.begin(), operators.end(), annotations.begin(), annotations.end(),
+                 [](const RawEvent* op, const RawEvent* annotation) {
+                   return op->start_ns <= annotation->start_ns;
+                 });
   if (!match) return;
   for (std::size_t i = 0; i < operators.size(); ++i) {
     annotations[i]->collective = 1 + operators[i]->name;

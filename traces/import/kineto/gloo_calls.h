@@ -1,5 +1,5 @@
-// Communication by Gloo. An operator such as c10d::_reduce_scatter_base_ only orders it; a thread of
-// Gloo's then communicates, and annotates that time with a name such as "gloo:all_reduce".
+// Communication by Gloo. An operator such as c10d::_reduce_scatter_base_ only orders it; a thread
+// of Gloo's then communicates, and annotates that time with a name such as "gloo:all_reduce".
 #pragma once
 
 #include "traces/import/raw_events.h"

@@ -49,8 +49,8 @@ std::vector<std::string> OpsOf(const StoredRun& run) {
     if (name == run.timeline.op_names.end()) continue;
     for (const std::uint32_t row : rows) {
       if (row >= ops.size() || last[row] == name->second) continue;
-      const bool is_known = (", " + ops[row] + ", ").find(", " + name->second + ", ") !=
-                            std::string::npos;
+      const bool is_known =
+          (", " + ops[row] + ", ").find(", " + name->second + ", ") != std::string::npos;
       last[row] = name->second;
       if (!is_known) ops[row] += (ops[row].empty() ? "" : ", ") + name->second;
     }

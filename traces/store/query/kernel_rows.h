@@ -1,4 +1,5 @@
-// The table v_kernel of a query: the kernels of runs, which the store keeps as one attachment a run.
+// The table v_kernel of a query: the kernels of runs, which the store keeps as one attachment a
+// run.
 #pragma once
 
 #include <optional>
