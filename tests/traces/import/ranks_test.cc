@@ -90,6 +90,18 @@ TEST(Clocks, StayWhereTheyAgree) {
   EXPECT_EQ(fits[1].samples, 200U);
 }
 
+// On a busy host the ends of a call differ by up to 30 ms. A trend of 20 ms is no drift then.
+TEST(Clocks, StayWhereEndsScatter) {
+  std::vector<std::vector<Span>> spans{CallsOf(0, 0, 1), CallsOf(0, 0, 2)};
+  for (std::size_t i = 0; i < spans[1].size(); ++i) {
+    const auto number = static_cast<std::int64_t>(i);
+    spans[1][i].end_ns += (i % 2 == 0 ? 30'000'000 : -30'000'000) + number * 100'000;
+  }
+  std::vector<TracedRank> ranks{{0, &spans[0], AllCalls(spans[0], "a")},
+                                {1, &spans[1], AllCalls(spans[1], "a")}};
+  EXPECT_FALSE(trace_import::FitClocks(ranks, trace_import::MatchCalls(ranks))[1].IsUsed());
+}
+
 TEST(Calls, AreMatchedOnlyWhereEachMemberHasEquallyMany) {
   std::vector<Span> two(2), three(3);
   const auto matched = [](const std::vector<Span>& a, const std::vector<Span>& b, int members) {
