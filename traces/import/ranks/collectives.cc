@@ -15,6 +15,9 @@ constexpr std::int64_t kLeastOffsetNs = 10'000;
 constexpr std::size_t kLeastForDrift = 20;   // samples
 constexpr std::size_t kMaxSlopes = 100'000;  // pairs of samples whose slopes are taken
 
+// A quartz stays within 100 ppm; more is the scatter of the ends.
+constexpr double kMaxDrift = 1e-3;
+
 // Ends of one communication on two ranks.
 struct Sample {
   std::int64_t time_ns = 0;        // on the reference
@@ -72,7 +75,8 @@ ClockFit FitOf(std::vector<Sample> samples) {
   const auto least_ns = [](const ClockFit& fit) {
     return std::max(kLeastOffsetNs, 3 * fit.error_ns);
   };
-  ClockFit fit = FitWith(SlopeOf(samples), samples);
+  const double slope = SlopeOf(samples);
+  ClockFit fit = FitWith(std::abs(slope) <= kMaxDrift ? slope : 0, samples);
   const double length_ns = static_cast<double>(samples.back().time_ns - fit.origin_ns);
   if (std::abs(fit.drift) * length_ns < static_cast<double>(least_ns(fit))) {
     fit = FitWith(0, samples);
