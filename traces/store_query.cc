@@ -10,7 +10,8 @@
 
 #include "base/text.h"
 #include "traces/store.h"
-#include "traces/store/exposed_table.h"
+#include "traces/store/query/exposed_table.h"
+#include "traces/store/query/kernel_rows.h"
 #include "traces/store/schema.h"
 #include "traces/store/views.h"
 
@@ -233,6 +234,9 @@ Result<QueryAnswer> QueryStore(const std::string& path, std::string_view sql,
   const std::string views = store_internal::TempViewsSql();
   FT_TRY(database->Execute(views.c_str()));
   FT_TRY(store_internal::MakeExposedTable(*database, source));
+  store_internal::KernelSource kernels{.reader = &reader};
+  kernels.load.cancelled = source.load.cancelled;
+  FT_TRY(store_internal::MakeKernelTable(*database, kernels));
   FT_TRY(watch.Start(*database));
   const auto run = [&]() -> Result<QueryAnswer> {
     FT_ASSIGN(Statement query, database->PrepareQuery(sql));
@@ -240,7 +244,8 @@ Result<QueryAnswer> QueryStore(const std::string& path, std::string_view sql,
   };
   Result<QueryAnswer> answer = run();
   if (answer.has_value()) return answer;
-  return tl::unexpected<Error>(watch.ErrorOf(*database, answer.error(), source.error));
+  return tl::unexpected<Error>(watch.ErrorOf(
+      *database, answer.error(), source.error.has_value() ? source.error : kernels.error));
 }
 
 }  // namespace foretrain

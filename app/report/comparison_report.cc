@@ -218,6 +218,7 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view, const Compare
     json.Field("paired_kernels", view.structure->paired_kernels);
     json.Field("ops", view.structure->ops).Field("paired_ops", view.structure->paired_ops);
     json.Field("paired_share", view.structure->PairedShare());
+    json.Field("forecast_share", view.structure->ForecastShare());
     json.Field("steady_share", view.structure->SteadyShare()).EndObject();
   }
   json.Name("gap").BeginObject();

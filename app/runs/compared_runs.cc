@@ -141,14 +141,15 @@ void AddAttribution(const Result<StoredContext>& stored, ComparedRuns& runs) {
         "run's plan");
     if (!runs.view.structure) return;
     const double paired = runs.view.structure->PairedShare();
-    const double steady = runs.view.structure->SteadyShare();
+    const double of_forecast = runs.view.structure->ForecastShare();
     if (!runs.view.structure->IsTrusted()) {
       runs.view.notes.push_back(fmt::format(
-          "gap not attributed: {} of the traced time has an op of the forecast, {} of it in steady "
-          "pairs, and {} and {} are needed: is it a forecast of what was traced?",
-          FormatPercent(paired), FormatPercent(steady),
+          "gap not attributed: {} of the traced time has an op of the forecast, {} of the "
+          "forecast's "
+          "compute has kernels, and {} and {} are needed: is it a forecast of what was traced?",
+          FormatPercent(paired), FormatPercent(of_forecast),
           FormatPercent(StructuralPairs::kLeastPaired),
-          FormatPercent(StructuralPairs::kLeastSteady)));
+          FormatPercent(StructuralPairs::kLeastOfForecast)));
       return;
     }
   }

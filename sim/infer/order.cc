@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "sim/infer/folded.h"
 
 namespace foretrain {
 namespace {
@@ -196,7 +197,7 @@ InferredFact ScheduleOf(const TracedStep& step, const std::vector<std::vector<in
   if (place.both_ends && split) {
     return {"dualpipe", "first and last rank do the same, and backwards are split"};
   }
-  if (place.folded) return {"", "several schedules run the second chunk back to the first rank"};
+  if (place.folded) return FoldedScheduleOf(step, pipelines, place.micro_batches);
   std::set<std::string_view> fitting;
   for (const WarmUp& known : kWarmUps) {
     if (known.split == split && known.chunked == (place.chunks > 1)) fitting.insert(known.schedule);

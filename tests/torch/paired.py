@@ -1,19 +1,25 @@
 """Trains a small GPT or Llama on the CPU under torch.profiler, writes the trace, and prints which part of the model each operator serves.
 
-paired.py TRACE gpt|llama prints one JSON object: "ops" lists [name, start, end, part] of the operators, in nanoseconds from the first
+paired.py TRACE gpt|llama [ddp|fsdp] prints one JSON object: "ops" lists [name, start, end, part] of the operators, in nanoseconds from the first
 step on; "part" is an op's name in a forecast, with ".grad" in the backward pass, or "update". Ranges around each part tell it in the
-forward pass. Autograd's sequence numbers carry it to the backward pass.
+forward pass. Autograd's sequence numbers carry it to the backward pass. With ddp or fsdp two ranks train with gloo, in TRACE0 and TRACE1,
+and "ops" are those of rank 0.
 """
 import bisect
 import json
+import os
 import sys
 from decimal import Decimal
 
 import torch
+import torch.distributed.device_mesh
+import torch.distributed.fsdp
+import torch.multiprocessing
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 HIDDEN, HEADS, LAYERS, VOCAB, LENGTH, BATCH = 256, 4, 4, 4096, 256, 4
+RANKS = 2
 MARK = "as "
 
 
@@ -151,15 +157,12 @@ def parts_of(events):
     return found
 
 
-def main():
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    model = Model(sys.argv[2] == "llama")
+def train(model, path):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     with profile(
         activities=[ProfilerActivity.CPU],
         schedule=schedule(wait=0, warmup=1, active=3),
-        on_trace_ready=lambda p: p.export_chrome_trace(sys.argv[1]),
+        on_trace_ready=lambda p: p.export_chrome_trace(path),
     ) as profiler:
         for _ in range(4):
             tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1))
@@ -167,9 +170,37 @@ def main():
             model(tokens[:, :-1], tokens[:, 1:]).backward()
             optimizer.step()
             profiler.step()
-    with open(sys.argv[1], encoding="utf-8") as file:
+
+
+def train_rank(rank, path, llama, kind):
+    torch.distributed.init_process_group("gloo", init_method="file://" + os.path.abspath(path) + ".meet", rank=rank, world_size=RANKS)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = Model(llama)
+    if kind == "ddp":
+        model = nn.parallel.DistributedDataParallel(model)
+    else:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (RANKS,))
+        for block in model.blocks:
+            torch.distributed.fsdp.fully_shard(block, mesh=mesh)
+        torch.distributed.fsdp.fully_shard(model, mesh=mesh)
+    train(model, path + str(rank))
+    torch.distributed.destroy_process_group()
+
+
+def main():
+    path, llama = sys.argv[1], sys.argv[2] == "llama"
+    if len(sys.argv) > 3:
+        torch.multiprocessing.spawn(train_rank, args=(path, llama, sys.argv[3]), nprocs=RANKS)
+        path += "0"
+    else:
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        train(Model(llama), path)
+    with open(path, encoding="utf-8") as file:
         events = json.load(file, parse_float=Decimal)["traceEvents"]
     print(json.dumps({"ops": parts_of(events)}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,8 +10,8 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "traces/import/byte_source.h"
-#include "traces/import/json_events.h"
-#include "traces/import/kineto.h"
+#include "traces/import/kineto/json_events.h"
+#include "traces/import/kineto/kineto.h"
 #include "traces/import/nsys.h"
 #include "traces/import/own_trace.h"
 #include "traces/import/rank_timeline.h"
@@ -270,7 +270,7 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
         {.rank = numbers[i], .offset_ns = offsets[i], .step_name = options.step_name}, ids));
     WriteRank(details, numbers[i], ranks[i], timelines.back());
   }
-  JoinRanks(numbers, timelines, run.notes);
+  const bool all_matched = JoinRanks(numbers, timelines, run.notes);
   run.communication = CommunicationOf(ranks, table, timelines);
   std::set<std::string> said;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -286,6 +286,7 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
     }
   }
   WritePipelines(details.EndArray(), PipelinesOfGroups(ranks, table));
+  if (all_matched) details.Field("communication_matched", true);
   run.details_json = details.EndObject().Take();
   run.kernels.capability = CapabilityOf(ranks);
   run.recorded_ranks = static_cast<int>(ranks.size());

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "traces/import/json_events.h"
+#include "traces/import/kineto/json_events.h"
 #include "traces/timeline.h"
 
 namespace foretrain::trace_import {

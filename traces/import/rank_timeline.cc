@@ -228,6 +228,8 @@ class Builder {
                .step = step,
                .queue = QueueOf(meaning),
                .op_class = meaning.op_class});
+      const bool is_whole = stretch.start_ns == event.start_ns && stretch.end_ns == event.end_ns;
+      if (is_whole && IsCommunication(meaning.op_class)) AddCall(event, meaning);
     }
   }
 

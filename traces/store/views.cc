@@ -90,6 +90,18 @@ constexpr QueryColumn kExposedColumns[] = {
      "the part in which no span of a class before it runs, ns; classes in the order of `class` in "
      "`v_span`"},
 };
+constexpr QueryColumn kKernelColumns[] = {
+    {"run_id", "number of the run"},
+    {"name", "short name, without namespaces, template arguments and parameters"},
+    {"class", "as in `v_span`, told by the kernel's name"},
+    {"op", "names of the ops that run it; NULL if unknown"},
+    {"calls", "calls that were launched alike, of all recorded steps and ranks"},
+    {"total_ns", "sum of the calls, ns"},
+    {"mean_ns", "mean call, ns"},
+    {"launch", "grid, block, registers and shared memory; NULL if unknown"},
+    {"occupancy", "theoretical occupancy, 0 to 1; NULL if unknown"},
+    {"full_name", "name as the profiler wrote it"},
+};
 constexpr QueryColumn kMemoryColumns[] = {
     {"run_id", "number of the run"},
     {"rank", "rank"},
@@ -130,6 +142,7 @@ std::vector<QueryView> QueryViews() {
       {"v_span", "op or instruction on one queue", list(kSpanColumns)},
       {"v_op", "op of a rank and step", list(kOpColumns)},
       {"v_exposed", "class of spans, rank and step with a window", list(kExposedColumns)},
+      {"v_kernel", "kernel and launch", list(kKernelColumns)},
       {"v_memory", "change of live bytes", list(kMemoryColumns)},
       {"v_metric", "metric", list(kMetricColumns)},
       {"v_counter", "point of a series", list(kCounterColumns)},

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/network/communication_groups.h"
+#include "traces/import/ranks/rank_join.h"
 #include "traces/metrics/bubble_causes.h"
 #include "traces/metrics/data_wait.h"
 #include "traces/metrics/skew.h"
@@ -294,8 +295,10 @@ class Analyze final : public Command {
     Waits waits;
     waits.step = static_cast<std::int32_t>(StepOf(metrics));
     waits.bubble = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, waits.step);
-    // Ranks of a forecast start a communication together.
-    const bool together = run.info.kind == RunKind::kPredicted;
+    // Ranks of a forecast start a communication together, and so do those of a trace whose waits
+    // were split off.
+    const bool together =
+        run.info.kind == RunKind::kPredicted || trace_import::IsAllMatched(run.details_json);
     waits.exposed = ExposedPartsOf(run.timeline, groups, waits.step, together);
     waits.data = DataWaitOf(run.timeline, waits.step);
     waits.ranks = std::max<std::int64_t>(

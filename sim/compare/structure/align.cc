@@ -15,7 +15,7 @@ using Items = std::span<const AlignedItem>;
 constexpr std::size_t kMostKernels = 48;  // of one op
 constexpr std::size_t kUpdatesOfOp = 24;  // bundles of kernels of an update
 constexpr double kShort = 0.02;           // of the typical length: less tells less
-constexpr int kRounds = 4;
+constexpr int kRounds = 5;
 constexpr std::size_t kFirstWidth = 64;        // of the band, to each side
 constexpr std::size_t kMaxCells = 40'000'000;  // of one table, a byte each
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -75,6 +75,12 @@ class Table {
     return std::min(middle > width_ ? middle - width_ : 0, m + 1 - columns_);
   }
 
+  const Expected& Of(const AlignedItem& op) const {
+    static const Expected kUnknown{};
+    const auto kind = static_cast<std::size_t>(op.kind);
+    return kind < expected_.size() ? expected_[kind] : kUnknown;
+  }
+
   void Fill() {
     std::vector<float> above(columns_, kInfinity), row(columns_);
     for (std::size_t i = 0; i <= ops_.size(); ++i) {
@@ -87,7 +93,7 @@ class Table {
     if (ends_.after == nullptr) return;
     float best = above[m - begin], more = 0;
     for (std::size_t j = m; j-- > begin && m - j <= kMostKernels;) {
-      more += JoinCost(*ends_.after, kernels_[j]);
+      more += JoinCost(*ends_.after, Of(*ends_.after), kernels_[j]);
       if (!kernels_[j].follows && above[j - begin] + more < best) {
         best = above[j - begin] + more;
         last_ = j;
@@ -112,22 +118,22 @@ class Table {
       if (place > 0) {
         take(row[place - 1] + AloneCost(kernels_[j - 1]), kKernelAlone);
         if (i == 0 && ends_.before != nullptr && of_before_ == j - 1) {
-          const float cost = row[place - 1] + JoinCost(*ends_.before, kernels_[j - 1]);
+          const float cost =
+              row[place - 1] + JoinCost(*ends_.before, Of(*ends_.before), kernels_[j - 1]);
           if (cost <= best) of_before_ = j;
           take(cost, kOfBefore);
         }
       }
       if (i > 0) {
         const AlignedItem& op = ops_[i - 1];
-        take(cost_above(j) + AloneCost(op), kOpAlone);
-        const auto kind = static_cast<std::size_t>(op.kind);
-        const Expected expected = kind < expected_.size() ? expected_[kind] : Expected{};
-        Group group(op);
+        const Expected& expected = Of(op);
+        take(cost_above(j) + OpAloneCost(op, expected), kOpAlone);
+        Group group(op, expected);
         for (std::size_t k = 1; k <= std::min(kMostKernels, j); ++k) {
           group.Add(kernels_[j - k]);
           if (k > 1 && group.IsHopeless()) break;
           const float from = cost_above(j - k);
-          if (from < best) take(from + group.Cost(expected), static_cast<std::uint8_t>(k));
+          if (from < best) take(from + group.Cost(), static_cast<std::uint8_t>(k));
         }
       }
       row[place] = best;

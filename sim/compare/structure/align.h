@@ -17,8 +17,12 @@ struct AlignedItem {
   int block = -1;            // -1: unknown
   int micro_batch = -1;      // -1: unknown
   std::uint64_t topics = 0;  // a bit for each topic that the name speaks of (name_topics.h)
+  std::uint64_t hints = 0;   // of a kernel: topics that it may be about
+  int name = -1;             // of a kernel: equal for equal names; -1: unknown
   int kind = 0;              // of an op: equal for ops that should take equally long; >= 0
+  int word = -1;  // of an op: equal for ops whose names end alike, as "residual"; -1: unknown
   bool follows = false;  // of a kernel: belongs to the one before it, as a sum of partial products
+  bool says_backward = false;  // its name is that of a backward pass
   // The collective or transfer that it is, if it is communication. kBlock: unknown.
   InstructionKind transfer = InstructionKind::kBlock;
   double length = 0;  // time or bytes, in a unit of its side; 0: unknown

@@ -11,19 +11,26 @@ namespace {
 constexpr float kContradiction = 8;  // another pass, layer or micro-batch: never worth it
 constexpr float kOtherTransfer = 4;
 constexpr float kOtherTopic = 2;
+constexpr float kOtherHint = 0.25F;
+constexpr float kHintedTopic = 0.15F;
 constexpr float kNoTopic = 0.3F;         // one side speaks of a topic, the other of none
-constexpr float kPerLogOfLength = 0.8F;  // natural logarithm of the ratio
+constexpr float kPerLogOfLength = 0.6F;  // natural logarithm of the ratio
 constexpr float kPerLogOfNumber = 0.6F;
 constexpr float kPerLogOfUpdates = 1.5F;  // kernels of an update are all alike
-constexpr float kMaxLogs = 3;
+constexpr float kMaxLogs = 2;
 constexpr float kLightAlone = 0.65F;  // an op or kernel bound by memory without a counterpart
 constexpr float kHeavyAlone = 2.5F;
 constexpr float kNoProduct = 3;           // a product without a kernel that computes one
 constexpr float kForeignProduct = 5;      // a product within work that is bound by memory
 constexpr float kMoreProducts = 1;        // a second kernel for one product
-constexpr float kMoreWithProduct = 0.4F;  // a kernel that is bound by memory beside a product
+constexpr float kMoreWithProduct = 0.8F;  // a kernel that is bound by memory beside a product
 constexpr float kMoreOfItsKind = 0.12F;
 constexpr float kMoreTransfers = 0.4F;
+constexpr float kTopicInProduct = 0.5F;  // a kernel that speaks of a topic, in a product
+constexpr float kMoreBesideAttention = 0.3F;
+constexpr float kUnusualName = 0.8F;
+constexpr float kNamedLength = 0.5F;   // part of the cost of a length where names agree
+constexpr float kLikeSiblings = 0.1F;  // part of the cost of an op alone
 
 // Whether two passes may be the same work. A trace calls both halves of a backward pass
 // "backward", and often what is recomputed within it too.
@@ -51,7 +58,22 @@ float Contradictions(const AlignedItem& op, const AlignedItem& kernel) {
   if (op.topics != 0 && kernel.topics != 0 && (op.topics & kernel.topics) == 0) {
     cost += kOtherTopic;
   }
+  if (op.topics != 0 && kernel.topics == 0 && kernel.hints != 0 &&
+      (op.topics & kernel.hints) == 0) {
+    cost += kOtherHint;
+  }
+  if (op.topics == 0 && kernel.topics != 0 && op.op_class == OpClass::kGemm && op.word >= 0) {
+    cost += kTopicInProduct * kernel.weight;
+  }
+  if (kernel.says_backward && op.word >= 0 && !op.says_backward) cost += kOtherTopic;
   return cost;
+}
+
+// Ops of one kind have kernels of the same names.
+float UnusualName(const Expected& expected, const AlignedItem& kernel) {
+  const auto name = static_cast<std::size_t>(kernel.name);
+  if (kernel.name < 0 || name >= expected.names.size()) return 0;
+  return kUnusualName * kernel.weight * (1 - expected.names[name]);
 }
 
 // How far two numbers are apart; 0 if one is unknown.
@@ -63,7 +85,7 @@ float Logs(double found, double expected) {
 }  // namespace
 
 void Group::Add(const AlignedItem& kernel) {
-  members_ += Contradictions(op_, kernel);
+  members_ += Contradictions(op_, kernel) + UnusualName(expected_, kernel);
   if (IsHeavy(kernel) && !kernel.follows) {
     ++heavy_;
   } else {
@@ -73,6 +95,7 @@ void Group::Add(const AlignedItem& kernel) {
   heaviest_ = std::max(heaviest_, kernel.weight);
   length_ += kernel.length;
   topics_ |= kernel.topics;
+  hints_ |= kernel.hints;
   follows_ = kernel.follows;
 }
 
@@ -82,9 +105,11 @@ bool Group::IsHopeless() const {
   return op_.op_class != OpClass::kAttention && heavy_ > 0;
 }
 
-float Group::Cost(const Expected& expected) const {
+float Group::Cost() const {
   float cost = members_ + (follows_ ? kContradiction : 0);
-  if ((op_.topics & topics_) == 0 && op_.topics != topics_) cost += kNoTopic;
+  if ((op_.topics & topics_) == 0 && op_.topics != topics_) {
+    cost += (op_.topics & hints_) == 0 ? kNoTopic : kHintedTopic;
+  }
   const auto heavy = static_cast<float>(heavy_), number = static_cast<float>(heavy_ + light_);
   const float more = heavy + light_weight_ - heaviest_;
   if (op_.op_class == OpClass::kGemm) {
@@ -98,18 +123,27 @@ float Group::Cost(const Expected& expected) const {
   } else {
     cost += kForeignProduct * heavy + kMoreOfItsKind * more;
   }
-  cost += kPerLogOfLength * Logs(length_, expected.scale * op_.length);
+  const bool named = (op_.topics & topics_) != 0;
+  cost +=
+      (named ? kNamedLength : 1) * kPerLogOfLength * Logs(length_, expected_.scale * op_.length);
   const float per_log = op_.pass == Pass::kUpdate ? kPerLogOfUpdates : kPerLogOfNumber;
-  return cost + per_log * Logs(number, expected.kernels);
+  return cost + per_log * Logs(number, expected_.kernels);
 }
 
 float AloneCost(const AlignedItem& item) {
   return IsHeavy(item) ? kHeavyAlone : kLightAlone * item.weight;
 }
 
-float JoinCost(const AlignedItem& op, const AlignedItem& kernel) {
+float OpAloneCost(const AlignedItem& op, const Expected& expected) {
+  if (expected.siblings_paired < 0) return AloneCost(op);
+  const auto paired = static_cast<float>(expected.siblings_paired);
+  return AloneCost(op) * (1 + kLikeSiblings * (2 * paired - 1));
+}
+
+float JoinCost(const AlignedItem& op, const Expected& expected, const AlignedItem& kernel) {
   const bool own = op.op_class == OpClass::kAttention;
-  return Contradictions(op, kernel) + (own ? kMoreOfItsKind : kMoreWithProduct) * kernel.weight;
+  return Contradictions(op, kernel) + UnusualName(expected, kernel) +
+         (own ? kMoreBesideAttention : kMoreWithProduct) * kernel.weight;
 }
 
 }  // namespace foretrain

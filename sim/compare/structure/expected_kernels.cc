@@ -8,6 +8,9 @@
 namespace foretrain {
 namespace {
 
+// Share of a kind's own ratio in what is expected of it; the rest is its class's.
+constexpr double kOwnShare = 0.75;
+
 using Items = std::span<const AlignedItem>;
 
 // A first guess of traced length per forecast length, by class: the geometric mean of the ratios of
@@ -44,9 +47,9 @@ double Median(std::vector<double>& values, double if_empty) {
 
 }  // namespace
 
-// At first the scales are those of the classes. Later that of a kind is the geometric mean of the
-// medians over its ops and over its class, so that one wrong alignment does not hold itself up.
-// `pairs` is empty at first.
+// At first the scales are those of the classes. Later that of a kind is a weighted geometric mean
+// of the medians over its ops and over its class, so that one wrong alignment does not hold itself
+// up. `pairs` is empty at first.
 ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pairs, bool heavy) {
   struct Traced {
     double length = 0, kernels = 0;
@@ -58,8 +61,14 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
     of_op.length += kernels[k].length;
     ++of_op.kernels;
   }
+  int names = 0;
+  for (const AlignedItem& kernel : kernels) names = std::max(names, kernel.name + 1);
   struct Seen {
     OpClass op_class = OpClass::kGemm;
+    int word = -1;
+    double ops = 0;
+    std::vector<float> names{};
+    std::vector<int> last_op{};  // that has each name
     std::vector<double> ratios, numbers;
   };
   std::vector<Seen> kinds;
@@ -68,20 +77,43 @@ ExpectedByKind ExpectedOf(Items ops, Items kernels, const std::vector<int>& pair
     const auto kind = static_cast<std::size_t>(ops[i].kind);
     if (kinds.size() <= kind) kinds.resize(kind + 1);
     kinds[kind].op_class = ops[i].op_class;
+    kinds[kind].word = ops[i].word;
+    ++kinds[kind].ops;
     if (traced[i].kernels == 0) continue;
     kinds[kind].numbers.push_back(traced[i].kernels);
     if (ops[i].length <= 0 || traced[i].length <= 0) continue;
     kinds[kind].ratios.push_back(traced[i].length / ops[i].length);
     ratios[static_cast<std::size_t>(ops[i].op_class)].push_back(kinds[kind].ratios.back());
   }
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    if (pairs[k] == kUnpaired || kernels[k].name < 0) continue;
+    Seen& seen = kinds[static_cast<std::size_t>(ops[static_cast<std::size_t>(pairs[k])].kind)];
+    seen.names.resize(static_cast<std::size_t>(names));
+    seen.last_op.resize(static_cast<std::size_t>(names), -1);
+    const auto name = static_cast<std::size_t>(kernels[k].name);
+    if (seen.last_op[name] == pairs[k]) continue;
+    seen.last_op[name] = pairs[k];
+    ++seen.names[name];
+  }
   const auto first = FirstScales(ops, kernels, heavy);
   ExpectedByKind expected(kinds.size());
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     Seen& seen = kinds[kind];
     expected[kind].kernels = Median(seen.numbers, 0);
+    const auto paired_ops = static_cast<float>(seen.numbers.size());
+    for (float& share : seen.names) share /= std::max(paired_ops, 1.F);
+    expected[kind].names = std::move(seen.names);
     const auto c = static_cast<std::size_t>(seen.op_class);
     const double of_class = Median(ratios[c], first[c]);
-    expected[kind].scale = std::sqrt(of_class * Median(seen.ratios, of_class));
+    expected[kind].scale = of_class * std::pow(Median(seen.ratios, of_class) / of_class, kOwnShare);
+    if (pairs.empty() || seen.word < 0) continue;
+    double siblings = 0, paired = 0;
+    for (const Seen& other : kinds) {
+      if (&other == &seen || other.word != seen.word || other.op_class != seen.op_class) continue;
+      siblings += other.ops;
+      paired += static_cast<double>(other.numbers.size());
+    }
+    if (siblings > 0) expected[kind].siblings_paired = paired / siblings;
   }
   return expected;
 }

@@ -15,55 +15,66 @@ namespace {
 
 struct Row {
   std::string text;
-  std::uint64_t topic = 0;
+  NameFacts facts;
 };
 
-struct Topics {
+struct Rows {
   std::vector<Row> ops, kernels;
 };
 
-// The table as it is built in. It has at most 63 topics beside kFollows.
-Topics ReadTopics() {
+// The table as it is built in. Three topics are facts of their own; it has at most 64 others.
+Rows ReadRows() {
   constexpr const char* kFile = "sim/compare/structure/name_topics.csv";
   const EmbeddedFile* const file = FindEmbedded(sim_data::Files(), kFile);
   FT_CHECK(file != nullptr);
   const auto table = ParseCsv(file->text, kFile);
   FT_CHECK(table.has_value());
-  Topics topics;
+  Rows rows;
   std::map<std::string, int> numbers;
-  for (const CsvRow& row : table->rows) {
-    const CsvReader cells(*table, row);
+  for (const CsvRow& line : table->rows) {
+    const CsvReader cells(*table, line);
     const std::string topic(cells.Text("topic"));
-    std::uint64_t bit = kFollows;
-    if (topic != "follows") {
+    const std::string_view side = cells.Text("side");
+    Row row{.text = std::string(cells.Text("text")), .facts = {}};
+    if (topic == "follows") {
+      row.facts.follows = true;
+    } else if (topic == "backward") {
+      row.facts.says_backward = true;
+    } else if (topic == "frame") {
+      row.facts.is_frame = true;
+    } else {
       const int number = numbers.try_emplace(topic, static_cast<int>(numbers.size())).first->second;
-      FT_CHECK(number < 63);
-      bit = std::uint64_t{1} << number;
+      FT_CHECK(number < 64);
+      (side == "hint" ? row.facts.hints : row.facts.topics) = std::uint64_t{1} << number;
     }
-    auto& side = cells.Text("side") == "op" ? topics.ops : topics.kernels;
-    side.push_back({std::string(cells.Text("text")), bit});
+    (side == "op" ? rows.ops : rows.kernels).push_back(std::move(row));
   }
-  return topics;
+  return rows;
 }
 
-const Topics& BuiltIn() {
-  static const Topics topics = ReadTopics();
-  return topics;
+const Rows& BuiltIn() {
+  static const Rows rows = ReadRows();
+  return rows;
 }
 
-std::uint64_t TopicsIn(const std::vector<Row>& rows, std::string_view name) {
+NameFacts FactsIn(const std::vector<Row>& rows, std::string_view name) {
   const std::string lower = ToLower(name);
-  std::uint64_t topics = 0;
+  NameFacts facts;
   for (const Row& row : rows) {
-    if (lower.find(row.text) != std::string::npos) topics |= row.topic;
+    if (lower.find(row.text) == std::string::npos) continue;
+    facts.topics |= row.facts.topics;
+    facts.hints |= row.facts.hints;
+    facts.follows |= row.facts.follows;
+    facts.says_backward |= row.facts.says_backward;
+    facts.is_frame |= row.facts.is_frame;
   }
-  return topics;
+  return facts;
 }
 
 }  // namespace
 
-std::uint64_t TopicsOfOp(std::string_view name) { return TopicsIn(BuiltIn().ops, name); }
+NameFacts FactsOfOp(std::string_view name) { return FactsIn(BuiltIn().ops, name); }
 
-std::uint64_t TopicsOfKernel(std::string_view name) { return TopicsIn(BuiltIn().kernels, name); }
+NameFacts FactsOfKernel(std::string_view name) { return FactsIn(BuiltIn().kernels, name); }
 
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-// The topics that names of ops and kernels speak of. name_topics.csv lists them.
+// What the names of ops and kernels tell about them. name_topics.csv lists it.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,17 @@
 
 namespace foretrain {
 
-// The topic "follows": a kernel that finishes the work of the one before it.
-inline constexpr std::uint64_t kFollows = std::uint64_t{1} << 63;
+struct NameFacts {
+  std::uint64_t topics = 0;  // a bit for each topic that the name speaks of
+  std::uint64_t hints = 0;   // likewise for topics that it may be about: "mean" is a part of norms
+  bool follows = false;      // a kernel that finishes the work of the one before it
+  bool says_backward = false;
+  bool is_frame = false;  // an operator that only runs others, which may belong to several ops
+};
 
-// A bit for each topic of a forecast op's name, such as "norm1" or "attention.core".
-std::uint64_t TopicsOfOp(std::string_view name);
+// Facts of the name of a forecast's op, such as "norm1" or "attention.core".
+NameFacts FactsOfOp(std::string_view name);
 // As above for the name of a kernel, or of an operator of the host.
-std::uint64_t TopicsOfKernel(std::string_view name);
+NameFacts FactsOfKernel(std::string_view name);
 
 }  // namespace foretrain

@@ -16,6 +16,8 @@ struct StructuralPairs {
   std::int64_t paired_ops = 0;
   std::int64_t traced_ns = 0;  // sum of the kernels' lengths
   std::int64_t paired_ns = 0;
+  std::int64_t forecast_ns = 0;  // of the compute ops of the forecast's step
+  std::int64_t forecast_paired_ns = 0;
   // Compute ops of one name and pass that ran several times: their traced time, and the part of it
   // in ops within 25 % of the median of their name. Wrong pairs make it small.
   std::int64_t repeated_ns = 0;
@@ -23,12 +25,17 @@ struct StructuralPairs {
 
   // 0 where nothing was traced.
   double PairedShare() const;
+  double ForecastShare() const;
   double SteadyShare() const;
-  // Whether the pairs are good enough to explain a gap by them. Forecasts of other models reach at
-  // most 0.66 of the steady share (PairByStructure.IsUnsteadyForTheForecastOfAnotherModel).
+  // Whether the pairs are good enough to explain a gap by them: most of the time of both sides has
+  // a counterpart. Forecasts of other models pair less (PairByStructure.
+  // DoesNotTrustTheForecastOfAnotherModel). The steady share tells nothing here: on a busy machine
+  // right pairs are unsteady.
   static constexpr double kLeastPaired = 0.9;
-  static constexpr double kLeastSteady = 0.7;
-  bool IsTrusted() const { return PairedShare() >= kLeastPaired && SteadyShare() >= kLeastSteady; }
+  static constexpr double kLeastOfForecast = 0.8;
+  bool IsTrusted() const {
+    return PairedShare() >= kLeastPaired && ForecastShare() >= kLeastOfForecast;
+  }
 
   // Adds the pairs of another step.
   StructuralPairs& operator+=(const StructuralPairs& other);

@@ -64,8 +64,8 @@ std::vector<Kernel> NormKernels(const std::string& name, TraceStyle style, bool 
 // The kernels of one op. None: it is fused into another.
 std::vector<Kernel> KernelsOf(const std::string& name, OpClass op_class, Pass pass,
                               TraceStyle style, std::mt19937_64& random) {
-  const bool backward =
-      pass == Pass::kBackward || pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight;
+  // Ops recomputed within a backward pass run the kernels of a forward pass.
+  const bool backward = Speaks(name, "grad");
   switch (op_class) {
     case OpClass::kGemm:
       if (random() % 16 == 0) {

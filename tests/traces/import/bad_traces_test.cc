@@ -8,7 +8,7 @@
 #include "tests/traces/import/trace_text.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/temp_folder.h"
-#include "traces/import/json_events.h"
+#include "traces/import/kineto/json_events.h"
 #include "traces/metrics/metrics.h"
 
 #if FORETRAIN_HAVE_ZLIB

@@ -87,6 +87,11 @@ TEST(Meaning, OfACopyWithinTheDeviceIsACopy) {
   EXPECT_EQ(PlaceOf("gpu_memcpy", "Memcpy PtoP (Device -> Device)", "d7"), place);
 }
 
+// FSDP copies parameters before and after it gathers them.
+TEST(Meaning, OfACopyForAGatherIsNoCommunication) {
+  EXPECT_EQ(PlaceOf("cpu_op", "fsdp::all_gather_copy_in", "1").op_class, OpClass::kMemoryBound);
+}
+
 // Gloo annotates the time in which it communicates, on a thread of its own.
 TEST(Meaning, OfGloosAnnotationsIsCommunication) {
   const Place reduce{OpClass::kDpComm, Queue::kReduce};

@@ -8,6 +8,7 @@
 
 #include "tests/traces/import/trace_text.h"
 #include "traces/import/ranks/collectives.h"
+#include "traces/import/ranks/rank_join.h"
 #include "traces/metrics/bubble.h"
 #include "traces/metrics/metrics.h"
 
@@ -89,6 +90,18 @@ TEST(Clocks, StayWhereTheyAgree) {
   EXPECT_EQ(fits[1].samples, 200U);
 }
 
+// On a busy host the ends of a call differ by up to 30 ms. A trend of 20 ms is no drift then.
+TEST(Clocks, StayWhereEndsScatter) {
+  std::vector<std::vector<Span>> spans{CallsOf(0, 0, 1), CallsOf(0, 0, 2)};
+  for (std::size_t i = 0; i < spans[1].size(); ++i) {
+    const auto number = static_cast<std::int64_t>(i);
+    spans[1][i].end_ns += (i % 2 == 0 ? 30'000'000 : -30'000'000) + number * 100'000;
+  }
+  std::vector<TracedRank> ranks{{0, &spans[0], AllCalls(spans[0], "a")},
+                                {1, &spans[1], AllCalls(spans[1], "a")}};
+  EXPECT_FALSE(trace_import::FitClocks(ranks, trace_import::MatchCalls(ranks))[1].IsUsed());
+}
+
 TEST(Calls, AreMatchedOnlyWhereEachMemberHasEquallyMany) {
   std::vector<Span> two(2), three(3);
   const auto matched = [](const std::vector<Span>& a, const std::vector<Span>& b, int members) {
@@ -129,9 +142,58 @@ TEST(ImportedRanks, WaitForPeersBeforeACollectiveBegins) {
   EXPECT_EQ(spans[1].start_ns, 50'000);
   EXPECT_EQ(spans[0].end_ns, 60'000);
   EXPECT_THAT(run.notes, Contains(HasSubstr("2 of 2 calls of communication were matched")));
+  EXPECT_TRUE(trace_import::IsAllMatched(run.details_json));
   const ClassSeconds seconds = ComputeMetrics(run.timeline).overall->classes;
   EXPECT_NEAR(seconds.exposed_communication_s, 10e-6, 1e-12);
   EXPECT_NEAR(seconds.peer_wait_s, 15e-6, 1e-12);  // the mean of 30 and 0
+}
+
+// FSDP on the CPU orders a reduce-scatter, which a thread of Gloo's runs as an all-reduce with a
+// copy.
+TEST(ImportedRanks, CommunicateInGloosThreads) {
+  const auto rank = [](int number, double start_us) {
+    return KinetoTrace(
+        Complete("cpu_op", "aten::mm", "1", 0, 10) + "," +
+            Complete("cpu_op", "c10d::_reduce_scatter_base_", "1", 11, 3) + "," +
+            Complete("user_annotation", "gloo:all_reduce", "9", start_us, 60 - start_us) + "," +
+            Complete("cpu_op", "aten::copy_", "9", 52, 4),
+        R"("distributedInfo":{"backend":"gloo","rank":)" + std::to_string(number) +
+            R"(,"world_size":2,"pg_count":1},)");
+  };
+  const TraceRun run = ReadGood({rank(0, 20), rank(1, 50)});
+  const auto spans = SpansNamed(run, "gloo:all_reduce");
+  ASSERT_EQ(spans.size(), 2U);
+  for (const Span& span : spans) {
+    EXPECT_EQ(UnpackId(span.op).kind, InstructionKind::kReduceScatter);
+    EXPECT_EQ(span.start_ns, 50'000);  // rank 0 waited for rank 1
+    EXPECT_EQ(span.end_ns, 60'000);
+  }
+  EXPECT_THAT(SpansNamed(run, "aten::copy_"), testing::IsEmpty());
+  EXPECT_THAT(SpansNamed(run, "c10d::_reduce_scatter_base_"), testing::IsEmpty());
+  EXPECT_THAT(run.notes, Contains(HasSubstr("2 of 2 calls of communication were matched")));
+}
+
+// An annotation whose operator was not recorded keeps the meaning of its own name.
+TEST(ImportedRanks, KeepGloosNameWithoutAnOperator) {
+  const TraceRun run =
+      ReadGood({KinetoTrace(Complete("cpu_op", "c10d::allreduce_", "1", 0, 1) + "," +
+                            Complete("user_annotation", "gloo:all_reduce", "9", 2, 5) + "," +
+                            Complete("user_annotation", "gloo:all_gather", "9", 10, 5))});
+  const auto spans = SpansNamed(run, "gloo:all_gather");
+  ASSERT_EQ(spans.size(), 1U);
+  EXPECT_EQ(UnpackId(spans[0].op).kind, InstructionKind::kAllGather);
+  EXPECT_EQ(SpansNamed(run, "c10d::allreduce_").size(), 1U);
+}
+
+// Nothing tells the group of a kernel without a record.
+TEST(ImportedRanks, SayThatSomeCommunicationWasNotMatched) {
+  const std::string nameless =
+      "," + Complete("kernel", "ncclDevKernel_AllGather_RING_LL", "d20", 70, 5);
+  const TraceRun run =
+      ReadGood({RankTrace(0, Reduce(20, 40) + nameless), RankTrace(1, Reduce(50, 10) + nameless)});
+  EXPECT_FALSE(trace_import::IsAllMatched(run.details_json));
+  EXPECT_FALSE(trace_import::IsAllMatched(""));
+  EXPECT_FALSE(trace_import::IsAllMatched("{\"communication_matched\": 1}"));
 }
 
 // A send and its receive are one transfer, whatever the other kernels of the group do.

@@ -59,7 +59,7 @@ std::int64_t IntegerAt(const QueryAnswer& answer, std::size_t row, std::size_t c
 
 TEST(StoreQuery, AnswersFromEachViewWithTheColumnsItLists) {
   const TwoRuns store;
-  EXPECT_GE(QueryViews().size(), 9U);
+  EXPECT_GE(QueryViews().size(), 10U);
   for (const QueryView& view : QueryViews()) {
     const QueryAnswer answer = Answer(store.path, "SELECT * FROM " + std::string(view.name));
     std::vector<std::string> listed;
@@ -112,6 +112,49 @@ TEST(StoreQuery, ReadsTheExposedTimeOfTheNamedRankOrJoinedRuns) {
   EXPECT_EQ(count("v_exposed WHERE run_id = 1 OR run_id = 2"), all);
   EXPECT_EQ(count("v_run JOIN v_exposed USING(run_id)"), all);
   EXPECT_EQ(count("v_exposed WHERE run_id = 3 OR rank = -1 OR rank = 70000"), 0);
+}
+
+// One kernel runs for two ops; nothing is known of the other.
+TEST(StoreQuery, TellsTheKernelsOfARun) {
+  const TempFolder folder;
+  const std::string path = folder.File("runs.db");
+  const OpId up = PackId({.kind = InstructionKind::kBlock, .block = 1}, 0);
+  const OpId down = PackId({.kind = InstructionKind::kBlock, .block = 1}, 1);
+  KernelTable kernels;
+  kernels.capability = 90;
+  kernels.rows = {{.name = "void cutlass::Kernel2<cutlass_80_tensorop_gemm>(Params)",
+                   .launch = {.grid = {64, 1, 1}, .block = {128, 1, 1}, .registers = 32},
+                   .calls = 4,
+                   .total_ns = 1000},
+                  {.name = "at::native::vectorized_elementwise_kernel<4>", .calls = 1}};
+  kernels.Own(up, 0);
+  kernels.Own(down, 0);
+  auto store = Store::Open(path);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  auto run = (*store)->BeginRun({.kind = RunKind::kImported});
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  FT_ASSERT_OK((*run)->AddOpNames({{NameKey(up), "mlp.up"}, {NameKey(down), "mlp.down"}}));
+  FT_ASSERT_OK((*run)->Attach(kKernelsAttachment, KernelsToJson(kernels)));
+  FT_ASSERT_OK((*run)->Finish(RunStatus::kFinished));
+  const QueryAnswer answer =
+      Answer(path,
+             "SELECT class, op, calls, total_ns, mean_ns, launch, occupancy, full_name FROM "
+             "v_kernel WHERE run_id = 1 ORDER BY total_ns DESC");
+  ASSERT_EQ(answer.rows.size(), 2U);
+  // 32 registers leave room for all 64 warps.
+  EXPECT_THAT(answer.rows[0],
+              ElementsAre(QueryValue("gemm"), QueryValue("mlp.up, mlp.down"),
+                          QueryValue(std::int64_t{4}), QueryValue(std::int64_t{1000}),
+                          QueryValue(250.0), QueryValue(Describe(kernels.rows[0].launch)),
+                          QueryValue(1.0), QueryValue(kernels.rows[0].name)));
+  EXPECT_THAT(answer.rows[1],
+              ElementsAre(QueryValue("memory_bound"), QueryValue(), QueryValue(std::int64_t{1}),
+                          QueryValue(std::int64_t{0}), QueryValue(0.0), QueryValue(), QueryValue(),
+                          QueryValue("at::native::vectorized_elementwise_kernel<4>")));
+  EXPECT_EQ(Answer(path, "SELECT name FROM v_kernel WHERE name = 'vectorized_elementwise_kernel'")
+                .rows.size(),
+            1U);
+  EXPECT_EQ(Answer(path, "SELECT * FROM v_kernel WHERE run_id = 2").rows.size(), 0U);
 }
 
 TEST(StoreQuery, CountsRowsOfViewsTablesAndItsOwnExpressions) {

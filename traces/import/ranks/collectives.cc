@@ -15,6 +15,9 @@ constexpr std::int64_t kLeastOffsetNs = 10'000;
 constexpr std::size_t kLeastForDrift = 20;   // samples
 constexpr std::size_t kMaxSlopes = 100'000;  // pairs of samples whose slopes are taken
 
+// A quartz stays within 100 ppm; more is the scatter of the ends.
+constexpr double kMaxDrift = 1e-3;
+
 // Ends of one communication on two ranks.
 struct Sample {
   std::int64_t time_ns = 0;        // on the reference
@@ -46,17 +49,12 @@ double SlopeOf(const std::vector<Sample>& samples) {
   return *middle;
 }
 
-// Fits `difference = offset + drift * time`. A drift is kept if it moves a clock by more than the
-// least offset over the trace.
-ClockFit FitOf(std::vector<Sample> samples) {
-  std::sort(samples.begin(), samples.end(),
-            [](const Sample& a, const Sample& b) { return a.time_ns < b.time_ns; });
+// The offset and its error with a given drift. `samples` by time.
+ClockFit FitWith(double drift, const std::vector<Sample>& samples) {
   ClockFit fit;
   fit.samples = samples.size();
   fit.origin_ns = samples.front().time_ns;
-  fit.drift = SlopeOf(samples);
-  const double length_ns = static_cast<double>(samples.back().time_ns - fit.origin_ns);
-  if (std::abs(fit.drift) * length_ns < static_cast<double>(kLeastOffsetNs)) fit.drift = 0;
+  fit.drift = drift;
   const auto rest = [&fit](const Sample& sample) {
     return sample.difference_ns -
            std::llround(fit.drift * static_cast<double>(sample.time_ns - fit.origin_ns));
@@ -66,9 +64,24 @@ ClockFit FitOf(std::vector<Sample> samples) {
   fit.offset_ns = Median(values);
   for (std::int64_t& value : values) value = std::abs(value - fit.offset_ns);
   fit.error_ns = Median(std::move(values));
-  if (std::abs(fit.offset_ns) < std::max(kLeastOffsetNs, 3 * fit.error_ns) && fit.drift == 0) {
-    fit.offset_ns = 0;
+  return fit;
+}
+
+// Fits `difference = offset + drift * time`. Offset and drift are kept if they move a clock by more
+// than the least offset, and by more than chance would where the ends of calls scatter.
+ClockFit FitOf(std::vector<Sample> samples) {
+  std::sort(samples.begin(), samples.end(),
+            [](const Sample& a, const Sample& b) { return a.time_ns < b.time_ns; });
+  const auto least_ns = [](const ClockFit& fit) {
+    return std::max(kLeastOffsetNs, 3 * fit.error_ns);
+  };
+  const double slope = SlopeOf(samples);
+  ClockFit fit = FitWith(std::abs(slope) <= kMaxDrift ? slope : 0, samples);
+  const double length_ns = static_cast<double>(samples.back().time_ns - fit.origin_ns);
+  if (std::abs(fit.drift) * length_ns < static_cast<double>(least_ns(fit))) {
+    fit = FitWith(0, samples);
   }
+  if (std::abs(fit.offset_ns) < least_ns(fit) && fit.drift == 0) fit.offset_ns = 0;
   return fit;
 }
 

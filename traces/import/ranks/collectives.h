@@ -54,9 +54,9 @@ struct ClockFit {
 };
 
 // The clocks of all ranks. A communication ends on all its members at about the same time, so the
-// median difference of ends is the clocks' offset; a drift is the median slope. Offsets below
-// 10 us and three times their error are left at 0. Point-to-point matches count only where no
-// collective joins the ranks.
+// median difference of ends is the clocks' offset; a drift is the median slope. Offsets and
+// drifts below 10 us and three times their error are left at 0. Point-to-point matches count only
+// where no collective joins the ranks.
 std::vector<ClockFit> FitClocks(const std::vector<TracedRank>& ranks,
                                 const std::vector<Match>& matches);
 

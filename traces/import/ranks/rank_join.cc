@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -120,16 +121,19 @@ std::vector<Pipeline> PipelinesOfGroups(const std::vector<RankEvents>& ranks,
   return {found.begin(), found.end()};
 }
 
-void JoinRanks(const std::vector<int>& numbers, std::vector<RankTimeline>& timelines,
+bool JoinRanks(const std::vector<int>& numbers, std::vector<RankTimeline>& timelines,
                std::vector<std::string>& notes) {
   std::vector<TracedRank> ranks;
-  std::size_t calls = 0, matched = 0;
+  std::size_t calls = 0, matched = 0, spans = 0;
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     calls += timelines[i].calls.size();
+    spans += static_cast<std::size_t>(
+        std::count_if(timelines[i].spans.begin(), timelines[i].spans.end(),
+                      [](const Span& span) { return IsCommunication(span.op_class); }));
     ranks.push_back({numbers[i], &timelines[i].spans, std::move(timelines[i].calls)});
   }
   const std::vector<Match> matches = MatchCalls(ranks);
-  if (matches.empty()) return;
+  if (matches.empty()) return false;
   const std::vector<ClockFit> fits = FitClocks(ranks, matches);
   std::int64_t farthest_ns = 0, error_ns = 0;
   int moved = 0;
@@ -153,6 +157,14 @@ void JoinRanks(const std::vector<int>& numbers, std::vector<RankTimeline>& timel
       "{} of {} calls of communication were matched across ranks: their waits for peers are idle "
       "time, not communication",
       matched, calls));
+  return matched == spans;
+}
+
+bool IsAllMatched(const std::string& details_json) {
+  const auto details = ParseJson(details_json, "details");
+  if (!details.has_value()) return false;
+  const JsonValue* const matched = details->Find("communication_matched");
+  return matched != nullptr && matched->kind() == JsonValue::Kind::kBool && matched->AsBool();
 }
 
 }  // namespace foretrain::trace_import

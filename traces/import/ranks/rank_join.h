@@ -37,7 +37,13 @@ std::vector<Pipeline> PipelinesOfGroups(const std::vector<RankEvents>& ranks, co
 //
 //   numbers    the rank of each timeline
 //   timelines  lose their calls
-void JoinRanks(const std::vector<int>& numbers, std::vector<RankTimeline>& timelines,
+//
+// Returns whether all communication was matched: what is left of its spans moves bytes.
+bool JoinRanks(const std::vector<int>& numbers, std::vector<RankTimeline>& timelines,
                std::vector<std::string>& notes);
+
+// Whether the details of a run say that all its communication was matched. False if they are
+// damaged.
+bool IsAllMatched(const std::string& details_json);
 
 }  // namespace foretrain::trace_import

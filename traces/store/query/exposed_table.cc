@@ -1,4 +1,4 @@
-#include "traces/store/exposed_table.h"
+#include "traces/store/query/exposed_table.h"
 
 #include <sqlite3.h>
 

@@ -1,4 +1,4 @@
-#include "traces/import/kineto.h"
+#include "traces/import/kineto/kineto.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "traces/import/kineto/gloo_calls.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -147,6 +148,7 @@ void KinetoReader::Take(const JsonNote& note) {
     if (!value.has_value() || *value < 0 || *value > (1 << 24)) return;
     if (note.name == "rank") out_.rank = static_cast<int>(*value);
     if (note.name == "world_size") out_.world = static_cast<int>(*value);
+    if (note.name == "pg_count") process_groups_ = *value;
   } else if (note.outer == "deviceProperties") {
     if (note.name.empty()) out_.devices.emplace_back();
     if (out_.devices.empty()) return;
@@ -340,6 +342,7 @@ RankEvents KinetoReader::Finish() {
         return event.correlation >= 0 || (event.kind != RawKind::kCall && !IsOnDevice(event.kind));
       });
   if (!all_known) JoinLaunches();
+  JoinGlooCalls(out_, process_groups_ == 1);
   return std::move(out_);
 }
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "traces/import/json_events.h"
+#include "traces/import/kineto/json_events.h"
 #include "traces/import/raw_events.h"
 
 namespace foretrain::trace_import {
@@ -47,7 +47,8 @@ class KinetoReader {
   std::vector<Flow> launches_;                       // "ac2g"
   // numbers for ids that are not numbers
   std::unordered_map<std::string, std::int64_t> flow_numbers_;
-  std::int64_t host_bytes_ = 0;  // live bytes, summed from the changes
+  std::int64_t process_groups_ = 0;  // 0: unknown
+  std::int64_t host_bytes_ = 0;      // live bytes, summed from the changes
   std::int64_t last_ns_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "traces/import/json_events.h"
+#include "traces/import/kineto/json_events.h"
 
 #include <array>
 #include <charconv>
