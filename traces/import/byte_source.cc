@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,17 +54,24 @@ class GzipSource final : public ByteSource {
   GzipSource& operator=(const GzipSource&) = delete;
 
   // Returns 0 bytes only at the end: inflate may consume input without output, so it is called
-  // until something came out.
+  // until something came out. What came out before damage is returned first, and the error by the
+  // next call, so that the result does not depend on the sizes of the reads.
   Result<std::int64_t> Read(std::span<char> out) override {
     // 16 + MAX_WBITS accepts gzip only, and checks its header and checksum.
     if (!started_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
       return Fail(ErrorCode::kResourceExhausted, path_ + ": no memory to unpack it");
     }
     started_ = true;
+    if (damage_.has_value()) return tl::unexpected<Error>(*damage_);
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
     stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(out.size(), 1U << 30U));
     const uInt room = stream_.avail_out;
-    while (stream_.avail_out == room && !ended_) FT_TRY(Inflate());
+    while (stream_.avail_out == room && !ended_) {
+      const Result<void> step = Inflate();
+      if (step.has_value()) continue;
+      if (stream_.avail_out == room) return tl::unexpected<Error>(step.error());
+      damage_ = step.error();
+    }
     unpacked_ += room - stream_.avail_out;
     FT_TRY(CheckLimits());
     return static_cast<std::int64_t>(room - stream_.avail_out);
@@ -121,6 +129,7 @@ class GzipSource final : public ByteSource {
   z_stream stream_{};
   bool started_ = false;
   bool ended_ = false;
+  std::optional<Error> damage_;  // that comes after what was returned last
   std::int64_t unpacked_ = 0;
 };
 
