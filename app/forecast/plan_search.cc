@@ -72,6 +72,7 @@ Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
   const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
   question.offloads_more =
       Has(framework, "offload_gradients", host) && Has(framework, "offload_parameters", host);
+  if (plan_.Given("expert_headroom")) framework.expert_headroom = 0;
   std::erase_if(framework.values,
                 [this](const auto& entry) { return plan_.Given(entry.first->name); });
   RestrictTo(framework, question.context.model.layers, question.space);

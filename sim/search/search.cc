@@ -16,6 +16,7 @@
 #include "sim/search/advice/dependencies.h"
 #include "sim/search/advice/pairs.h"
 #include "sim/search/space/enumerate.h"
+#include "sim/search/space/layouts.h"
 #include "sim/search/space/rank_orders.h"
 #include "sim/search/space/tune_gathers.h"
 
@@ -25,6 +26,7 @@ namespace {
 constexpr std::size_t kFront = 4;      // plans of the front that are simulated to show their memory
 constexpr std::size_t kBalanced = 16;  // fastest plans for which layers are also balanced by time
 constexpr std::size_t kOrdered = 16;   // fastest plans that also try the other rank orders
+constexpr std::size_t kLayouts = 4;    // further layouts whose fastest plan is simulated
 constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers are tuned
 constexpr double kEnumerating = 0.5;   // share of the progress bar for the enumeration
 // Maximum block passes that are simulated in total: a few seconds of work.
@@ -139,7 +141,7 @@ class Searcher {
     if (!space_.orders_ranks) return;
     for (std::size_t i = 0; i < std::min(kOrdered, found_.fastest.size()); ++i) {
       Candidate& best = found_.fastest[i];
-      for (const int order : DistinctRankOrders(costs_.cluster(), best.plan)) {
+      for (const int order : DistinctRankOrders(costs_.cluster(), best.plan, space_.rank_orders)) {
         if (order == best.plan.rank_order) continue;
         Candidate other{best.plan, {}};
         other.plan.rank_order = order;
@@ -255,7 +257,10 @@ class Searcher {
       }
       if (some.empty()) break;
       if (done <= round && passes <= kMaxPasses) {
-        for (Candidate& candidate : Front()) {
+        std::vector<Candidate> others = Front();
+        for (Candidate& candidate : OtherLayouts(chosen, kLayouts))
+          others.push_back(std::move(candidate));
+        for (Candidate& candidate : others) {
           const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
           if (std::none_of(some.begin(), some.end(), same)) some.push_back(std::move(candidate));
         }
@@ -336,7 +341,8 @@ class Searcher {
   // the others.
   Result<void> TuneBest() {
     std::vector<Candidate> tuned;
-    for (std::size_t i = 0; i < std::min(kTuned, result_.plans.size()); ++i) {
+    for (std::size_t i = 0; space_.tunes_gathers && i < std::min(kTuned, result_.plans.size());
+         ++i) {
       const RankedPlan& plan = result_.plans[i];
       if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMaxPasses / 20) continue;
       const std::int64_t room = capacity_ - plan.device.outside.Total();

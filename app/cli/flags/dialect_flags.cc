@@ -247,6 +247,10 @@ Result<DialectFlags::Emitted> DialectFlags::Emit(const Plan& plan, const ModelSp
   std::optional<Preset> software;
   if (AsksForOther()) {
     FT_ASSIGN(software, SoftwareOfTrainer());
+    // Tensors as large as what arrives need no option.
+    FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
+    FT_ASSIGN(const Framework trainer, FindFramework(frameworks, for_));
+    if (said.expert_headroom == trainer.expert_headroom) said.expert_headroom = 0;
   }
   // The software overlaps what a launch file asks for as pieces.
   if (software && software->system.tp_overlap > 0 && plan.tp > 1 && plan.tp_tiles == 1) {

@@ -124,8 +124,9 @@ std::string PlansText(const PlanReport& report, int width) {
   const bool folded =
       std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return !row.alike.empty(); });
   if (folded) {
-    text += fmt::format("alike: further plans of the same tp, pp and ep within {:.0f} %\n",
-                        100 * kAlike);
+    text +=
+        "alike: slower plans of the same tp, pp and ep that need about as much memory or "
+        "more\n";
   }
   if (left_out > 0) {
     text +=

@@ -11,10 +11,10 @@ std::ptrdiff_t WordsOf(const Plan& plan) {
   return std::count(text.begin(), text.end(), ' ');
 }
 
-// Whether `plan` is a near-duplicate of a row whose fastest plan is `first`.
+// Whether `plan` is no alternative to `first`, the fastest plan of its row.
 bool IsAlike(const RankedPlan& first, const RankedPlan& plan) {
   return plan.plan.tp == first.plan.tp && plan.plan.pp == first.plan.pp &&
-         plan.plan.ep == first.plan.ep && plan.step_s <= first.step_s * (1 + kAlike) &&
+         plan.plan.ep == first.plan.ep &&
          static_cast<double>(plan.device.Needed()) >=
              kSmaller * static_cast<double>(first.device.Needed());
 }

@@ -7,15 +7,16 @@
 
 namespace foretrain {
 
-// Plans of one layout (tp, pp, ep) that are about as fast and no smaller.
+// Plans of one layout (tp, pp, ep): the fastest, and others that need about as much memory or
+// more.
 struct PlanRow {
   const RankedPlan* shown = nullptr;       // the simplest of those within kSimplest of the fastest
   std::vector<const RankedPlan*> alike{};  // the others, fastest first
 };
 
-inline constexpr double kAlike = 0.02;     // of the step time of the row's fastest plan
-inline constexpr double kSimplest = 0.01;  // likewise; a forecast cannot tell such plans apart
-inline constexpr double kSmaller = 0.9;    // of its memory; a plan that needs less has its own row
+// Of the step time of the row's fastest plan, for the plan that stands for the row.
+inline constexpr double kSimplest = 0.01;
+inline constexpr double kSmaller = 0.8;  // of its memory; a plan that needs less has its own row
 
 // Deals `plans`, fastest first, to rows. Rows are sorted by their fastest plan and borrow from
 // `plans`. The simplest plan is the one that Describe needs the fewest words for. O(plans * rows).

@@ -4,6 +4,7 @@
 
 #include "base/json/json.h"
 #include "base/text.h"
+#include "sim/config/launch/expert_pattern.h"
 #include "sim/config/launch/launch_facts.h"
 #include "sim/config/model/model_json.h"
 #include "sim/config/plan/plan_fields.h"
@@ -95,6 +96,9 @@ LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& m
   if (model.positions == PositionKind::kRope && model.head_dim > 0) {
     draft["model.rotary_share"].text =
         NumberText(static_cast<double>(model.RotaryDim()) / static_cast<double>(model.head_dim));
+  }
+  if (const std::string list = ExpertLayersText(model); !list.empty()) {
+    draft["run.expert_layers"].text = list;
   }
   if (!model_name.empty()) draft["run.model"].text = model_name;
   return draft;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "sim/config/launch/expert_pattern.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/rules/refuse.h"
 
@@ -196,6 +197,19 @@ void SetLossScale(LaunchDraft& draft, Counts& counts) {
   }
 }
 
+// Layers with experts from their list.
+void SetExpertLayers(const LaunchDraft& draft, Counts& counts) {
+  if (!counts.Has("run.expert_layers")) return;
+  const auto read =
+      ParseExpertLayers(TextIn(draft, "run.expert_layers"), counts.Get("model.layers", 1));
+  if (!read) {
+    counts.Refuse("run.expert_layers", read.error().message);
+    return;
+  }
+  counts.Set("model.first_dense_layers", read->first_dense_layers);
+  counts.Set("model.expert_every", read->expert_every);
+}
+
 // Widths of the model that trainers derive as Megatron-LM's arguments.py does.
 void SetModel(LaunchDraft& draft, Counts& counts) {
   if (!counts.Has("model.layers") || !counts.Has("model.hidden")) return;
@@ -228,6 +242,7 @@ void SetModel(LaunchDraft& draft, Counts& counts) {
   }
   // Only models with experts have widths of experts.
   if (counts.Get("model.experts", 0, 0) > 0) {
+    SetExpertLayers(draft, counts);
     counts.Set("model.expert_ffn_hidden", counts.Get("model.ffn_hidden", 1));
     return;
   }

@@ -32,6 +32,7 @@ struct DraftValue {
 //   run.pipeline_micro_batch samples of a micro-batch of a pipeline
 //   run.chunk_layers         layers of a virtual pipeline stage
 //   run.first_layers, run.last_layers  layers of the first and of the last stage
+//   run.expert_layers        frequency or list of the layers with experts
 //   run.recompute_method (block, uniform), run.recompute_count
 //   run.overlaps_gradients   on: gradients are reduced in buckets during the backward
 //   run.initial_scale, run.scale_power, run.scale_window  of a dynamic loss scale

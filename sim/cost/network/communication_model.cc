@@ -194,9 +194,10 @@ double CommunicationModel::NetworkShare() const {
   return used > 0 ? std::min(1.0, used / adapters) : 1.0;
 }
 
-// Share of a collective that the system hides behind kernels.
+// Share of a collective that the system hides behind kernels. Kernels that split tensor-parallel
+// collectives write to the peers' memory, so they reach no further than the links.
 double CommunicationModel::HiddenShare(const Op& op, const GroupPlace& place) const {
-  if (op.op_class == OpClass::kTpComm) return profile_.system.tp_overlap;
+  if (op.op_class == OpClass::kTpComm) return place.nodes > 1 ? 0 : profile_.system.tp_overlap;
   return op.op_class == OpClass::kEpComm && place.nodes > 1 ? profile_.system.ep_overlap : 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/parallel.h"
 #include "base/units.h"
+#include "sim/search/space/layouts.h"
 #include "sim/search/space/rank_orders.h"
 
 namespace foretrain {
@@ -23,14 +24,27 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMaxOnFront = 64;
 
+constexpr std::size_t kOfLayout = 16;  // kept of one layout, so that others are kept too
+
 bool IsFaster(const Candidate& a, const Candidate& b) {
   return a.estimate.step_s < b.estimate.step_s;
 }
 
-// Inserts the candidate if it is among the fastest `max`; among equals the earlier one stays
-// first.
+// Inserts the candidate if it is among the fastest `max` and among the fastest kOfLayout of its
+// layout; among equals the earlier one stays first. A plan that leaves has `max` faster ones, or
+// kOfLayout of its layout, whatever comes later: lists merge in any grouping to the same result.
 void KeepFastest(const Candidate& candidate, std::size_t max, std::vector<Candidate>& kept) {
   if (kept.size() == max && !IsFaster(candidate, kept.back())) return;
+  std::size_t alike = 0, slowest = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!HasSameLayout(kept[i].plan, candidate.plan)) continue;
+    ++alike;
+    slowest = i;
+  }
+  if (alike >= kOfLayout) {
+    if (!IsFaster(candidate, kept[slowest])) return;
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(slowest));
+  }
   kept.insert(std::upper_bound(kept.begin(), kept.end(), candidate, IsFaster), candidate);
   if (kept.size() > max) kept.pop_back();
 }
@@ -425,7 +439,9 @@ class Enumerator {
 Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
                                    const SearchSpace& space, int ranks,
                                    const EnumerateOptions& options) {
-  const auto order_of = [&](const Plan& plan) { return LikelyRankOrder(model, costs, plan); };
+  const auto order_of = [&](const Plan& plan) {
+    return LikelyRankOrder(model, costs, plan, space.rank_orders);
+  };
   const SpaceWalk walk(model, space, ranks, order_of);
   const SearchSpace coarse = CoarseSpace(space);
   const SpaceWalk first(model, coarse, ranks, order_of);

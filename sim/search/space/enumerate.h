@@ -23,7 +23,7 @@ struct Candidate {
 struct EnumerateOptions {
   std::int64_t memory_bytes = 0;  // of a device; plans above it are counted and dropped
   std::int64_t host_bytes = 0;    // of one rank's share of host memory; 0 if unknown
-  std::size_t kept = 64;          // number of fastest plans to keep
+  std::size_t kept = 64;          // number of fastest plans to keep, at most 16 of one layout
   bool front = true;              // keep the front; without it slower plans need no evaluation
   // Which plans may be on the front, decided by fields for which MayBeFree is false; empty: all.
   std::function<bool(const Plan&)> may_be_on_front;

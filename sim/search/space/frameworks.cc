@@ -15,6 +15,8 @@
 namespace foretrain {
 namespace {
 
+constexpr double kMaxHeadroom = 64;
+
 bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
@@ -30,6 +32,7 @@ const PlanField* ReadField(JsonFields& fields, std::string_view member, std::str
 Result<FrameworkLimit> ReadLimit(JsonFields& fields) {
   FrameworkLimit out;
   out.degree = ReadField(fields, "degree", fields.String("degree", 64));
+  out.from = fields.IntegerOr("from", out.from, 0, kMaxRanks);
   out.field = ReadField(fields, "field", fields.String("field", 64));
   const std::string values = fields.String("values");
   if (out.field != nullptr) {
@@ -52,6 +55,8 @@ Result<Framework> ReadFramework(JsonFields& fields) {
   out.stage_lists = fields.BoolOr("stage_lists", false);
   const std::int64_t short_stages = fields.IntegerOr("short_stages", -1, -1, kMaxRanks);
   if (short_stages >= 0) out.short_stages = short_stages;
+  out.tunes_gathers = fields.BoolOr("tunes_gathers", false);
+  out.expert_headroom = fields.NumberOr("expert_headroom", 0, 0, kMaxHeadroom);
   out.preset = fields.StringOr("preset", "");
   out.source = fields.String("source");
   for (JsonFields& of : fields.ObjectsOr("limits")) {
@@ -115,9 +120,10 @@ bool Has(const Framework& framework, std::string_view field, std::int64_t value)
 
 std::string BrokenLimit(const Framework& framework, std::int64_t layers, const Plan& plan) {
   for (const FrameworkLimit& limit : framework.limits) {
-    if (limit.degree->get(plan) <= 1 || Contains(limit.values, limit.field->get(plan))) continue;
+    if (limit.degree->get(plan) < limit.from || Contains(limit.values, limit.field->get(plan)))
+      continue;
     return fmt::format("{} {} with {} {}: {} does not have it", limit.field->name,
-                       TextOf(*limit.field, plan), limit.degree->name, limit.degree->get(plan),
+                       TextOf(*limit.field, plan), limit.degree->name, TextOf(*limit.degree, plan),
                        framework.title);
   }
   const std::int64_t stages = plan.Stages();
@@ -129,23 +135,39 @@ std::string BrokenLimit(const Framework& framework, std::int64_t layers, const P
   return "";
 }
 
-// A list of rank orders replaces the search's own orders.
+// The search chooses among the framework's rank orders as among its own: only orders that differ
+// for a plan's degrees count.
+void RestrictRankOrders(const std::vector<std::int64_t>& allowed, SearchSpace& space) {
+  const PlanField& field = PlanFieldOf("rank_order");
+  std::erase_if(space.choices, [&](const SearchChoice& one) { return one.field == &field; });
+  space.rank_orders.assign(allowed.begin(), allowed.end());
+  space.orders_ranks = allowed.size() > 1;
+  if (!Contains(allowed, field.get(space.base))) field.set(space.base, allowed.front());
+}
+
 void RestrictTo(const Framework& framework, std::int64_t layers, SearchSpace& space) {
   if (!framework.stage_lists) space.balances_layers = false;
+  if (!framework.tunes_gathers) space.tunes_gathers = false;
   if (!framework.limits.empty() || framework.short_stages) {
     space.refuses = [framework, layers](const Plan& plan) {
       return BrokenLimit(framework, layers, plan);
     };
   }
+  if (space.base.expert_headroom == 0 && space.base.capacity_factor == 0) {
+    space.expert_headroom = framework.expert_headroom;
+    if (space.base.ep > 1) space.base.expert_headroom = framework.expert_headroom;
+  }
   for (const auto& [field, allowed] : framework.values) {
-    if (field->name == "rank_order") space.orders_ranks = false;
+    if (field->name == "rank_order") {
+      RestrictRankOrders(allowed, space);
+      continue;
+    }
     const auto choice =
         std::find_if(space.choices.begin(), space.choices.end(),
                      [of = field](const SearchChoice& one) { return one.field == of; });
     if (choice == space.choices.end()) {
-      // Orders are a choice by themselves; any other field without one keeps its value if it may.
-      const bool keeps = field->name != "rank_order" && Contains(allowed, field->get(space.base));
-      if (!keeps) space.Choose(field->name, allowed);
+      // A field without a choice keeps its value if it may.
+      if (!Contains(allowed, field->get(space.base))) space.Choose(field->name, allowed);
       continue;
     }
     std::vector<std::int64_t> left;

@@ -15,9 +15,10 @@
 
 namespace foretrain {
 
-// With `degree` above 1, `field` has only these values.
+// With `degree` of at least `from`, `field` has only these values.
 struct FrameworkLimit {
   const PlanField* degree = nullptr;
+  std::int64_t from = 2;
   const PlanField* field = nullptr;
   std::vector<std::int64_t> values;
 };
@@ -28,11 +29,15 @@ struct Framework {
   // Values that the framework has, by field. A field without an entry may have any.
   std::vector<std::pair<const PlanField*, std::vector<std::int64_t>>> values;
   std::vector<FrameworkLimit> limits;
-  bool stage_lists = false;  // takes any number of layers for each stage
+  bool stage_lists = false;    // takes any number of layers for each stage
+  bool tunes_gathers = false;  // takes bounds of prefetched and kept parameters
   // Stages (virtual ones too) that may have a layer fewer than the others, without a list of layers
   // by hand; `nullopt`: any number.
   std::optional<std::int64_t> short_stages;
   std::string preset;  // whose software forecasts use; empty: foretrain's own
+  // Memory for the rows of dropless experts, as a multiple of an even share, where tensors are as
+  // large as what arrives; 0: for all rows, whatever the router chooses.
+  double expert_headroom = 0.0;
   std::string source;
 };
 

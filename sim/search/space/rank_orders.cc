@@ -188,7 +188,8 @@ struct OrderSpread {
 
 // Orders that differ only in the place of degrees of 1 are one order, so most of the 120 are
 // dropped before their spread is compared.
-std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan& plan) {
+std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan& plan,
+                                         std::span<const int> allowed) {
   const UnitSizes sizes = SizesOf(cluster);
   const Counts degrees = DegreesOfPlan(plan);
   std::vector<OrderSpread> out = {{plan.rank_order, SpreadOf(sizes, degrees, plan.rank_order)}};
@@ -196,6 +197,9 @@ std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan&
   if (!cluster.torus.empty() || plan.World() <= smallest) return out;
   std::set<std::vector<int>> seen;
   for (int order = 0; order < kRankOrderCount; ++order) {
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), order) == allowed.end()) {
+      continue;
+    }
     std::vector<int> larger;
     for (const int degree : DegreesOf(order)) {
       if (degrees[static_cast<std::size_t>(degree)] > 1) larger.push_back(degree);
@@ -211,14 +215,18 @@ std::vector<OrderSpread> DistinctSpreads(const ClusterSpec& cluster, const Plan&
 
 }  // namespace
 
-std::vector<int> DistinctRankOrders(const ClusterSpec& cluster, const Plan& plan) {
+std::vector<int> DistinctRankOrders(const ClusterSpec& cluster, const Plan& plan,
+                                    std::span<const int> allowed) {
   std::vector<int> orders;
-  for (const OrderSpread& one : DistinctSpreads(cluster, plan)) orders.push_back(one.rank_order);
+  for (const OrderSpread& one : DistinctSpreads(cluster, plan, allowed)) {
+    orders.push_back(one.rank_order);
+  }
   return orders;
 }
 
-int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& plan) {
-  const std::vector<OrderSpread> distinct = DistinctSpreads(costs.cluster(), plan);
+int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& plan,
+                    std::span<const int> allowed) {
+  const std::vector<OrderSpread> distinct = DistinctSpreads(costs.cluster(), plan, allowed);
   if (distinct.size() == 1) return plan.rank_order;
   const Communication estimate(model, costs, plan);
   int best = plan.rank_order;

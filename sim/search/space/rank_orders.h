@@ -2,6 +2,7 @@
 // and the one that probably takes least. Leaves out tori, on which a plan keeps its order.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/config/model/model_spec.h"
@@ -14,7 +15,10 @@ namespace foretrain {
 // and network tiers. Any other order spreads them as one of these does, so it costs the same. The
 // plan's own order comes first, the others follow in the order of their numbers. On a torus, and
 // where one unit of linked devices holds all ranks, it is alone. O(orders * levels).
-std::vector<int> DistinctRankOrders(const ClusterSpec& cluster, const Plan& plan);
+//
+//   allowed  the orders to choose from; empty: all
+std::vector<int> DistinctRankOrders(const ClusterSpec& cluster, const Plan& plan,
+                                    std::span<const int> allowed = {});
 
 // The distinct order with the least exposed communication, estimated from the degrees alone: dp,
 // cp, tp, pp, ep and expert_tp, the batch and the sequence. `plan` need not be complete; a
@@ -28,7 +32,8 @@ std::vector<int> DistinctRankOrders(const ClusterSpec& cluster, const Plan& plan
 // waits for one transfer a micro-batch, or for both if the system's transfers block.
 //
 // This only decides which order a search tries first (docs/search.md); costs of a plan never read
-// it. O(distinct orders).
-int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& plan);
+// it. `allowed` as above. O(distinct orders).
+int LikelyRankOrder(const ModelSpec& model, const CostModel& costs, const Plan& plan,
+                    std::span<const int> allowed = {});
 
 }  // namespace foretrain

@@ -205,6 +205,7 @@ VaryingFields SpaceWalk::varying() const {
   for (const std::string_view name : kSplit) fields.push_back(&PlanFieldOf(name));
   for (const SearchChoice& level : levels_) fields.push_back(level.field);
   if (order_of_) fields.push_back(&PlanFieldOf("rank_order"));
+  if (space_.expert_headroom > 0) fields.push_back(&PlanFieldOf("expert_headroom"));
   return fields;
 }
 
@@ -296,6 +297,8 @@ bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
   const SearchChoice& choice = levels_[level];
   const PlanField& field = *choice.field;
   const std::int64_t before = field.get(plan);
+  const double headroom = plan.expert_headroom;
+  const bool is_ep = field.name == "ep";
   bool fits = false;
   if (MakesNoDifference(field, plan)) {
     const auto others = static_cast<std::int64_t>(choice.values.size()) - 1;
@@ -305,6 +308,9 @@ bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
   } else {
     for (std::size_t i = 0; i < choice.values.size(); ++i) {
       field.set(plan, choice.values[i]);
+      if (is_ep && space_.expert_headroom > 0) {
+        plan.expert_headroom = plan.ep > 1 ? space_.expert_headroom : headroom;
+      }
       const std::string why = BrokenEarly(plan, field);
       if (!why.empty()) {
         visit.rejected.Add(kBreaksRule, Below(level + 1), why);
@@ -320,6 +326,7 @@ bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
     }
   }
   field.set(plan, before);
+  plan.expert_headroom = headroom;
   return fits;
 }
 

@@ -27,6 +27,11 @@ struct SearchSpace {
   // Each plan takes the rank order that probably suits its degrees (rank_orders.h), and the fastest
   // ones also try the others. false: all plans have the order of `base`, or of a choice.
   bool orders_ranks = false;
+  std::vector<int> rank_orders = {};  // that plans may take with `orders_ranks`; empty: all
+  // Plan::expert_headroom of dropless plans with ep above 1; 0: that of `base`.
+  double expert_headroom = 0.0;
+  // The fastest plans are also tried with gathers of their own (tune_gathers.h).
+  bool tunes_gathers = true;
   // The fastest plans are also tried with layers dealt to stages by time (Plan::stage_layers).
   bool balances_layers = true;
 

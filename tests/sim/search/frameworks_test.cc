@@ -40,8 +40,9 @@ TEST(Frameworks, LeaveTheValuesThatTheyHave) {
   const SearchSpace any = SpaceFor("any");
   EXPECT_THAT(ValuesOf(any, "schedule"), ElementsAre(k1f1b, kInterleaved));
   EXPECT_THAT(ValuesOf(any, "pp"), ElementsAre(1, 2, 4, 8, 16));
-  EXPECT_EQ(ValuesOf(any, "rank_order").size(), 2U);
-  EXPECT_FALSE(any.orders_ranks);
+  EXPECT_EQ(any.rank_orders.size(), 2U);
+  EXPECT_TRUE(any.orders_ranks);
+  EXPECT_FALSE(SpaceFor("torchtitan").orders_ranks);  // it has one order
   EXPECT_FALSE(any.balances_layers);
   EXPECT_THAT(ValuesOf(SpaceFor("deepspeed"), "schedule"), ElementsAre(k1f1b));
   EXPECT_THAT(ValuesOf(SpaceFor("fsdp"), "pp"), ElementsAre(1));
@@ -50,6 +51,7 @@ TEST(Frameworks, LeaveTheValuesThatTheyHave) {
 TEST(Frameworks, LeaveEverythingToForetrain) {
   const SearchSpace space = SpaceFor("foretrain");
   EXPECT_TRUE(space.orders_ranks);
+  EXPECT_TRUE(space.rank_orders.empty());
   EXPECT_TRUE(space.balances_layers);
   EXPECT_THAT(ValuesOf(space, "pp"), testing::Contains(64));
 }
@@ -95,6 +97,56 @@ TEST(Frameworks, RefuseStagesThatOnlyAListOfLayersGives) {
   plan.schedule = ScheduleKind::k1f1b;
   EXPECT_THAT(BrokenLimit(megatron, 84, plan), HasSubstr("12 would have a layer fewer"));
   EXPECT_EQ(BrokenLimit(Named("foretrain"), 84, plan), "");
+}
+
+// Megatron-LM offloads activations without a pipeline and without any recomputation.
+TEST(Frameworks, RefuseWhatRecomputationRulesOut) {
+  const Framework megatron = Named("megatron");
+  Plan plan;
+  plan.offload_activations = OffloadTarget::kHost;
+  EXPECT_EQ(BrokenLimit(megatron, 80, plan), "");
+  plan.recompute = RecomputeKind::kFull;
+  EXPECT_EQ(
+      BrokenLimit(megatron, 80, plan),
+      "offload_activations host with recompute full: Megatron-LM and Megatron Bridge does not "
+      "have it");
+  plan.recompute = RecomputeKind::kNone;
+  plan.pp = 2;
+  EXPECT_THAT(BrokenLimit(megatron, 80, plan), HasSubstr("with pp 2"));
+}
+
+// Tensors of dropless experts are as large as what arrives. foretrain's own are for all rows.
+TEST(Frameworks, LeaveMemoryForTheRowsOfExpertsThatArrive) {
+  const Catalogue catalogue = BuiltInCatalogue().value();
+  const ClusterSpec cluster = ParseCluster("1x8xh100", catalogue).value();
+  const ModelSpec model = FindModel(catalogue, "mixtral-8x7b")->spec;
+  Plan base;
+  base.global_batch = 64;
+  base.sequence = 4096;
+  SearchSpace space = DefaultSpace(model, cluster, 8, base);
+  RestrictTo(Named("foretrain"), model.layers, space);
+  EXPECT_EQ(space.expert_headroom, 0);
+  EXPECT_TRUE(space.tunes_gathers);
+  RestrictTo(Named("megatron"), model.layers, space);
+  EXPECT_FALSE(space.tunes_gathers);
+  for (const char* field : {"recompute", "cp", "schedule", "zero_stage"}) {
+    space.Choose(field, {PlanFieldOf(field).get(Plan{})});
+  }
+  space.Choose("micro_batch", {1});
+  const SpaceWalk walk(model, space, 8);
+  Rejections rejected;
+  int spread = 0;
+  for (std::size_t part = 0; part < walk.parts(); ++part) {
+    walk.VisitPart(
+        part,
+        [&](const Plan& plan) {
+          spread += plan.ep > 1 ? 1 : 0;
+          EXPECT_EQ(plan.expert_headroom, plan.ep > 1 ? 1.25 : 0) << Describe(plan);
+          return false;
+        },
+        [] { return false; }, rejected);
+  }
+  EXPECT_GT(spread, 0) << rejected.list().front().example;
 }
 
 TEST(Frameworks, LeaveNoPlanThatBreaksALimitToTheWalk) {

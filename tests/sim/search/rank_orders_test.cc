@@ -176,5 +176,18 @@ TEST_F(RankOrders, AreFoundByTheSearchAndSimulatedFaster) {
   EXPECT_GT(fixed->plans.front().step_s, best.step_s);
 }
 
+// One of the two orders alone differs without a pipeline.
+TEST_F(RankOrders, AreAmongThoseThatAreAllowed) {
+  const std::vector<int> allowed = {0, 1};
+  Plan plan;
+  plan.tp = 4;
+  plan.dp = 8;
+  EXPECT_THAT(DistinctRankOrders(ClusterOf("4x8xh100"), plan, allowed), ElementsAre(0));
+  plan.dp = plan.pp = 4;
+  const std::vector<int> orders = DistinctRankOrders(ClusterOf("8x8xh100"), plan, allowed);
+  EXPECT_GT(DistinctRankOrders(ClusterOf("8x8xh100"), plan).size(), orders.size());
+  EXPECT_THAT(allowed, testing::IsSupersetOf(orders));
+}
+
 }  // namespace
 }  // namespace foretrain
