@@ -37,7 +37,13 @@ TEST(CalibrateGpus, TimesWhatTheyTellEachOtherAndWhatThatTakesFromCompute) {
   options.gpu = {.max = 8192, .gemm = 64, .elements = 1 << 20};
   options.nvme.folder = testing::TempDir();
   RealClock clock;
-  const auto profile = Calibrate(options, LaterDeviceApi(CpuDeviceApi()), clock);
+  auto profile = Calibrate(options, LaterDeviceApi(CpuDeviceApi()), clock);
+  // On a busy machine it may happen that no product runs beside an all-reduce.
+  for (int more = 0; more < 4 && profile.has_value() &&
+                     profile->rates.overlap_slowdown.provenance != Provenance::kMeasured;
+       ++more) {
+    profile = Calibrate(options, LaterDeviceApi(CpuDeviceApi()), clock);
+  }
   ASSERT_TRUE(profile.has_value()) << profile.error().message;
   std::map<OpKind, std::set<std::int64_t>> sizes;
   for (const ProfilePoint& point : profile->points) {
