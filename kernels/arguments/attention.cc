@@ -1,6 +1,7 @@
 // Arguments of attention and of the ops around it: rope, latent heads, sinks.
 #include <algorithm>
 
+#include "base/query_growth.h"
 #include "kernels/arguments/describe.h"
 #include "kernels/arguments/tensors.h"
 
@@ -173,6 +174,12 @@ void Describe(ArgumentReader& reader, FtRope& g) {
   reader.Tensors({ReadWrite("data", g.data, g.dtype, {g.rows, cols, g.row_stride})});
   if (g.stretch < FT_ROPE_PLAIN || g.stretch > FT_ROPE_LLAMA3) {
     reader.Refuse(FT_UNSUPPORTED, "stretch %d of frequencies", static_cast<int>(g.stretch));
+  }
+  if (FT_ROPE_GROWS(g) && (g.stretch != FT_ROPE_PLAIN || !(g.original > 0))) {
+    reader.Refuse(
+        FT_FAILED,
+        "theta 0 with stretch %d and original %g: queries grow with stretch 0 and original above 0",
+        static_cast<int>(g.stretch), static_cast<double>(g.original));
   }
   if (g.stretch >= FT_ROPE_YARN && !(g.high > g.low)) {
     reader.Refuse(FT_FAILED, "high %g of stretched frequencies must be above low %g",

@@ -2,6 +2,7 @@
 #include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 #include "runtime/ops/qkv_columns.h"
+#include "sim/program/ir/query_growth.h"
 
 namespace foretrain {
 namespace {
@@ -19,13 +20,14 @@ FtRopeStretch StretchOf(RopeStretchKind kind) {
   return FT_ROPE_PLAIN;
 }
 
-// Query and key heads are adjacent in a row, so one call rotates both in place.
+// Query and key heads are adjacent in a row, so one call rotates both in place. Queries alone grow.
 KernelCall MakeRope(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const RopeStretch& stretch = op.op.stretch;
   auto g = BindArguments<FtRope>(op);
   g.data = op.Element("qkv", s.rotary_first);
-  g.heads = s.heads + s.kv_heads;
+  const bool grows = stretch.kind == kQueryGrowth;
+  g.heads = s.heads + (grows ? 0 : s.kv_heads);
   g.head_dim = s.rotary > 0 ? s.rotary : s.head_dim;
   g.head_stride = s.head_dim;
   g.stretch = StretchOf(stretch.kind);
@@ -34,6 +36,7 @@ KernelCall MakeRope(const BoundOp& op) {
   g.high = stretch.high;
   g.original = stretch.original;
   g.magnitude = stretch.magnitude;
+  if (grows) g.theta = 0;
   return Call<&FtDeviceApi::rope>(g);
 }
 

@@ -199,6 +199,11 @@ TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   rope.theta = 10000.0F;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
             "cpu rope: head_dim 5: rotary positions need pairs");
+  rope.head_dim = 4;
+  rope.theta = 0;
+  EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
+            "cpu rope: theta 0 with stretch 0 and original 0: queries grow with stretch 0 and "
+            "original above 0");
   FtAdamW adamw{};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.adamw(queue_.get(), &adamw)),
             "cpu adamw: step is 0: must be at least 1");

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/device_api.h"
+#include "base/query_growth.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/vector/simd.h"
 
@@ -33,7 +34,11 @@ class RopeAngles {
   FT_INLINE explicit RopeAngles(const FtRope& g)
       : pairs_(g.head_dim / 2),
         inverse_(g.inverse != 0),
+        grows_(FT_ROPE_GROWS(g)),
+        growth_(g.factor),
+        floor_(g.original),
         magnitude_(g.magnitude > 0.0F ? double{g.magnitude} : 1.0) {
+    if (grows_) return;  // which needs no frequencies
     for (int64_t i = 0; i < pairs_; ++i) {
       frequency_[i] =
           Stretched(g, i,
@@ -47,6 +52,10 @@ class RopeAngles {
   // Computes cosines and sines for `position`. The recurrence is used if it follows the last
   // position.
   FT_INLINE void MoveTo(int64_t position) {
+    if (grows_) {
+      Grow(position);
+      return;
+    }
     const bool renew = position % kRenewal == 0 || position != last_ + 1;
     last_ = position;
     for (int64_t i = 0; i < pairs_; ++i) {
@@ -70,9 +79,20 @@ class RopeAngles {
   float sine[kMaxHeadDim / 2];
 
  private:
+  // A product with the same factor for all pairs (base/query_growth.h).
+  FT_INLINE void Grow(int64_t position) {
+    const double periods = __builtin_floor(static_cast<double>(position + 1) / floor_);
+    const double factor = 1.0 + growth_ * __builtin_log1p(periods);
+    for (int64_t i = 0; i < pairs_; ++i) {
+      cosine[i] = static_cast<float>(factor);
+      sine[i] = 0.0F;
+    }
+  }
+
   int64_t pairs_;
   int64_t last_ = -1;
-  bool inverse_;
+  bool inverse_, grows_;
+  double growth_, floor_;
   double magnitude_;
   double frequency_[kMaxHeadDim / 2];
   double step_cos_[kMaxHeadDim / 2], step_sin_[kMaxHeadDim / 2];

@@ -36,7 +36,6 @@ constexpr std::array kNotExecuted = {
             },
             "rope_scaling"},
     Feature{[](const ModelSpec& m) { return m.qkv_clip > 0; }, "qkv_clip"},
-    Feature{[](const ModelSpec& m) { return m.query_temperature > 0; }, "query_temperature"},
     Feature{
         [](const ModelSpec& m) { return m.experts > 0 && m.router == RouterKind::kSparseMixer; },
         "router sparse-mixer"},

@@ -116,7 +116,7 @@ struct ModelSpec {
   // False: the layers of global_attention_every have no rotary positions (SmolLM3, Command A).
   bool rotate_global = true;
   // Layers without rotary positions multiply the query at position p by 1 + query_temperature *
-  // ln(1 + floor((p + 1) / query_temperature_floor)) (Llama 4); 0: off; forecast only.
+  // ln(1 + floor((p + 1) / query_temperature_floor)) (Llama 4); 0: off.
   double query_temperature = 0;
   std::int64_t query_temperature_floor = 0;
   double attention_scale = 0;    // factor of scores; 0: 1 / sqrt(head_dim)

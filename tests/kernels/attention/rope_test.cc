@@ -74,6 +74,46 @@ TEST_P(RopeTest, StaysExactOverLongSequences) {
   ExpectClose(Rotate(s, x, 500000.0F), reference::Rope(s, ToDouble(x)), {kBound}, "rope");
 }
 
+// Queries at position p grow by 1 + 0.5 ln(1 + floor((p + 1) / 3)): 1, 1, 1 + 0.5 ln 2, ... The
+// second of two heads stays, as keys do. The inverse is the same product. Documents of 100 rows
+// have positions of their own.
+TEST_P(RopeTest, GrowsQueriesWithThePosition) {
+  const std::int64_t n = 700, width = 6;
+  const Floats x = Random(n * 2 * width, 1);
+  std::vector<std::int32_t> starts;
+  for (std::int32_t p = 0; p < n; ++p) {
+    starts.push_back(p / 100 * 100);
+  }
+  for (const bool documents : {false, true}) {
+    Tensor expected = ToDouble(x), tolerance(x.size(), 0.0);
+    for (std::int64_t p = 0; p < n; ++p) {
+      const auto position = static_cast<double>(documents ? p % 100 : p);
+      const double factor = 1 + 0.5 * std::log(1 + std::floor((position + 1) / 3));
+      for (std::int64_t c = 0; c < width; ++c) {
+        const auto i = static_cast<std::size_t>(p * 2 * width + c);
+        expected[i] *= factor;
+        // The factor and the product are rounded.
+        tolerance[i] = 2.01 * kUnit * std::abs(expected[i]);
+      }
+    }
+    for (const int inverse : {0, 1}) {
+      Floats y = x;
+      FtRope rope{};
+      rope.data = y.data();
+      rope.rows = rope.sequence = n;
+      rope.row_stride = 2 * width;
+      rope.heads = 1;
+      rope.head_dim = static_cast<std::int32_t>(width);
+      rope.inverse = inverse;
+      rope.factor = 0.5F;
+      rope.original = 3;
+      if (documents) rope.document_starts = starts.data();
+      Run(api_.rope, rope);
+      ExpectClose(y, expected, tolerance, "growth");
+    }
+  }
+}
+
 TEST_P(RopeTest, LeavesTheFirstPositionAlone) {
   const Floats x = Random(64, 1);
   EXPECT_EQ(Rotate({.sequence = 1, .heads = 1, .head_dim = 64}, x, 10000.0F), x);

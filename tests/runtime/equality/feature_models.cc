@@ -170,7 +170,8 @@ ModelSpec Palm() {
 }
 
 // Experts in every second layer, whose weights multiply the inputs; L2 norms of q and k and chunks
-// of 8 tokens in all layers but the last, which has no positions.
+// of 8 tokens in all layers but the last, which has no positions and queries that grow every 3
+// tokens.
 ModelSpec Llama4() {
   ModelSpec model = TinyExperts();
   model.first_dense_layers = 0;
@@ -181,6 +182,8 @@ ModelSpec Llama4() {
   model.attention_chunk = 8;
   model.global_attention_every = 4;
   model.rotate_global = false;
+  model.query_temperature = 0.5;
+  model.query_temperature_floor = 3;
   return model;
 }
 

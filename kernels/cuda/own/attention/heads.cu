@@ -1,5 +1,6 @@
 // Operations on heads around attention: rotary embedding, head norms, latent attention's heads,
 // attention sinks. Kernels test dtypes at run time, because these tensors are small.
+#include "base/query_growth.h"
 #include "kernels/cuda/device/entries.h"
 #include "kernels/cuda/own/columns.cuh"
 #include "kernels/cuda/own/positions.cuh"
@@ -50,9 +51,16 @@ FT_DEVICE void FillTurns(const FtRope& g, const Runs& runs, std::int64_t first, 
     const double frequency = FrequencyOf(g, i) / kPi;
     for (std::int64_t p = 0; p < places; ++p) {
       const std::int64_t start = starts != nullptr && p < rows ? starts[p] : 0;
+      float* const at = turns + p * g.head_dim + i;
+      if (FT_ROPE_GROWS(g)) {
+        const auto position = static_cast<double>(runs.PositionOf(first + p) - start);
+        const double periods = floor((position + 1.0) / static_cast<double>(g.original));
+        at[0] = static_cast<float>(1.0 + static_cast<double>(g.factor) * log1p(periods));
+        at[pairs] = 0.0F;
+        continue;
+      }
       const double angle = static_cast<double>(runs.PositionOf(first + p) - start) * frequency;
       const auto reduced = static_cast<float>(angle - 2.0 * rint(angle / 2.0));
-      float* const at = turns + p * g.head_dim + i;
       at[0] = cospif(reduced) * magnitude;
       at[pairs] = sinpif(g.inverse != 0 ? -reduced : reduced) * magnitude;
     }

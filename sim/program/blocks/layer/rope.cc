@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/program/blocks/layer/layer_ops.h"
+#include "sim/program/ir/query_growth.h"
 
 namespace foretrain {
 namespace {
@@ -63,19 +64,28 @@ RopeStretch StretchOf(const ModelSpec& model) {
 }
 
 // Local layers may have a base of their own, without scaling (Gemma 3). The backward rotates by the
-// negative angle.
+// negative angle. Layers without rotary positions may multiply queries by a factor that grows with
+// the position (Llama 4).
 void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
-  if (!context.rotates) return;
+  const bool grows = !context.rotates && context.model.query_temperature > 0;
+  if (!context.rotates && !grows) return;
   const std::int16_t documents = DocumentStarts();
   Op& op = b.Add(OpKind::kRope, name, {InOut(tensor)});
   b.AlsoReads(documents);
   op.inverse = inverse;
   const ModelSpec& model = context.model;
+  op.shape = AttentionShape();
+  op.shape.window = 0;
+  if (grows) {
+    op.Set(Attribute::kTheta, model.rope_theta);
+    op.stretch.kind = kQueryGrowth;
+    op.stretch.factor = static_cast<float>(model.query_temperature);
+    op.stretch.original = static_cast<float>(model.query_temperature_floor);
+    return;
+  }
   const bool local = context.local && model.local_rope_theta > 0;
   op.Set(Attribute::kTheta, local ? model.local_rope_theta : model.rope_theta);
   if (!local) op.stretch = StretchOf(model);
-  op.shape = AttentionShape();
-  op.shape.window = 0;
   if (model.RotaryDim() < model.head_dim) {
     op.shape.rotary = static_cast<std::int32_t>(model.rotary_dim);
   }

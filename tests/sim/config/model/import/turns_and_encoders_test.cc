@@ -56,8 +56,9 @@ TEST(Llama4, IsReadFromThePublishedFileOfTheWholeModel) {
   EXPECT_EQ(model.global_attention_every, 4);
   EXPECT_FALSE(model.rotate_global);
   EXPECT_DOUBLE_EQ(model.query_temperature, 0.1);
+  EXPECT_EQ(model.query_temperature_floor, 8192);
   EXPECT_EQ(WhyNotLowered(model), "");
-  EXPECT_EQ(WhyNotExecuted(model), "query_temperature");
+  EXPECT_EQ(WhyNotExecuted(model), "");
   EXPECT_THAT(scout.unknown, IsEmpty());
   EXPECT_THAT(scout.notes, Contains(HasSubstr("language model alone")));
 }
@@ -72,6 +73,8 @@ TEST(Llama4, HasADenseMlpInEveryOtherLayerOfMaverick) {
   EXPECT_TRUE(maverick.model.HasExperts(1));
   EXPECT_EQ(maverick.model.ffn_hidden, 16384);
   EXPECT_FALSE(maverick.model.qk_l2_norm);
+  EXPECT_DOUBLE_EQ(maverick.model.query_temperature, 0.1);
+  EXPECT_EQ(WhyNotExecuted(maverick.model), "");
   EXPECT_THAT(maverick.unknown, IsEmpty());
 }
 
