@@ -225,7 +225,7 @@ Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t
   const std::int64_t first = FirstSampleOf(request);
   // Under context parallelism a rank holds two chunks of each sample.
   const std::int64_t chunks = cp_ > 1 ? 2 : 1;
-  const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
+  const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * std::int64_t{cp_}) : sequence_;
   const auto positions = ChunkPositions(sequence_, cp_, request.cp);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_) + 1);
   for (std::int64_t row = 0; row < micro_batch_; ++row) {

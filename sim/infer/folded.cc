@@ -65,7 +65,7 @@ InferredFact FoldedScheduleOf(const TracedStep& step,
   constexpr std::int64_t kMaxPlayed = 1 << 16;
   const auto stages = static_cast<int>(pipelines.front().size());
   // DualPipeV fills both ends first.
-  if (micro_batches < 2 * stages || micro_batches > kMaxPlayed) {
+  if (micro_batches < 2 * std::int64_t{stages} || micro_batches > kMaxPlayed) {
     return {"", "several schedules run the second chunk back to the first rank"};
   }
   const auto m = static_cast<int>(micro_batches);

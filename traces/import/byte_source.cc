@@ -37,7 +37,7 @@ class PlainSource final : public ByteSource {
 #if FORETRAIN_HAVE_ZLIB
 
 // Packed bytes that are read at once.
-constexpr std::size_t kPackedChunk = 64 * 1024;
+constexpr std::size_t kPackedChunk = std::size_t{64} * 1024;
 // below this size high ratios are normal
 constexpr std::int64_t kRatioFrom = std::int64_t{1} << 20;
 
