@@ -1,29 +1,20 @@
 #include "traces/store/query/exposed_table.h"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <exception>
-#include <new>
-#include <string_view>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "traces/metrics/classes.h"
+#include "traces/store/query/row_table.h"
 
 namespace foretrain::store_internal {
 namespace {
 
 enum Column : int { kRunId, kRank, kStep, kClass, kBusyNs, kExposedNs };
-constexpr const char* kTable =
-    "CREATE TABLE x(run_id INT, rank INT, step INT, class TEXT, busy_ns INT, exposed_ns INT, "
-    "PRIMARY KEY(run_id, rank, step, class)) WITHOUT ROWID";
-
-// Bits of sqlite3_index_info::idxNum: the query names run or rank.
-constexpr int kNamesRun = 1;
-constexpr int kNamesRank = 2;
 
 struct Row {
   RunId run = 0;
@@ -56,17 +47,19 @@ void AddRows(const RunInfo& info, const Timeline& timeline, std::vector<Row>& ro
 }
 
 // A scan over the asked runs and ranks; holds the rows of one rank.
-class Scan {
+class Scan final : public RowScan {
  public:
   explicit Scan(ExposedSource& source) : source_(source) {}
 
-  Result<void> Begin(std::optional<std::int64_t> run, std::optional<std::int64_t> rank) {
+  // The keys are run and rank.
+  Result<void> Begin(const std::vector<std::optional<std::int64_t>>& asked) override {
+    const std::optional<std::int64_t> run = asked[0];
     runs_.clear();
     rows_.clear();
     at_ = 0;
     next_run_ = 0;
     next_rank_ = 0;
-    rank_ = rank;
+    rank_ = asked[1];
     FT_ASSIGN(const std::vector<RunInfo> all, source_.reader->ListRuns());
     for (const RunInfo& info : all) {
       if (!run.has_value() || info.id == *run) runs_.push_back(info);
@@ -74,13 +67,20 @@ class Scan {
     return Fill();
   }
 
-  Result<void> Next() {
+  Result<void> Next() override {
     if (++at_ < rows_.size()) return {};
     return Fill();
   }
 
-  bool AtEnd() const { return at_ >= rows_.size(); }
-  const Row& row() const { return rows_[at_]; }
+  bool AtEnd() const override { return at_ >= rows_.size(); }
+
+  RowValue At(int column) const override {
+    const Row& row = rows_[at_];
+    if (column == kClass) return std::string(Name(row.op_class));
+    const std::array<std::int64_t, 6> numbers{row.run, row.rank,    row.step,
+                                              0,       row.busy_ns, row.exposed_ns};
+    return numbers[static_cast<std::size_t>(column)];
+  }
 
  private:
   // Reads runs or ranks until one has rows.
@@ -119,137 +119,18 @@ class Scan {
   std::size_t at_ = 0;
 };
 
-// The objects that SQLite hands back to each call.
-struct ExposedTable : sqlite3_vtab {
-  explicit ExposedTable(ExposedSource& from) : sqlite3_vtab{}, source(from) {}
-  ExposedSource& source;
-};
-struct ExposedCursor : sqlite3_vtab_cursor {
-  explicit ExposedCursor(ExposedSource& source) : sqlite3_vtab_cursor{}, scan(source) {}
-  Scan scan;
-};
-
-Scan& ScanOf(sqlite3_vtab_cursor* cursor) { return static_cast<ExposedCursor*>(cursor)->scan; }
-
-// Runs `work`, whose Error is kept for the query; nothing is thrown through SQLite.
-template <class Work>
-int Guarded(ExposedSource& source, Work work) {
-  try {
-    Result<void> done = work();
-    if (done.has_value()) return SQLITE_OK;
-    source.error = std::move(done).error();
-  } catch (const std::exception&) {
-    return SQLITE_NOMEM;
-  }
-  return SQLITE_ERROR;
-}
-
-int Connect(sqlite3* handle, void* source, int, const char* const*, sqlite3_vtab** out, char**) {
-  const int code = sqlite3_declare_vtab(handle, kTable);
-  if (code != SQLITE_OK) return code;
-  auto* const table = new (std::nothrow) ExposedTable(*static_cast<ExposedSource*>(source));
-  if (table == nullptr) return SQLITE_NOMEM;
-  *out = table;
-  return SQLITE_OK;
-}
-
-int Disconnect(sqlite3_vtab* table) {
-  delete static_cast<ExposedTable*>(table);
-  return SQLITE_OK;
-}
-
-// Equality with a run or a rank is used; SQLite checks every condition again.
-int BestIndex(sqlite3_vtab*, sqlite3_index_info* info) {
-  int arguments = 0;
-  info->estimatedCost = 1e9;
-  for (const auto& [column, bit] : {std::pair{int{kRunId}, kNamesRun}, {int{kRank}, kNamesRank}}) {
-    for (int i = 0; i < info->nConstraint; ++i) {
-      const auto& constraint = info->aConstraint[i];
-      if (constraint.usable == 0 || constraint.iColumn != column ||
-          constraint.op != SQLITE_INDEX_CONSTRAINT_EQ) {
-        continue;
-      }
-      info->aConstraintUsage[i].argvIndex = ++arguments;
-      info->idxNum |= bit;
-      info->estimatedCost /= 1000;
-      break;
-    }
-  }
-  return SQLITE_OK;
-}
-
-int OpenCursor(sqlite3_vtab* table, sqlite3_vtab_cursor** out) {
-  auto* const cursor = new (std::nothrow) ExposedCursor(static_cast<ExposedTable*>(table)->source);
-  if (cursor == nullptr) return SQLITE_NOMEM;
-  *out = cursor;
-  return SQLITE_OK;
-}
-
-int CloseCursor(sqlite3_vtab_cursor* cursor) {
-  delete static_cast<ExposedCursor*>(cursor);
-  return SQLITE_OK;
-}
-
-ExposedSource& SourceOf(sqlite3_vtab_cursor* cursor) {
-  return static_cast<ExposedTable*>(cursor->pVtab)->source;
-}
-
-int Filter(sqlite3_vtab_cursor* cursor, int named, const char*, int, sqlite3_value** values) {
-  std::optional<std::int64_t> run, rank;
-  if ((named & kNamesRun) != 0) run = sqlite3_value_int64(*values++);
-  if ((named & kNamesRank) != 0) rank = sqlite3_value_int64(*values);
-  return Guarded(SourceOf(cursor), [&] { return ScanOf(cursor).Begin(run, rank); });
-}
-
-int NextRow(sqlite3_vtab_cursor* cursor) {
-  return Guarded(SourceOf(cursor), [&] { return ScanOf(cursor).Next(); });
-}
-
-int IsAtEnd(sqlite3_vtab_cursor* cursor) { return ScanOf(cursor).AtEnd() ? 1 : 0; }
-
-int ValueOf(sqlite3_vtab_cursor* cursor, sqlite3_context* out, int column) {
-  const Row& row = ScanOf(cursor).row();
-  const std::string_view name = Name(row.op_class);
-  switch (column) {
-    case kClass:
-      sqlite3_result_text(out, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
-      return SQLITE_OK;
-    case kRunId:
-      sqlite3_result_int64(out, row.run);
-      return SQLITE_OK;
-    default:
-      break;
-  }
-  const std::array<std::int64_t, 6> numbers{0, row.rank, row.step, 0, row.busy_ns, row.exposed_ns};
-  sqlite3_result_int64(out, numbers[static_cast<std::size_t>(column)]);
-  return SQLITE_OK;
-}
-
-sqlite3_module ModuleOf() {
-  sqlite3_module module{};
-  module.xCreate = Connect;
-  module.xConnect = Connect;
-  module.xBestIndex = BestIndex;
-  module.xDisconnect = Disconnect;
-  module.xDestroy = Disconnect;
-  module.xOpen = OpenCursor;
-  module.xClose = CloseCursor;
-  module.xFilter = Filter;
-  module.xNext = NextRow;
-  module.xEof = IsAtEnd;
-  module.xColumn = ValueOf;
-  return module;
-}
-
 }  // namespace
 
-// In the temporary schema it hides a table of this name in the file.
 Result<void> MakeExposedTable(const Database& database, ExposedSource& source) {
-  static const sqlite3_module kModule = ModuleOf();
-  const int code =
-      sqlite3_create_module_v2(database.handle(), "ft_exposed", &kModule, &source, nullptr);
-  if (code != SQLITE_OK) return database.FailWith(code);
-  return database.Execute("CREATE VIRTUAL TABLE temp.v_exposed USING ft_exposed");
+  return MakeRowTable(
+      database,
+      {.module = "ft_exposed",
+       .columns = "CREATE TABLE x(run_id INT, rank INT, step INT, class TEXT, busy_ns INT, "
+                  "exposed_ns INT, PRIMARY KEY(run_id, rank, step, class)) WITHOUT ROWID",
+       .create = "CREATE VIRTUAL TABLE temp.v_exposed USING ft_exposed",
+       .keys = {kRunId, kRank},
+       .scan = [&source] { return std::make_unique<Scan>(source); },
+       .error = &source.error});
 }
 
 }  // namespace foretrain::store_internal
