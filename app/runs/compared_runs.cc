@@ -144,9 +144,9 @@ void AddAttribution(const Result<StoredContext>& stored, ComparedRuns& runs) {
     const double of_forecast = runs.view.structure->ForecastShare();
     if (!runs.view.structure->IsTrusted()) {
       runs.view.notes.push_back(fmt::format(
-          "gap not attributed: {} of the traced time has an op of the forecast, {} of the "
-          "forecast's "
-          "compute has kernels, and {} and {} are needed: is it a forecast of what was traced?",
+          "gap not attributed: {} of the traced time has an op of the forecast, and {} of the "
+          "forecast's compute has kernels; {} and {} are needed: is it a forecast of what was "
+          "traced?",
           FormatPercent(paired), FormatPercent(of_forecast),
           FormatPercent(StructuralPairs::kLeastPaired),
           FormatPercent(StructuralPairs::kLeastOfForecast)));

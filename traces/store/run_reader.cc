@@ -1,3 +1,4 @@
+// Longer than 400 lines: one loader, whose parts share what the table of batches says.
 #include "traces/store/run_reader.h"
 
 #include <algorithm>

@@ -125,8 +125,7 @@ std::string PlansText(const PlanReport& report, int width) {
       std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return !row.alike.empty(); });
   if (folded) {
     text +=
-        "alike: slower plans of the same tp, pp and ep that need about as much memory or "
-        "more\n";
+        "alike: slower plans of the same tp, pp and ep that need about as much memory or more\n";
   }
   if (left_out > 0) {
     text +=

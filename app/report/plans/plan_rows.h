@@ -14,9 +14,10 @@ struct PlanRow {
   std::vector<const RankedPlan*> alike{};  // the others, fastest first
 };
 
-// Of the step time of the row's fastest plan, for the plan that stands for the row.
+// The plan that is shown for a row takes at most this share longer than the row's fastest.
 inline constexpr double kSimplest = 0.01;
-inline constexpr double kSmaller = 0.8;  // of its memory; a plan that needs less has its own row
+// A plan that needs less than this share of the fastest plan's memory has a row of its own.
+inline constexpr double kSmaller = 0.8;
 
 // Deals `plans`, fastest first, to rows. Rows are sorted by their fastest plan and borrow from
 // `plans`. The simplest plan is the one that Describe needs the fewest words for. O(plans * rows).

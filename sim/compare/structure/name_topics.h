@@ -1,4 +1,4 @@
-// What the names of ops and kernels tell about them. name_topics.csv lists it.
+// Tells the topics of ops and kernels by their names, from the table name_topics.csv.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Longer than 400 lines: the walk over a space, its order and what it leaves out are one idea.
 #include "sim/search/space/space.h"
 
 #include <algorithm>

@@ -152,7 +152,8 @@ TEST_P(TorchPairs, AreThoseThatTheTrainerNames) {
     }
   }
   EXPECT_GT(known_ns, of_rank_ns / 2);
-  EXPECT_GE(pairs.PairedShare(), 0.93);
+  // Waits of FSDP miss the 95 %.
+  EXPECT_GE(pairs.PairedShare(), ranks == "fsdp" ? 0.93 : 0.95);
   EXPECT_GE(right, 0.95);
 }
 

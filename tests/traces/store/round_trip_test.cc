@@ -1,3 +1,4 @@
+// Longer than 400 lines: what a store takes and gives back, a test for each kind of row and state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
