@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 21 };
+enum { FT_DEVICE_API_VERSION = 22 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -373,11 +373,14 @@ typedef struct FtHeadNormBackwardWeight {
 //   YARN    f / factor * r + f (1 - r), r = (i - low) / (high - low) clamped to [0, 1]
 //   LLAMA3  with w = 2 pi / f: f / factor where w > original / low, f where w < original / high,
 //           else f / factor * (1 - r) + f r, r = (original / w - low) / (high - low)
+//   QUERY_GROWTH  rotates nothing: the elements of a head at position p are multiplied by
+//           1 + factor * ln(1 + floor((p + 1) / original)), in the backward pass too
 typedef enum FtRopeStretch {
   FT_ROPE_PLAIN = 0,
   FT_ROPE_LINEAR = 1,
   FT_ROPE_YARN = 2,
-  FT_ROPE_LLAMA3 = 3
+  FT_ROPE_LLAMA3 = 3,
+  FT_ROPE_QUERY_GROWTH = 4
 } FtRopeStretch;
 
 // Rotates the first `heads` heads of each row in place, with halves split as in Llama: (x1, x2) ->

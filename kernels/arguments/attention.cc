@@ -1,7 +1,6 @@
 // Arguments of attention and of the ops around it: rope, latent heads, sinks.
 #include <algorithm>
 
-#include "base/query_growth.h"
 #include "kernels/arguments/describe.h"
 #include "kernels/arguments/tensors.h"
 
@@ -172,16 +171,18 @@ void Describe(ArgumentReader& reader, FtRope& g) {
   reader.AtLeast("row_stride", g.row_stride, g.heads * head_stride);
   const std::int64_t cols = (g.heads - 1) * head_stride + g.head_dim;
   reader.Tensors({ReadWrite("data", g.data, g.dtype, {g.rows, cols, g.row_stride})});
-  if (g.stretch < FT_ROPE_PLAIN || g.stretch > FT_ROPE_LLAMA3) {
+  if (g.stretch < FT_ROPE_PLAIN || g.stretch > FT_ROPE_QUERY_GROWTH) {
     reader.Refuse(FT_UNSUPPORTED, "stretch %d of frequencies", static_cast<int>(g.stretch));
   }
-  if (FT_ROPE_GROWS(g) && (g.stretch != FT_ROPE_PLAIN || !(g.original > 0))) {
-    reader.Refuse(
-        FT_FAILED,
-        "theta 0 with stretch %d and original %g: queries grow with stretch 0 and original above 0",
-        static_cast<int>(g.stretch), static_cast<double>(g.original));
+  const bool grows = g.stretch == FT_ROPE_QUERY_GROWTH;
+  if (!grows && !(g.theta > 0)) {
+    reader.Refuse(FT_FAILED, "theta %g: must be above 0", static_cast<double>(g.theta));
   }
-  if (g.stretch >= FT_ROPE_YARN && !(g.high > g.low)) {
+  if (grows && !(g.original > 0)) {
+    reader.Refuse(FT_FAILED, "original %g of growing queries must be above 0",
+                  static_cast<double>(g.original));
+  }
+  if ((g.stretch == FT_ROPE_YARN || g.stretch == FT_ROPE_LLAMA3) && !(g.high > g.low)) {
     reader.Refuse(FT_FAILED, "high %g of stretched frequencies must be above low %g",
                   static_cast<double>(g.high), static_cast<double>(g.low));
   }

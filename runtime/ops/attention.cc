@@ -2,7 +2,6 @@
 #include "runtime/ops/bind_arguments.h"
 #include "runtime/ops/kernel_makers.h"
 #include "runtime/ops/qkv_columns.h"
-#include "sim/program/ir/query_growth.h"
 
 namespace foretrain {
 namespace {
@@ -14,6 +13,8 @@ FtRopeStretch StretchOf(RopeStretchKind kind) {
       return FT_ROPE_YARN;
     case RopeStretchKind::kLlama3:
       return FT_ROPE_LLAMA3;
+    case RopeStretchKind::kQueryGrowth:
+      return FT_ROPE_QUERY_GROWTH;
     case RopeStretchKind::kNone:
       break;
   }
@@ -26,7 +27,7 @@ KernelCall MakeRope(const BoundOp& op) {
   const RopeStretch& stretch = op.op.stretch;
   auto g = BindArguments<FtRope>(op);
   g.data = op.Element("qkv", s.rotary_first);
-  const bool grows = stretch.kind == kQueryGrowth;
+  const bool grows = stretch.kind == RopeStretchKind::kQueryGrowth;
   g.heads = s.heads + (grows ? 0 : s.kv_heads);
   g.head_dim = s.rotary > 0 ? s.rotary : s.head_dim;
   g.head_stride = s.head_dim;
@@ -36,7 +37,6 @@ KernelCall MakeRope(const BoundOp& op) {
   g.high = stretch.high;
   g.original = stretch.original;
   g.magnitude = stretch.magnitude;
-  if (grows) g.theta = 0;
   return Call<&FtDeviceApi::rope>(g);
 }
 

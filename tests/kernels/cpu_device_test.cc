@@ -202,8 +202,10 @@ TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   rope.head_dim = 4;
   rope.theta = 0;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
-            "cpu rope: theta 0 with stretch 0 and original 0: queries grow with stretch 0 and "
-            "original above 0");
+            "cpu rope: theta 0: must be above 0");
+  rope.stretch = FT_ROPE_QUERY_GROWTH;
+  EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
+            "cpu rope: original 0 of growing queries must be above 0");
   FtAdamW adamw{};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.adamw(queue_.get(), &adamw)),
             "cpu adamw: step is 0: must be at least 1");

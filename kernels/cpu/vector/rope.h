@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "base/device_api.h"
-#include "base/query_growth.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/vector/simd.h"
 
@@ -34,7 +33,7 @@ class RopeAngles {
   FT_INLINE explicit RopeAngles(const FtRope& g)
       : pairs_(g.head_dim / 2),
         inverse_(g.inverse != 0),
-        grows_(FT_ROPE_GROWS(g)),
+        grows_(g.stretch == FT_ROPE_QUERY_GROWTH),
         growth_(g.factor),
         floor_(g.original),
         magnitude_(g.magnitude > 0.0F ? double{g.magnitude} : 1.0) {
@@ -79,7 +78,7 @@ class RopeAngles {
   float sine[kMaxHeadDim / 2];
 
  private:
-  // A product with the same factor for all pairs (base/query_growth.h).
+  // A product with the same factor for all pairs.
   FT_INLINE void Grow(int64_t position) {
     const double periods = __builtin_floor(static_cast<double>(position + 1) / floor_);
     const double factor = 1.0 + growth_ * __builtin_log1p(periods);

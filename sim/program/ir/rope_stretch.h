@@ -12,10 +12,11 @@ namespace foretrain {
 //   kYarn    none of pairs below `low`, all from `high` on, a share that grows evenly between them
 //            (Peng et al. 2023, s. 3.2)
 //   kLlama3  by wavelength: all above original / low, none below original / high (Dubey et al.
-//   2024,
-//            s. 3.4)
+//            2024, s. 3.4)
 // Sines and cosines are multiplied by `magnitude`.
-enum class RopeStretchKind : std::uint8_t { kNone, kLinear, kYarn, kLlama3 };
+// kQueryGrowth rotates nothing: queries at position p are multiplied by
+// 1 + factor * ln(1 + floor((p + 1) / original)), as in layers of Llama 4 without rotary positions.
+enum class RopeStretchKind : std::uint8_t { kNone, kLinear, kYarn, kLlama3, kQueryGrowth };
 struct RopeStretch {
   RopeStretchKind kind = RopeStretchKind::kNone;
   float factor = 1.0F;

@@ -105,6 +105,7 @@ TEST_P(RopeTest, GrowsQueriesWithThePosition) {
       rope.heads = 1;
       rope.head_dim = static_cast<std::int32_t>(width);
       rope.inverse = inverse;
+      rope.stretch = FT_ROPE_QUERY_GROWTH;
       rope.factor = 0.5F;
       rope.original = 3;
       if (documents) rope.document_starts = starts.data();

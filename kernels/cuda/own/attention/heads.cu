@@ -1,6 +1,5 @@
 // Operations on heads around attention: rotary embedding, head norms, latent attention's heads,
 // attention sinks. Kernels test dtypes at run time, because these tensors are small.
-#include "base/query_growth.h"
 #include "kernels/cuda/device/entries.h"
 #include "kernels/cuda/own/columns.cuh"
 #include "kernels/cuda/own/positions.cuh"
@@ -52,7 +51,7 @@ FT_DEVICE void FillTurns(const FtRope& g, const Runs& runs, std::int64_t first, 
     for (std::int64_t p = 0; p < places; ++p) {
       const std::int64_t start = starts != nullptr && p < rows ? starts[p] : 0;
       float* const at = turns + p * g.head_dim + i;
-      if (FT_ROPE_GROWS(g)) {
+      if (g.stretch == FT_ROPE_QUERY_GROWTH) {
         const auto position = static_cast<double>(runs.PositionOf(first + p) - start);
         const double periods = floor((position + 1.0) / static_cast<double>(g.original));
         at[0] = static_cast<float>(1.0 + static_cast<double>(g.factor) * log1p(periods));

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "sim/program/blocks/layer/layer_ops.h"
-#include "sim/program/ir/query_growth.h"
 
 namespace foretrain {
 namespace {
@@ -78,7 +77,7 @@ void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
   op.shape.window = 0;
   if (grows) {
     op.Set(Attribute::kTheta, model.rope_theta);
-    op.stretch.kind = kQueryGrowth;
+    op.stretch.kind = RopeStretchKind::kQueryGrowth;
     op.stretch.factor = static_cast<float>(model.query_temperature);
     op.stretch.original = static_cast<float>(model.query_temperature_floor);
     return;
