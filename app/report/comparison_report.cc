@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/report/report.h"
 #include "base/json/json.h"
@@ -126,14 +129,23 @@ void WriteLone(JsonWriter& json, const char* field, const std::vector<LoneOp>& o
   json.EndArray();
 }
 
-// The shares and the unexplained part add up to the gap, so every second of it has a line.
+// The rows add up to the gap, so every second of it has a line; the largest causes come first.
 void Gap(const Attribution& attribution, int step, std::string& out) {
-  Table table({"class", ">gap", ">of the step"});
+  Table table({"cause", ">gap", ">of the step"});
   const auto row = [&](const std::string& name, double seconds) {
     table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
   };
-  for (const GapShare& share : attribution.shares)
-    row(std::string(Name(share.gap_class)), share.seconds);
+  std::vector<std::pair<std::string, double>> causes;
+  for (const MachineShare& share : attribution.machine) {
+    causes.emplace_back(Describe(share), share.seconds);
+  }
+  for (const GapShare& share : attribution.shares) {
+    causes.emplace_back(std::string(Name(share.gap_class)), share.seconds);
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.second) > std::abs(b.second);
+  });
+  for (const auto& [name, seconds] : causes) row(name, seconds);
   row("unexplained", attribution.unexplained_s);
   table.AddLine();
   row("gap", attribution.measured_s - attribution.predicted_s);
@@ -225,6 +237,12 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view, const Compare
   if (view.attribution != nullptr) {
     for (const GapShare& share : view.attribution->shares)
       json.Field(std::string(Name(share.gap_class)) + "_s", share.seconds);
+    json.Name("machine").BeginArray();
+    for (const MachineShare& share : view.attribution->machine) {
+      json.BeginObject().Field("cause", Name(share.cause)).Field("rank", share.rank);
+      json.Field("seconds", share.seconds).EndObject();
+    }
+    json.EndArray();
     json.Field("unexplained_s", view.attribution->unexplained_s);
     json.Field("trusted", view.attribution->Trusted());
   }

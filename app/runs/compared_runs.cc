@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "app/report/checkpoint_report.h"
@@ -10,6 +11,7 @@
 #include "app/runs/traced_ranks.h"
 #include "base/units.h"
 #include "sim/compare/structure/pair_by_structure.h"
+#include "traces/metrics/gpu/throttling.h"
 
 namespace foretrain {
 namespace {
@@ -101,6 +103,37 @@ void PairTrace(ComparedRuns& runs, const ComparedSteps& steps) {
                                         runs.measured.timeline, steps.measured);
 }
 
+// The longest window of a step over the ranks.
+StepWindow WindowOf(const Timeline& timeline, int step) {
+  StepWindow longest;
+  for (const StepWindow& window : timeline.steps) {
+    if (window.step == step &&
+        window.end_ns - window.start_ns > longest.end_ns - longest.start_ns) {
+      longest = window;
+    }
+  }
+  return longest;
+}
+
+// What the run's counters say about the machine during a step. A GPU that is throttled for several
+// reasons counts once, for the one that costs most.
+MachineState MachineStateOf(const StoredRun& run, int step) {
+  MachineState state;
+  for (const Counter& counter : run.counters) {
+    if (counter.name == "core_wait_s" && counter.step == step) state.core_wait_s = counter.value;
+  }
+  const StepWindow window = WindowOf(run.timeline, step);
+  std::map<int, double> slowdowns;
+  for (const Throttling& held : ThrottledRanks(run.counters, window.start_ns, window.end_ns)) {
+    if (!held.clock_hz || !held.other_clock_hz || *held.other_clock_hz <= 0) continue;
+    const double rate = 1 - held.share + held.share * *held.clock_hz / *held.other_clock_hz;
+    double& slowdown = slowdowns[held.rank];
+    if (rate > 0) slowdown = std::max(slowdown, 1 / rate);
+  }
+  for (const auto& [rank, slowdown] : slowdowns) state.throttled.push_back({rank, slowdown});
+  return state;
+}
+
 // Attributes step `step` of `measured`, whose forecast was made in `stored`. The program is
 // compiled again and replayed, so it must be the same one, with all ranks and all their ops. Each
 // missing condition is told by its own sentence.
@@ -128,7 +161,8 @@ Result<Attribution> AttributeIn(const Result<StoredContext>& stored, const Store
   if (forecast->program.hash != predicted.info.program_hash) {
     return NotAttributed("this foretrain compiles the plan to another program");
   }
-  auto gap = AttributeGap(forecast->program, forecast->costs, measured.timeline, step);
+  auto gap = AttributeGap(forecast->program, forecast->costs, measured.timeline, step,
+                          MachineStateOf(measured, step));
   if (!gap.has_value()) return NotAttributed(gap.error().message);
   return *std::move(gap);
 }

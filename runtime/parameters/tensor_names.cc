@@ -75,6 +75,17 @@ Result<std::vector<TensorLayout>> ParseLayouts(const EmbeddedFile& file) {
   return layouts;
 }
 
+// Language models of joint files have Llama's names (Gemma 3, Llama 4, Qwen-VL and others).
+constexpr std::array<JointNames, 2> kJoint = {
+    {{"", "language_model."}, {"model.", "model.language_model."}}};
+
+JointNames JointNamesOf(const HasTensor& has) {
+  for (const JointNames& joint : kJoint) {
+    if (has(joint.InFile("model.embed_tokens.weight"))) return joint;
+  }
+  return {};
+}
+
 // The last one is Llama's.
 const std::vector<TensorLayout>& Layouts() {
   static const std::vector<TensorLayout> layouts = [] {
@@ -267,8 +278,19 @@ std::int64_t FileTensor::Row(std::int64_t row) const {
   return first_row + row;
 }
 
+std::string JointNames::InFile(std::string_view name) const {
+  if (!name.starts_with(from)) return std::string(name);
+  return std::string(to).append(name.substr(from.size()));
+}
+
+bool JointNames::IsOfOthers(std::string_view file_name) const {
+  return file_name.starts_with(from) && !file_name.starts_with(to);
+}
+
 // Newer files of a family name the head as Llama does.
-TensorNames TensorNames::OfFile(const HasTensor& has, const ModelSpec& model) {
+TensorNames TensorNames::OfFile(const HasTensor& file_has, const ModelSpec& model) {
+  const JointNames joint = JointNamesOf(file_has);
+  const HasTensor has = [&](const std::string& name) { return file_has(joint.InFile(name)); };
   for (const TensorLayout& layout : Layouts()) {
     for (const std::string& prefix : {layout.prefix, std::string()}) {
       const std::vector<std::string_view> marks = Split(layout.mark, '|');
@@ -279,13 +301,16 @@ TensorNames TensorNames::OfFile(const HasTensor& has, const ModelSpec& model) {
       if (!layout.lacks.empty() && has(prefix + layout.lacks)) continue;
       TensorNames names(layout, model);
       names.prefix_ = prefix;
+      names.joint_ = joint;
       const auto head = layout.names.find("head");
       names.head_as_llama_ = head == layout.names.end() ||
                              !(has(head->second + ".weight") || has(head->second + ".bias"));
       return names;
     }
   }
-  return TensorNames(Layouts().back(), model);
+  TensorNames names(Layouts().back(), model);
+  names.joint_ = joint;
+  return names;
 }
 
 Result<TensorNames> TensorNames::OfType(std::string_view model_type, const ModelSpec& model) {
@@ -302,8 +327,14 @@ Result<TensorNames> TensorNames::OfType(std::string_view model_type, const Model
                           Printable(model_type)));
 }
 
-// Special layouts are tried first, then the family's names, then Llama's.
 FileTensor TensorNames::For(const ParameterPlace& place) const {
+  FileTensor out = Alone(place);
+  if (!out.name.empty()) out.name = joint_.InFile(out.name);
+  return out;
+}
+
+// Special layouts are tried first, then the family's names, then Llama's.
+FileTensor TensorNames::Alone(const ParameterPlace& place) const {
   const OurName ours = Parse(AsLayer(model_, place.name));
   const TensorLayout& layout = *layout_;
   FileTensor out;
@@ -337,7 +368,8 @@ FileTensor TensorNames::For(const ParameterPlace& place) const {
 }
 
 bool TensorNames::Ignores(std::string_view file_name) const {
-  if (model_.tied_embeddings && file_name == "lm_head.weight") return true;
+  if (joint_.IsOfOthers(file_name)) return true;
+  if (model_.tied_embeddings && file_name == joint_.InFile("lm_head.weight")) return true;
   const auto ends = [&](const std::string& end) { return file_name.ends_with(end); };
   return std::any_of(layout_->ignored.begin(), layout_->ignored.end(), ends);
 }

@@ -50,12 +50,22 @@ using HasTensor = std::function<bool(const std::string& name)>;
 
 struct TensorLayout;  // a row of the table
 
+// A language model within the file of a model that joins it with others: its names that begin with
+// `from` begin with `to` there, and the other names that begin with `from` belong to the others.
+// Both are empty in a file of its own.
+struct JointNames {
+  std::string_view from, to;
+
+  std::string InFile(std::string_view name) const;
+  bool IsOfOthers(std::string_view file_name) const;
+};
+
 // The names and layouts of one family for one model.
 class TensorNames {
  public:
   // Those of a file. The family is recognized by a tensor that only it has; others use Llama's
   // names.
-  static TensorNames OfFile(const HasTensor& has, const ModelSpec& model);
+  static TensorNames OfFile(const HasTensor& file_has, const ModelSpec& model);
   // Those of a config.json's model_type. Errors: kUnsupported, a type that the table lacks.
   static Result<TensorNames> OfType(std::string_view model_type, const ModelSpec& model);
 
@@ -64,8 +74,8 @@ class TensorNames {
   // Norm weights of Gemma and Nemotron are stored minus 1. They are recognized by the model: no
   // other family here has a gated GELU or a squared ReLU.
   FileTensor For(const ParameterPlace& place) const;
-  // True for a tensor without parameters of its own that some files hold: masks, tables of
-  // frequencies, a tied head.
+  // True for a tensor that is none of the model's parameters: masks, tables of frequencies, a tied
+  // head, tensors of the models that it is joined with.
   bool Ignores(std::string_view file_name) const;
   // The same with the names that the library's model has, which some files shorten.
   TensorNames Loaded() const;
@@ -76,10 +86,14 @@ class TensorNames {
   TensorNames(const TensorLayout& layout, const ModelSpec& model)
       : layout_(&layout), model_(model) {}
 
+  // The tensor for `place` in a file of the language model alone.
+  FileTensor Alone(const ParameterPlace& place) const;
+
   const TensorLayout* layout_;
   ModelSpec model_;
   std::string prefix_;          // of all names
   bool head_as_llama_ = false;  // the head has Llama's name, whatever the family
+  JointNames joint_;
 };
 
 }  // namespace foretrain

@@ -7,10 +7,8 @@
 #include <random>
 
 #include "base/units.h"
-#include "sim/program/link/couplings.h"
-#include "sim/program/link/step.h"
+#include "sim/compare/measured_work.h"
 #include "sim/simulate/simulate.h"
-#include "traces/metrics/op_totals.h"
 
 namespace foretrain {
 namespace {
@@ -20,108 +18,6 @@ constexpr int kSampledOrders = 64;
 constexpr std::int64_t kExactOps = 20'000'000;  // op instances that all subsets together may take
 constexpr int kReplaySteps = 4;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-// Measured work of each op, by rank index and op number. NaN: no measurement was recorded.
-struct MeasuredWork {
-  std::vector<std::vector<double>> seconds;
-  std::vector<std::vector<double>> launch_s;
-  std::vector<std::vector<GapClass>> classes;
-  std::array<bool, kGapClassCount> present{};
-  double covered = 0;
-};
-
-struct Found {
-  std::int64_t busy_ns = 0;
-  std::int64_t ready_ns = 0;
-  std::int64_t end_ns = 0;
-};
-
-// Spans of one step: the launches on the host queue, or everything else.
-Timeline StepOf(const Timeline& timeline, int step, bool launches) {
-  Timeline part;
-  part.world = timeline.world;
-  for (const Span& span : timeline.spans) {
-    if (span.step == step && (span.queue == Queue::kHost) == launches) part.spans.push_back(span);
-  }
-  return part;
-}
-
-// An op may have several spans in a step; their total is one entry.
-std::map<std::pair<int, OpId>, Found> FindOps(const Timeline& timeline) {
-  std::map<std::pair<int, OpId>, Found> found;
-  for (const OpTotal& total : OpTotals(timeline)) {
-    found[{total.rank, total.op}] = {total.busy_ns, total.ready_ns, total.end_ns};
-  }
-  return found;
-}
-
-// Replaces the time of a communication op by its wire time: the time from the arrival of its last
-// member to its end. A collective ends on all members when the slowest is done, so all get one
-// length.
-Result<void> UseWireTimes(const Program& program,
-                          const std::map<std::pair<int, OpId>, Found>& found,
-                          const std::vector<std::vector<OpId>>& ids, MeasuredWork& work) {
-  std::vector<FlatStep> steps;
-  for (const RankProgram& rank : program.ranks) steps.push_back(Flatten(program, rank));
-  FT_ASSIGN(const Couplings couplings, Couple(program, steps));
-  for (std::size_t c = 0; c + 1 < couplings.first.size(); ++c) {
-    const auto members = couplings.MembersOf(static_cast<std::int32_t>(c));
-    std::int64_t latest = std::numeric_limits<std::int64_t>::min();
-    std::int64_t end = latest;
-    bool complete = true;
-    for (const OpPlace& member : members) {
-      const auto rank = static_cast<std::size_t>(member.rank);
-      const auto op =
-          found.find({program.ranks[rank].rank, ids[rank][static_cast<std::size_t>(member.op)]});
-      complete = complete && op != found.end();
-      if (op == found.end()) continue;
-      latest = std::max(latest, op->second.ready_ns);
-      end = std::max(end, op->second.end_ns);
-    }
-    for (const OpPlace& member : members) {
-      work.seconds[static_cast<std::size_t>(member.rank)][static_cast<std::size_t>(member.op)] =
-          complete ? SecondsFromNs(std::max<std::int64_t>(end - latest, 0)) : kUnknown;
-    }
-  }
-  return {};
-}
-
-// Gathers the measured seconds and launch seconds of each op of `step`. A class takes part in the
-// attribution when the program has ops of it; the host class needs recorded launches.
-Result<MeasuredWork> CollectWork(const Program& program, const Timeline& measured, int step) {
-  const auto device = FindOps(StepOf(measured, step, false));
-  const auto host = FindOps(StepOf(measured, step, true));
-  MeasuredWork work;
-  std::vector<std::vector<OpId>> ids;
-  std::int64_t ops = 0, known = 0;
-  for (const RankProgram& rank : program.ranks) {
-    auto& seconds = work.seconds.emplace_back();
-    auto& launches = work.launch_s.emplace_back();
-    auto& classes = work.classes.emplace_back();
-    auto& rank_ids = ids.emplace_back();
-    for (const OpRef ref : OpRefs(program, rank)) {
-      const Op& op = OpAt(program, rank, ref);
-      const OpId id = IdOf(rank, ref);
-      const auto on_device = device.find({rank.rank, id});
-      const auto on_host = host.find({rank.rank, id});
-      rank_ids.push_back(id);
-      classes.push_back(GapClassOf(op.op_class));
-      seconds.push_back(on_device == device.end() ? kUnknown
-                                                  : SecondsFromNs(on_device->second.busy_ns));
-      launches.push_back(on_host == host.end() || op.queue == Queue::kHost
-                             ? kUnknown
-                             : SecondsFromNs(on_host->second.busy_ns));
-      work.present[static_cast<std::size_t>(classes.back())] = true;
-      if (op.queue == Queue::kHost) continue;
-      ++ops;
-      known += on_device != device.end();
-    }
-  }
-  work.covered = ops == 0 ? 0.0 : static_cast<double>(known) / static_cast<double>(ops);
-  work.present[static_cast<std::size_t>(GapClass::kHost)] = !host.empty();
-  FT_TRY(UseWireTimes(program, device, ids, work));
-  return work;
-}
 
 // Step times T(S) of subsets S of classes. A subset is simulated at most once; bit c of a subset
 // stands for class c.
@@ -228,36 +124,17 @@ Result<void> ShareBySampling(Replayer& replayer, std::vector<GapClass> players, 
 
 }  // namespace
 
-std::string_view Name(GapClass gap_class) {
-  constexpr std::array<std::string_view, kGapClassCount> kNames = {
-      "gemm", "attention", "memory_bound", "tp_cp_ep_comm", "dp_comm", "pp_comm", "copy", "host"};
-  return kNames[static_cast<std::size_t>(gap_class)];
-}
-
-// Three kinds of model-parallel communication share a class, because each class doubles the exact
-// cost.
-GapClass GapClassOf(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::kGemm:
-      return GapClass::kGemm;
-    case OpClass::kAttention:
-      return GapClass::kAttention;
-    case OpClass::kMemoryBound:
-      return GapClass::kMemoryBound;
-    case OpClass::kTpComm:
-    case OpClass::kCpComm:
-    case OpClass::kEpComm:
-      return GapClass::kModelParallel;
-    case OpClass::kDpComm:
-      return GapClass::kDataParallel;
-    case OpClass::kPpComm:
-      return GapClass::kPipeline;
-    case OpClass::kCopy:
-      return GapClass::kCopies;
-    case OpClass::kHost:
-      return GapClass::kHost;
+std::string Describe(const MachineShare& share) {
+  switch (share.cause) {
+    case MachineCause::kThrottled:
+      return share.rank < 0 ? "throttled GPUs"
+                            : "throttled GPU of rank " + std::to_string(share.rank);
+    case MachineCause::kCoreWait:
+      return "waiting for cores";
+    case MachineCause::kSlowRank:
+      break;
   }
-  return GapClass::kHost;
+  return "slow rank " + std::to_string(share.rank);
 }
 
 bool Attribution::Trusted() const {
@@ -267,7 +144,7 @@ bool Attribution::Trusted() const {
 // Shares are exact where all subsets together simulate at most kExactOps op instances. Larger
 // programs get sampled shares, whose cost grows linearly with the number of classes.
 Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& costs,
-                                 const Timeline& measured, int step) {
+                                 const Timeline& measured, int step, const MachineState& machine) {
   Attribution out;
   for (const StepWindow& window : measured.steps) {
     if (window.step == step) {
@@ -278,7 +155,7 @@ Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& cos
     return Fail(ErrorCode::kInvalidArgument,
                 "the measured run has no step " + std::to_string(step) + " to explain");
   }
-  FT_ASSIGN(const MeasuredWork work, CollectWork(program, measured, step));
+  FT_ASSIGN(MeasuredWork work, CollectWork(program, measured, step));
   out.covered = work.covered;
   std::vector<GapClass> players;
   unsigned all = 0;
@@ -287,9 +164,16 @@ Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& cos
     players.push_back(static_cast<GapClass>(c));
     all |= 1U << static_cast<unsigned>(c);
   }
+  FT_ASSIGN(out.replayed_s, Replayer(program, costs, work).StepSeconds(all));
+  double at = out.replayed_s;
+  for (const MachineSlowdown& slowdown : SlowdownsOf(program, costs, work, machine)) {
+    TakeOut(slowdown, work);
+    FT_ASSIGN(const double without, Replayer(program, costs, work).StepSeconds(all));
+    out.machine.push_back({slowdown.cause, slowdown.rank, at - without});
+    at = without;
+  }
   Replayer replayer(program, costs, work);
   FT_ASSIGN(out.predicted_s, replayer.StepSeconds(0));
-  FT_ASSIGN(out.replayed_s, replayer.StepSeconds(all));
   std::int64_t ops = 0;
   for (const auto& rank : work.seconds) ops += static_cast<std::int64_t>(rank.size());
   const std::int64_t subsets = std::int64_t{1} << players.size();

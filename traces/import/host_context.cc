@@ -113,9 +113,16 @@ class Sweep {
       if (around.pass == Pass::kNone && outermost && HasForward(event)) {
         around.pass = Pass::kForward;
       }
+      if (event.detail > 0 && !(Flops(around.op) > 0 && Flops(i) == 0)) around.op = i;
     }
     out_.of[i] = around;
     open_.push_back({i, std::max(end, event.start_ns), event.start_ns});
+  }
+
+  double Flops(std::int64_t event) const {
+    const std::uint32_t work =
+        event < 0 ? 0 : events_.events[static_cast<std::size_t>(event)].detail;
+    return work == 0 ? 0.0 : events_.works[work - 1].flops;
   }
 
   // True if an op within `event` has a backward op in the trace ("fwdbwd" flow).

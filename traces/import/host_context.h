@@ -15,6 +15,9 @@ struct Surroundings {
   Pass pass = Pass::kNone;
   int layer = -1;
   int micro_batch = -1;
+  // Host event whose work the event is part of: the innermost one that multiplies, else the
+  // innermost one with known work.
+  std::int64_t op = -1;
 };
 
 // A stretch of time in which `event` ran and nothing inside it.

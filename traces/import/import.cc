@@ -246,6 +246,15 @@ int CapabilityOf(const std::vector<RankEvents>& ranks) {
   return found.size() == 1 ? *found.begin() : 0;
 }
 
+// Likewise their name.
+std::string GpuOf(const std::vector<RankEvents>& ranks) {
+  std::set<std::string> found;
+  for (const RankEvents& rank : ranks) {
+    for (const RawDevice& device : rank.devices) found.insert(Printable(device.name));
+  }
+  return found.size() == 1 ? *found.begin() : "";
+}
+
 Result<OpTable> TableOf(FileSystem& files, const std::string& patterns) {
   if (patterns.empty()) return OpTable();
   FT_ASSIGN(const std::string text, ReadFile(files, patterns, kMaxPatternBytes));
@@ -289,6 +298,7 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
   if (all_matched) details.Field("communication_matched", true);
   run.details_json = details.EndObject().Take();
   run.kernels.capability = CapabilityOf(ranks);
+  run.kernels.gpu = GpuOf(ranks);
   run.recorded_ranks = static_cast<int>(ranks.size());
   run.timeline.op_names = ids.TakeNames();
   AddNotes(ranks, run);

@@ -173,7 +173,7 @@ class Reader {
       devices_[&process].insert(row.Int(4));
     }
     event.name = process.names.Of(NameOf(table, row));
-    if (table.kind == RawKind::kKernel) event.launch = process.LaunchOf(LaunchOf(row));
+    if (table.kind == RawKind::kKernel) event.detail = process.LaunchOf(LaunchOf(row));
     process.events.push_back(event);
   }
 

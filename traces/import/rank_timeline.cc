@@ -41,6 +41,7 @@ class Builder {
     FindCalls();
     FindSteps();
     AddDevice();
+    ShareWork();
     AddHost();
     EndLastStep();
     AddMemory();
@@ -156,7 +157,7 @@ class Builder {
       const std::int64_t issued = call != nullptr ? call->start_ns : event.start_ns;
       const OpId id = IdOf(event, meaning, around, StepAt(Moved(issued)));
       if (call != nullptr) launched_.try_emplace(event.correlation, id);
-      if (event.kind == RawKind::kKernel) CountKernel(event, id);
+      if (event.kind == RawKind::kKernel) CountKernel(event, id, around.op);
 
       const auto [stream_end, is_first] =
           stream_ends.try_emplace(event.track, std::numeric_limits<std::int64_t>::min());
@@ -196,17 +197,36 @@ class Builder {
     out_.calls.push_back(std::move(call));
   }
 
-  void CountKernel(const RawEvent& event, OpId id) {
+  // `op`: the host event whose work it is part of; -1: unknown.
+  void CountKernel(const RawEvent& event, OpId id, std::int64_t op) {
     std::vector<KernelRow>& rows = out_.kernels.rows;
-    const auto [at, is_new] = kernel_rows_.try_emplace({event.name, event.launch},
+    const auto [at, is_new] = kernel_rows_.try_emplace({event.name, event.detail},
                                                        static_cast<std::uint32_t>(rows.size()));
     if (is_new) {
       rows.push_back({.name = events_.names.Text(event.name)});
-      if (event.launch > 0) rows.back().launch = events_.launches[event.launch - 1];
+      if (event.detail > 0) rows.back().launch = events_.launches[event.detail - 1];
     }
     ++rows[at->second].calls;
-    rows[at->second].total_ns += event.end_ns - event.start_ns;
+    const std::int64_t length = event.end_ns - event.start_ns;
+    rows[at->second].total_ns += length;
     out_.kernels.Own(id, at->second);
+    if (op >= 0 && length > 0) kernels_of_[op].push_back({at->second, length});
+  }
+
+  // Shares each op's work among the kernels it launched, by their times.
+  void ShareWork() {
+    for (const auto& [op, kernels] : kernels_of_) {
+      const OpWork& work = events_.works[events_.events[static_cast<std::size_t>(op)].detail - 1];
+      std::int64_t all_ns = 0;
+      for (const auto& [row, length_ns] : kernels) all_ns += length_ns;
+      for (const auto& [row, length_ns] : kernels) {
+        const double share = static_cast<double>(length_ns) / static_cast<double>(all_ns);
+        out_.kernels.rows[row].work.Add({.flops = work.flops * share,
+                                         .bytes = work.bytes * share,
+                                         .time_ns = length_ns,
+                                         .format = std::string(work.format)});
+      }
+    }
   }
 
   void AddHost() {
@@ -331,6 +351,8 @@ class Builder {
   std::unordered_map<std::int64_t, OpId> launched_;        // by correlation: the first op launched
   std::map<std::pair<std::uint32_t, Queue>, std::int64_t> uses_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> kernel_rows_;  // by name, launch
+  // By host op, in the order of the trace: rows of its kernels, with their times.
+  std::map<std::int64_t, std::vector<std::pair<std::uint32_t, std::int64_t>>> kernels_of_;
   bool has_device_ = false;
   RankTimeline out_;
 };

@@ -38,6 +38,14 @@ std::uint32_t RankEvents::LaunchOf(const KernelLaunch& launch) {
   return at->second;
 }
 
+std::uint32_t RankEvents::WorkOf(const OpWork& work) {
+  if (work.bytes == 0) return 0;
+  const auto [at, is_new] =
+      work_numbers_.try_emplace(work, static_cast<std::uint32_t>(works.size() + 1));
+  if (is_new) works.push_back(work);
+  return at->second;
+}
+
 std::uint32_t RankEvents::GroupOf(const RawGroup& group) {
   const auto [at, is_new] =
       group_numbers_.try_emplace(group, static_cast<std::uint32_t>(groups.size() + 1));

@@ -54,6 +54,15 @@ struct RawGroup {
   auto operator<=>(const RawGroup&) const = default;
 };
 
+// What an op computes and moves, told by the shapes of its inputs.
+struct OpWork {
+  double flops = 0;           // as in KernelWork
+  double bytes = 0;           // as in KernelWork; 0: unknown
+  std::string_view format{};  // of a table without end
+
+  auto operator<=>(const OpWork&) const = default;
+};
+
 struct RawEvent {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -63,7 +72,8 @@ struct RawEvent {
   std::uint32_t track = 0;       // index in tracks: a stream or thread
   std::uint32_t group = 0;       // 1 + index in groups of a communication's group; 0: unknown
   std::uint32_t collective = 0;  // 1 + index in names of its kind, as the library records it
-  std::uint32_t launch = 0;      // 1 + index in launches of a kernel's launch; 0: unknown
+  // 1 + index of a kernel's launch in launches, or of a host op's work in works; 0: unknown
+  std::uint32_t detail = 0;
   RawKind kind = RawKind::kKernel;
 };
 
@@ -96,6 +106,7 @@ struct RankEvents {
   std::vector<RawTrack> tracks;
   std::vector<RawEvent> events;
   std::vector<KernelLaunch> launches;  // no two are equal
+  std::vector<OpWork> works;           // no two are equal
   std::vector<RawGroup> groups;        // no two are equal
   std::vector<RawPoint> forwards;      // starts of ops whose backward op is in the trace
   std::vector<MemorySample> memory;    // rank 0 until import
@@ -113,11 +124,14 @@ struct RankEvents {
   bool HasDevice() const;
   // 1 + the index of a launch, which is added if it is new; 0 for an unknown one.
   std::uint32_t LaunchOf(const KernelLaunch& launch);
+  // 1 + the index of an op's work, which is added if it is new; 0 for an unknown one.
+  std::uint32_t WorkOf(const OpWork& work);
   // 1 + the index of a group, which is added if it is new.
   std::uint32_t GroupOf(const RawGroup& group);
 
  private:
   std::map<KernelLaunch, std::uint32_t> launch_numbers_;
+  std::map<OpWork, std::uint32_t> work_numbers_;
   std::map<RawGroup, std::uint32_t> group_numbers_;
   std::unordered_map<std::string, std::uint32_t> track_numbers_;
   std::string key_;

@@ -17,6 +17,7 @@ namespace {
 // Bounds of what is read: a file may come from elsewhere.
 constexpr std::int64_t kMaxCalls = std::int64_t{1} << 56;
 constexpr std::int64_t kMaxInt = INT32_MAX;
+constexpr double kMaxWork = 1e30;
 constexpr JsonLimits kLimits{.max_bytes = 256 * kMiB, .max_depth = 8, .max_values = 8 << 20};
 
 // Rows of one name, longest first, with the name that has the longest total first. Ties keep the
@@ -59,7 +60,13 @@ void Write(JsonWriter& json, std::string_view name, const std::array<std::int32_
 void Write(JsonWriter& json, const KernelRow& row) {
   json.BeginObject();
   WriteLaunch(json, row.launch);
-  json.Field("calls", row.calls).Field("total_s", SecondsFromNs(row.total_ns)).EndObject();
+  json.Field("calls", row.calls).Field("total_s", SecondsFromNs(row.total_ns));
+  if (row.work.IsKnown()) {
+    json.Name("work").BeginObject().Field("flop", row.work.flops).Field("bytes", row.work.bytes);
+    json.Field("time_s", SecondsFromNs(row.work.time_ns));
+    json.Field("format", row.work.format).EndObject();
+  }
+  json.EndObject();
 }
 
 std::array<std::int32_t, 3> ReadExtent(JsonFields& fields, std::string_view name) {
@@ -85,6 +92,12 @@ KernelRow ReadRow(JsonFields& fields, const std::string& name) {
   row.launch.dynamic_shared_bytes = number("dynamic_shared_bytes", kGiB);
   row.calls = fields.Integer("calls", 0, kMaxCalls);
   row.total_ns = NsFromSeconds(fields.Number("total_s", 0, 1e9));
+  if (auto work = fields.ObjectOr("work")) {
+    row.work.flops = work->Number("flop", 0, kMaxWork);
+    row.work.bytes = work->Number("bytes", 0, kMaxWork);
+    row.work.time_ns = NsFromSeconds(work->Number("time_s", 0, 1e9));
+    row.work.format = work->String("format", 16);
+  }
   return row;
 }
 
@@ -172,6 +185,7 @@ std::string_view InnerName(std::string_view arguments) {
 // Rows that differ only in their place are the same row of the sum.
 void KernelTable::Add(const KernelTable& more) {
   if (capability == 0) capability = more.capability;
+  if (gpu.empty()) gpu = more.gpu;
   std::map<std::pair<std::string_view, KernelLaunch>, std::uint32_t> numbers;
   rows.reserve(rows.size() + more.rows.size());  // keeps the names that the map views
   for (std::uint32_t i = 0; i < rows.size(); ++i) numbers[{rows[i].name, rows[i].launch}] = i;
@@ -182,6 +196,7 @@ void KernelTable::Add(const KernelTable& more) {
     if (is_new) rows.push_back({row.name, row.launch});
     rows[at->second].calls += row.calls;
     rows[at->second].total_ns += row.total_ns;
+    rows[at->second].work.Add(row.work);
     place.push_back(at->second);
   }
   for (const auto& [op, its] : more.ops) {
@@ -223,6 +238,7 @@ std::string KernelsToJson(const KernelTable& table) {
     json.Field("compute_capability",
                std::to_string(table.capability / 10) + "." + std::to_string(table.capability % 10));
   }
+  if (!table.gpu.empty()) json.Field("gpu", table.gpu);
   std::vector<std::uint32_t> place(table.rows.size());
   std::uint32_t next = 0;
   json.Name("kernels").BeginArray();
@@ -258,6 +274,7 @@ Result<KernelTable> KernelsFromJson(std::string_view text, std::string_view sour
   if (major.has_value() && minor.has_value()) {
     table.capability = static_cast<int>(10 * *major + *minor);
   }
+  table.gpu = fields.StringOr("gpu", "");
   for (JsonFields& kernel : fields.Objects("kernels")) ReadKernel(kernel, table);
   if (auto ops = fields.ObjectOr("ops")) ReadOps(*ops, table);
   FT_TRY(fields.Finish(/*ignore_unknown=*/true));

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "traces/kernels/kernel_launch.h"
+#include "traces/kernels/kernel_work.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -25,12 +26,14 @@ struct KernelRow {
   KernelLaunch launch{};
   std::int64_t calls = 0;
   std::int64_t total_ns = 0;
+  KernelWork work{};
 
   bool operator==(const KernelRow&) const = default;
 };
 
 struct KernelTable {
   int capability = 0;             // of the GPUs, as 10 * major + minor; 0: unknown
+  std::string gpu{};              // the driver's name of all GPUs; empty: unknown, or several
   std::vector<KernelRow> rows{};  // no two have the same name and launch
   // Rows of an op's kernels, ascending, by NameKey of the op: micro-batches share an entry.
   std::map<OpId, std::vector<std::uint32_t>> ops{};
@@ -50,8 +53,9 @@ struct KernelTable {
 
 // {"schema": 1, "compute_capability": "9.0", "kernels": [{"name", "calls", "total_s", "launches":
 // [{"grid", "block", "registers", "static_shared_bytes", "dynamic_shared_bytes", "calls",
-// "total_s"}]}], "ops": {"ID": [0, 3]}}: kernels and launches with the longest first. "ops" numbers
-// all launches through, from 0. Fields of unknown launches and the unknown capability are left out.
+// "total_s", "work": {"flop", "bytes", "time_s", "format"}}]}], "ops": {"ID": [0, 3]}}: kernels and
+// launches with the longest first. "gpu" has the name of the GPUs. "ops" numbers all launches
+// through, from 0. What is unknown is left out.
 std::string KernelsToJson(const KernelTable& table);
 
 // The keys grid, block, registers, static_shared_bytes and dynamic_shared_bytes into the open

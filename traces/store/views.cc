@@ -100,6 +100,13 @@ constexpr QueryColumn kKernelColumns[] = {
     {"mean_ns", "mean call, ns"},
     {"launch", "grid, block, registers and shared memory; NULL if unknown"},
     {"occupancy", "theoretical occupancy, 0 to 1; NULL if unknown"},
+    {"flop_per_s",
+     "FLOP/s of the calls whose op has known shapes, a multiply-add as 2; NULL if unknown or no "
+     "product"},
+    {"bytes_per_s",
+     "bytes/s of these calls at least: of inputs, and of the results of products; NULL if "
+     "unknown"},
+    {"format", "number format of their first inputs; NULL if unknown"},
     {"full_name", "name as the profiler wrote it"},
 };
 constexpr QueryColumn kMemoryColumns[] = {

@@ -283,7 +283,7 @@ class Analyze final : public Command {
     const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
     std::fputs(LongestOpsText(ops, shown.time_s).c_str(), stdout);
     if (!ops.empty()) std::puts("");
-    const std::string kernels = LaunchedKernelsText(run.kernels);
+    const std::string kernels = LaunchedKernelsText(run.kernels, GpuOf(run.kernels));
     if (!kernels.empty()) std::printf("%s\n", kernels.c_str());
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
@@ -340,7 +340,7 @@ class Analyze final : public Command {
     }
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
-    WriteLaunchedKernels(json, run.kernels);
+    WriteLaunchedKernels(json, run.kernels, GpuOf(run.kernels));
     if (inferred) Write(json.Name("inferred_plan"), *inferred);
     if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());

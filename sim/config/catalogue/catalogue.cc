@@ -20,6 +20,9 @@ std::string_view Written(const ModelEntry& model) { return model.title; }
 
 template <class Entry>
 bool IsCalled(const Entry& entry, std::string_view lower) {
+  if constexpr (requires { entry.driver_name; }) {
+    if (ToLower(entry.driver_name) == lower) return true;
+  }
   return ToLower(Written(entry)) == lower ||
          std::find(entry.aliases.begin(), entry.aliases.end(), lower) != entry.aliases.end();
 }

@@ -29,6 +29,7 @@ struct ReferenceNode {
 struct GpuEntry {
   std::string name;  // lower-case, unique
   std::vector<std::string> aliases;
+  std::string driver_name;  // as the device's driver calls it: "NVIDIA H100 PCIe"; empty: unknown
   std::string architecture;
   DeviceSpec device;
   std::int64_t l2_bytes = 0;
@@ -85,7 +86,7 @@ Result<std::vector<ModelEntry>> ParseModels(std::string_view text, std::string_v
 // The built-in tables; our own small models come first.
 Result<Catalogue> BuiltInCatalogue();
 
-// Finds an entry by its name, else by an alias or its shown name, ignoring case.
+// Finds an entry by its name, else by an alias, its shown name or the driver's name, ignoring case.
 //
 // Errors: kInvalidArgument if there is no such entry (with the nearest names), or if an alias has
 // several (they are listed). O(entries).

@@ -91,6 +91,7 @@ std::string WhyUnusable(const DeviceSpec& device) {
 Result<GpuEntry> ReadGpu(const CsvReader& row) {
   GpuEntry gpu;
   gpu.aliases = Aliases(row);
+  gpu.driver_name = row.Text("driver_name");
   gpu.architecture = row.Text("arch");
   FT_ASSIGN(gpu.device, ReadDevice(row));
   FT_TRY(ReadBytes(row, "l2_mb", kMiB, gpu.l2_bytes));

@@ -29,7 +29,7 @@ KernelTable Twelve() {
 }
 
 TEST(LaunchedKernels, ListsTheLongestAndSumsTheOthers) {
-  const std::string text = LaunchedKernelsText(Twelve());
+  const std::string text = LaunchedKernelsText(Twelve(), {});
   EXPECT_THAT(text, HasSubstr("gemm"));
   EXPECT_THAT(text, HasSubstr("grid 64 x 2, block 128, 255 registers"));
   EXPECT_THAT(text, HasSubstr("12.5 % (registers)"));
@@ -43,7 +43,7 @@ TEST(LaunchedKernels, ListsTheLongestAndSumsTheOthers) {
 TEST(LaunchedKernels, WritesAllRowsAsJson) {
   JsonWriter writer;
   writer.BeginObject();
-  WriteLaunchedKernels(writer, Twelve());
+  WriteLaunchedKernels(writer, Twelve(), {});
   const auto json = nlohmann::json::parse(writer.EndObject().Take());
   ASSERT_EQ(json.at("kernels").size(), 12U);
   const auto& gemm = json.at("kernels").at(0);
@@ -56,17 +56,49 @@ TEST(LaunchedKernels, WritesAllRowsAsJson) {
   EXPECT_EQ(gemm.at("occupancy_limit"), "registers");
 }
 
+// 4e14 FLOP in a second are 40 % of an H100's dense bf16 peak of 989.4 TFLOP/s, and 1 TB takes 30 %
+// of a second at 3.35 TB/s.
+TEST(LaunchedKernels, SetsRatesAgainstThePeaksOfTheGpu) {
+  KernelTable table = Twelve();
+  table.gpu = "NVIDIA H100 80GB HBM3";
+  table.rows.back().work = {
+      .flops = 4e14, .bytes = 1e12, .time_ns = 1'000'000'000, .format = "bf16"};
+  const auto gpu = GpuOf(table);
+  ASSERT_TRUE(gpu.has_value());
+  EXPECT_NEAR(RooflineShare(table.rows.back().work, *gpu).value(), 0.404, 0.001);
+  EXPECT_NEAR(RooflineShare({.bytes = 1e12, .time_ns = 1'000'000'000}, *gpu).value(), 0.2985, 1e-3);
+  EXPECT_EQ(RooflineShare({}, *gpu), std::nullopt);
+  EXPECT_EQ(RooflineShare({.flops = 1, .bytes = 1, .time_ns = 1, .format = "fp64"}, *gpu),
+            std::nullopt);
+  const std::string text = LaunchedKernelsText(table, gpu);
+  EXPECT_THAT(text, HasSubstr("TFLOP/s"));
+  EXPECT_THAT(text, HasSubstr("400"));
+  EXPECT_THAT(text, HasSubstr("40 %"));
+  JsonWriter writer;
+  writer.BeginObject();
+  WriteLaunchedKernels(writer, table, gpu);
+  const auto json = nlohmann::json::parse(writer.EndObject().Take());
+  const auto& gemm = json.at("kernels").at(0);
+  EXPECT_DOUBLE_EQ(gemm.at("flop_per_s").get<double>(), 4e14);
+  EXPECT_EQ(gemm.at("format"), "bf16");
+  EXPECT_NEAR(gemm.at("roofline_share").get<double>(), 0.404, 0.001);
+
+  table.gpu = "a GPU of another world";
+  EXPECT_FALSE(GpuOf(table).has_value());
+  EXPECT_THAT(LaunchedKernelsText(table, GpuOf(table)), HasSubstr("400"));
+}
+
 TEST(LaunchedKernels, LeavesOutWhatIsUnknown) {
-  EXPECT_EQ(LaunchedKernelsText({}), "");
+  EXPECT_EQ(LaunchedKernelsText({}, {}), "");
   JsonWriter none;
   none.BeginObject();
-  WriteLaunchedKernels(none, {});
+  WriteLaunchedKernels(none, {}, {});
   EXPECT_EQ(none.EndObject().Take(), "{}");
   KernelTable table;
   table.rows = {{"gemm", {}, 1, 1'000}};
   JsonWriter old;
   old.BeginObject();
-  WriteLaunchedKernels(old, table);
+  WriteLaunchedKernels(old, table, {});
   EXPECT_EQ(old.EndObject().Take(), R"({"kernels":[{"name":"gemm","calls":1,"total_s":1e-06}]})");
 }
 

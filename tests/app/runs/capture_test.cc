@@ -65,7 +65,9 @@ TEST(Capture, TakesMemoryWithinTheWindowWithAllThatIsLiveAtItsStart) {
                    "run_id = " +
                        std::to_string(run));
   };
-  EXPECT_EQ(peak(4), peak(2));
+  // Tokens and targets of the next sample, 4 bytes each, may be loaded before or after the peak.
+  constexpr std::int64_t kNextSample = 2 * 16 * 4;
+  EXPECT_THAT(peak(4) - peak(2), testing::AnyOf(-kNextSample, 0, kNextSample));
   EXPECT_EQ(ValueIn(folder,
                     "SELECT count(*) FROM v_memory m WHERE run_id = 4 AND time_ns > "
                     "(SELECT max(end_ns) FROM v_step WHERE run_id = 4)"),

@@ -155,6 +155,34 @@ TEST(TensorNames, FindAHeadUnderEitherName) {
             "gpt_neox.final_layer_norm.weight");
 }
 
+// Files of vision and language models hold the language model behind one of two prefixes.
+TEST(TensorNames, FindALanguageModelThatIsJoinedWithOthers) {
+  ModelSpec model = TinyLlama();
+  model.tied_embeddings = true;
+  const auto names = [&](const std::string& embedding) {
+    return TensorNames::OfFile([&](const std::string& name) { return name == embedding; }, model);
+  };
+  const ParameterPlace q = Place("layers.1.attention.q.weight", 32, 32);
+  const ParameterPlace norm = Place("head.norm.weight", 1, 32);
+
+  const TensorNames outside = names("language_model.model.embed_tokens.weight");
+  EXPECT_EQ(outside.For(q).name, "language_model.model.layers.1.self_attn.q_proj.weight");
+  EXPECT_EQ(outside.For(norm).name, "language_model.model.norm.weight");
+  EXPECT_TRUE(outside.Ignores("vision_tower.layers.0.norm.weight"));
+  EXPECT_TRUE(outside.Ignores("language_model.lm_head.weight"));
+  EXPECT_FALSE(outside.Ignores("language_model.model.layers.9.norm.weight"));
+
+  const TensorNames inside = names("model.language_model.embed_tokens.weight");
+  EXPECT_EQ(inside.For(q).name, "model.language_model.layers.1.self_attn.q_proj.weight");
+  EXPECT_TRUE(inside.Ignores("model.visual.blocks.0.norm1.weight"));
+  EXPECT_TRUE(inside.Ignores("lm_head.weight"));
+  EXPECT_FALSE(inside.Ignores("model.language_model.layers.9.norm.weight"));
+
+  const TensorNames alone = names("model.embed_tokens.weight");
+  EXPECT_EQ(alone.For(q).name, "model.layers.1.self_attn.q_proj.weight");
+  EXPECT_FALSE(alone.Ignores("model.visual.blocks.0.norm1.weight"));
+}
+
 TEST(TensorNames, HaveNoneForWhatAFamilyLacks) {
   EXPECT_EQ(In("", TinyLlama(), Place("layers.0.unheard.of", 1, 1)).name, "");
 }

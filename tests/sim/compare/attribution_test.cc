@@ -118,8 +118,11 @@ TEST(AttributeGap, SharesSumToTheReplayedGapAndComputeWaitingInsteadOfCopyingIt)
   });
   const auto attribution = AttributeGap(c.program, c.costs, c.measured, c.step);
   ASSERT_TRUE(attribution.has_value()) << attribution.error().message;
-  EXPECT_NEAR(Sum(*attribution), attribution->replayed_s - attribution->predicted_s, 1e-9);
-  EXPECT_GT(ShareOf(*attribution, GapClass::kGemm), 0.0);
+  ASSERT_EQ(attribution->machine.size(), 1U);
+  EXPECT_EQ(attribution->machine[0].rank, 1);
+  EXPECT_NEAR(Sum(*attribution) + attribution->machine[0].seconds,
+              attribution->replayed_s - attribution->predicted_s, 1e-9);
+  EXPECT_NEAR(Sum(*attribution), 0.0, 2e-5);
   EXPECT_NEAR(ShareOf(*attribution, GapClass::kPipeline), 0.0, 2e-5);
   EXPECT_NEAR(attribution->unexplained_s, 0.0, 0.01 * attribution->measured_s);
 }

@@ -93,6 +93,71 @@ TEST(Kineto, KeepsHowKernelsWereLaunched) {
   EXPECT_EQ(run.kernels.Of(spans[0].op).front()->launch, launch);
 }
 
+// A linear op adds 100 x 30 products of 20 in two kernels, of which the second takes three times as
+// long; within it, a copy launches nothing. The add has no product. What the transposed op moves is
+// not known, because one of its types is not.
+TEST(Kineto, SharesTheWorkOfAnOpAmongItsKernels) {
+  const auto op = [](const std::string& name, double start_us, double length_us,
+                     const std::string& arguments) {
+    return Complete("cpu_op", name, "1", start_us, length_us, arguments) + ",";
+  };
+  const auto launch = [](int number, double start_us, double kernel_us, const std::string& name,
+                         double length_us) {
+    const std::string c = "\"correlation\":" + std::to_string(number);
+    return Complete("cuda_runtime", "cudaLaunchKernel", "1", start_us, 1, c) + "," +
+           Complete("kernel", name, "d7", kernel_us, length_us, c) + ",";
+  };
+  const std::string text =
+      "[" +
+      op("aten::linear", 0, 50,
+         R"("Input Dims":[[100,20],[30,20],[30]],"Input type":["x","x","x"])") +
+      op("aten::addmm", 10, 30,
+         R"("Input Dims":[[30],[100,20],[20,30],[],[]],)"
+         R"("Input type":["c10::BFloat16","c10::BFloat16","c10::BFloat16","Scalar","Scalar"])") +
+      op("aten::copy_", 12, 2, R"("Input Dims":[[30],[30]],"Input type":["float","float"])") +
+      launch(1, 20, 100, "gemm", 10) + launch(2, 22, 120, "reduce", 30) +
+      op("aten::add", 60, 10,
+         R"("Input Dims":[[50,2],[50,2],[]],"Input type":["float","float","Scalar"])") +
+      launch(3, 62, 200, "plus", 5) +
+      op("aten::t", 80, 10, R"("Input Dims":[[50,2]],"Input type":["Quaternion"])") +
+      launch(4, 82, 300, "turn", 5) + Complete("cpu_op", "end", "1", 400, 1) + "]";
+  const TraceRun run = ReadGood({text});
+  ASSERT_EQ(run.kernels.rows.size(), 4U);
+  const double flops = 2.0 * 100 * 30 * 20, bytes = 2.0 * (30 + 100 * 20 + 20 * 30 + 100 * 30);
+  const KernelWork& gemm = run.kernels.rows[0].work;
+  EXPECT_DOUBLE_EQ(gemm.flops, flops / 4);
+  EXPECT_DOUBLE_EQ(gemm.bytes, bytes / 4);
+  EXPECT_EQ(gemm.time_ns, 10'000);
+  EXPECT_EQ(gemm.format, "bf16");
+  EXPECT_DOUBLE_EQ(gemm.FlopPerSecond(), flops / 4 / 10e-6);
+  EXPECT_DOUBLE_EQ(run.kernels.rows[1].work.flops, flops * 3 / 4);
+  const KernelWork plus{.flops = 0, .bytes = 800, .time_ns = 5'000, .format = "fp32"};
+  EXPECT_EQ(run.kernels.rows[2].work, plus);
+  EXPECT_FALSE(run.kernels.rows[3].work.IsKnown());
+}
+
+// Two heads of 8 queries and 16 keys of 4: two products, half of them where it is causal.
+TEST(Kineto, CountsAttentionIfItIsKnownWhetherItIsCausal) {
+  const auto flops = [](const std::string& causal) {
+    const std::string text =
+        "[" +
+        Complete(
+            "cpu_op", "aten::_scaled_dot_product_flash_attention", "1", 0, 50,
+            R"("Input Dims":[[1,2,8,4],[1,2,16,4],[1,2,16,4],[],[],[],[]],)"
+            R"("Input type":["c10::Half","c10::Half","c10::Half","Scalar","Scalar","Scalar",""],)"
+            R"("Concrete Inputs":["","","","0.",)" +
+                causal + R"(,"False",""])") +
+        "," + Complete("cuda_runtime", "cudaLaunchKernel", "1", 5, 1, R"("correlation":1)") + "," +
+        Complete("kernel", "flash", "d7", 100, 10, R"("correlation":1)") + "]";
+    const TraceRun run = ReadGood({text});
+    return run.kernels.rows.at(0).work.flops;
+  };
+  const double all = 2.0 * 2 * (2 * 8 * 4) * 16;
+  EXPECT_DOUBLE_EQ(flops("\"False\""), all);
+  EXPECT_DOUBLE_EQ(flops("\"True\""), all / 2);
+  EXPECT_DOUBLE_EQ(flops("\"\""), 0);
+}
+
 TEST(Kineto, TakesProfilerStepsAndWhatTheyLaunched) {
   const TraceRun run = ReadGood({KinetoTrace(TwoSteps())});
   ASSERT_EQ(run.timeline.steps.size(), 2U);

@@ -29,7 +29,8 @@ OpId Id(int micro_batch, int number) {
 KernelTable Three() {
   KernelTable table;
   table.capability = 90;
-  table.rows = {{"gemm<8>(float*)", kLarge, 5, 1'000'000'007},
+  table.gpu = "NVIDIA H100 PCIe";
+  table.rows = {{"gemm<8>(float*)", kLarge, 5, 1'000'000'007, {1e12, 3e9, 900'000'001, "bf16"}},
                 {"gemm<8>(float*)", kSmall, 3, 300},
                 {"norm", {}, 7, 70}};
   table.Own(Id(0, 1), 1);

@@ -122,11 +122,13 @@ TEST(StoreQuery, TellsTheKernelsOfARun) {
   const OpId down = PackId({.kind = InstructionKind::kBlock, .block = 1}, 1);
   KernelTable kernels;
   kernels.capability = 90;
-  kernels.rows = {{.name = "void cutlass::Kernel2<cutlass_80_tensorop_gemm>(Params)",
-                   .launch = {.grid = {64, 1, 1}, .block = {128, 1, 1}, .registers = 32},
-                   .calls = 4,
-                   .total_ns = 1000},
-                  {.name = "at::native::vectorized_elementwise_kernel<4>", .calls = 1}};
+  kernels.rows = {
+      {.name = "void cutlass::Kernel2<cutlass_80_tensorop_gemm>(Params)",
+       .launch = {.grid = {64, 1, 1}, .block = {128, 1, 1}, .registers = 32},
+       .calls = 4,
+       .total_ns = 1000,
+       .work = {.flops = 4e9, .bytes = 2e9, .time_ns = 1'000'000'000, .format = "fp16"}},
+      {.name = "at::native::vectorized_elementwise_kernel<4>", .calls = 1}};
   kernels.Own(up, 0);
   kernels.Own(down, 0);
   auto store = Store::Open(path);
@@ -136,20 +138,22 @@ TEST(StoreQuery, TellsTheKernelsOfARun) {
   FT_ASSERT_OK((*run)->AddOpNames({{NameKey(up), "mlp.up"}, {NameKey(down), "mlp.down"}}));
   FT_ASSERT_OK((*run)->Attach(kKernelsAttachment, KernelsToJson(kernels)));
   FT_ASSERT_OK((*run)->Finish(RunStatus::kFinished));
-  const QueryAnswer answer =
-      Answer(path,
-             "SELECT class, op, calls, total_ns, mean_ns, launch, occupancy, full_name FROM "
-             "v_kernel WHERE run_id = 1 ORDER BY total_ns DESC");
+  const QueryAnswer answer = Answer(
+      path,
+      "SELECT class, op, calls, total_ns, mean_ns, launch, occupancy, flop_per_s, bytes_per_s, "
+      "format, full_name FROM v_kernel WHERE run_id = 1 ORDER BY total_ns DESC");
   ASSERT_EQ(answer.rows.size(), 2U);
   // 32 registers leave room for all 64 warps.
-  EXPECT_THAT(answer.rows[0],
-              ElementsAre(QueryValue("gemm"), QueryValue("mlp.up, mlp.down"),
-                          QueryValue(std::int64_t{4}), QueryValue(std::int64_t{1000}),
-                          QueryValue(250.0), QueryValue(Describe(kernels.rows[0].launch)),
-                          QueryValue(1.0), QueryValue(kernels.rows[0].name)));
+  EXPECT_THAT(
+      answer.rows[0],
+      ElementsAre(QueryValue("gemm"), QueryValue("mlp.up, mlp.down"), QueryValue(std::int64_t{4}),
+                  QueryValue(std::int64_t{1000}), QueryValue(250.0),
+                  QueryValue(Describe(kernels.rows[0].launch)), QueryValue(1.0), QueryValue(4e9),
+                  QueryValue(2e9), QueryValue("fp16"), QueryValue(kernels.rows[0].name)));
   EXPECT_THAT(answer.rows[1],
               ElementsAre(QueryValue("memory_bound"), QueryValue(), QueryValue(std::int64_t{1}),
                           QueryValue(std::int64_t{0}), QueryValue(0.0), QueryValue(), QueryValue(),
+                          QueryValue(), QueryValue(), QueryValue(),
                           QueryValue("at::native::vectorized_elementwise_kernel<4>")));
   EXPECT_EQ(Answer(path, "SELECT name FROM v_kernel WHERE name = 'vectorized_elementwise_kernel'")
                 .rows.size(),

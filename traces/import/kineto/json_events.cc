@@ -109,10 +109,14 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
       event_.Add().name.assign(key_);
       event_.argument(event_.argument_count() - 1).text.clear();
       in_list_ = true;
+      follows_ = false;
+    } else if (in_list_ && depth_ == event_depth_ + 3) {
+      BeginInnerList();
     }
     return true;
   }
   bool end_array() override {
+    if (in_list_ && depth_ == event_depth_ + 3) EndInnerList();
     if (depth_ == event_depth_ + 2) in_list_ = false;
     if (in_events_ && depth_ == event_depth_ - 1) in_events_ = false;
     Leave();
@@ -161,7 +165,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
         JsonArgument& argument = event_.Add();
         argument.name.assign(key_);
         argument.text.assign(value);
-      } else if (in_list_ && depth_ == event_depth_ + 2) {
+      } else if (in_list_ && (depth_ == event_depth_ + 2 || depth_ == event_depth_ + 3)) {
         AppendToList(value);
       }
     } else if (!InEvents() && depth_ >= 1) {
@@ -170,12 +174,23 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // The list's text is bounded like any other.
+  // The list's text is bounded like any other: what is too much is left out.
   void AppendToList(std::string_view value) {
     std::string& text = event_.argument(event_.argument_count() - 1).text;
-    if (text.size() + value.size() >= kLongestText) return;
-    if (!text.empty()) text += ',';
+    if (text.size() + value.size() + 2 >= kLongestText) return;
+    if (follows_) text += ',';
     text += value;
+    follows_ = true;
+  }
+  void BeginInnerList() {
+    AppendToList("[");
+    follows_ = false;
+  }
+  // A list that did not fit has no bracket to close.
+  void EndInnerList() {
+    std::string& text = event_.argument(event_.argument_count() - 1).text;
+    if (text.size() + 1 < kLongestText) text += ']';
+    follows_ = true;
   }
 
   // The string of the current event for a key; null for keys that are not used.
@@ -198,7 +213,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   int event_depth_ = 1 << 30;
   bool is_array_ = false, in_events_ = false, found_events_ = false;
   bool is_event_ = false, in_arguments_ = false;
-  bool in_list_ = false;  // a list of scalars that is a member of "args"
+  bool in_list_ = false;  // a list that is a member of "args"
+  bool follows_ = false;  // an element of the innermost list came before
   std::int64_t events_ = 0, position_ = 0;
   std::string what_;
 };

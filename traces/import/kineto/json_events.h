@@ -18,7 +18,8 @@ namespace foretrain::trace_import {
 // One member of an event's "args". Numbers are kept as written.
 struct JsonArgument {
   std::string name{};
-  // of a string or number; "true", "false" or "null"; of a list, its scalars: "64,1,1"
+  // of a string or number; "true", "false" or "null"; of a list, its scalars and lists of scalars:
+  // "64,1,1", "[8,4],[],2"
   std::string text{};
 
   // The value as an integer; `nullopt` if it is not a whole number or exceeds int64_t.

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "traces/import/kineto/gloo_calls.h"
+#include "traces/import/kineto/op_work.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -45,32 +46,6 @@ std::optional<RawKind> KindOf(const JsonEvent& event) {
   return std::nullopt;
 }
 
-// Element sizes by the names that PyTorch uses; 0 for unknown types.
-std::int64_t BytesOfType(std::string_view type) {
-  constexpr std::array<std::pair<std::string_view, std::int64_t>, 16> kTypes{{
-      {"BFloat16", 2},
-      {"Half", 2},
-      {"Float", 4},
-      {"Double", 8},
-      {"Long", 8},
-      {"Int", 4},
-      {"Short", 2},
-      {"Byte", 1},
-      {"Char", 1},
-      {"Bool", 1},
-      {"Float8_e4m3fn", 1},
-      {"Float8_e5m2", 1},
-      {"bfloat16", 2},
-      {"float16", 2},
-      {"float32", 4},
-      {"float", 4},
-  }};
-  for (const auto& [name, bytes] : kTypes) {
-    if (name == type) return bytes;
-  }
-  return 0;
-}
-
 // Bytes of a copy or collective; 0 if unknown. A collective states elements and type instead. The
 // bounds keep sums inside the 2^56 that the store accepts.
 std::int64_t BytesOf(const JsonEvent& event) {
@@ -78,7 +53,7 @@ std::int64_t BytesOf(const JsonEvent& event) {
   std::int64_t bytes = event.Integer("bytes").value_or(0);
   if (bytes == 0) {
     const std::int64_t elements = event.Integer("In msg nelems").value_or(0);
-    const std::int64_t each = BytesOfType(event.Text("dtype"));
+    const std::int64_t each = ElementOf(event.Text("dtype")).bytes;
     if (elements > 0 && elements <= kMax / 8) bytes = elements * each;
   }
   return bytes >= 0 && bytes <= kMax ? bytes : 0;
@@ -209,7 +184,8 @@ void KinetoReader::TakeComplete(const JsonEvent& event) {
   if (const RawGroup group = GroupOf(event); group != RawGroup{}) raw.group = out_.GroupOf(group);
   const std::string_view collective = event.Text("Collective name");
   if (!collective.empty()) raw.collective = 1 + out_.names.Of(collective);
-  if (*kind == RawKind::kKernel) raw.launch = out_.LaunchOf(LaunchOf(event));
+  if (*kind == RawKind::kKernel) raw.detail = out_.LaunchOf(LaunchOf(event));
+  if (*kind == RawKind::kHostOp) raw.detail = out_.WorkOf(WorkOf(event));
   last_ns_ = std::max(last_ns_, raw.end_ns);
   out_.events.push_back(raw);
 }

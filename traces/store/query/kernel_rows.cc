@@ -25,6 +25,9 @@ enum Column : int {
   kMeanNs,
   kLaunch,
   kOccupancy,
+  kFlopPerS,
+  kBytesPerS,
+  kFormat,
   kFullName
 };
 
@@ -126,6 +129,12 @@ class Scan final : public RowScan {
         const auto occupancy = TheoreticalOccupancy(kernel.launch, row.capability);
         return occupancy ? RowValue(occupancy->share) : RowValue();
       }
+      case kFlopPerS:
+        return kernel.work.flops > 0 ? RowValue(kernel.work.FlopPerSecond()) : RowValue();
+      case kBytesPerS:
+        return kernel.work.bytes > 0 ? RowValue(kernel.work.BytesPerSecond()) : RowValue();
+      case kFormat:
+        return TextOrNull(kernel.work.format);
       default:
         return TextOrNull(kernel.name);
     }
@@ -141,14 +150,14 @@ class Scan final : public RowScan {
 
 Result<void> MakeKernelTable(const Database& database, KernelSource& source) {
   return MakeRowTable(
-      database,
-      {.module = "ft_kernel",
-       .columns = "CREATE TABLE x(run_id INT, name TEXT, class TEXT, op TEXT, calls INT, "
-                  "total_ns INT, mean_ns REAL, launch TEXT, occupancy REAL, full_name TEXT)",
-       .create = "CREATE VIRTUAL TABLE temp.v_kernel USING ft_kernel",
-       .keys = {kRunId},
-       .scan = [&source] { return std::make_unique<Scan>(source); },
-       .error = &source.error});
+      database, {.module = "ft_kernel",
+                 .columns = "CREATE TABLE x(run_id INT, name TEXT, class TEXT, op TEXT, calls INT, "
+                            "total_ns INT, mean_ns REAL, launch TEXT, occupancy REAL, "
+                            "flop_per_s REAL, bytes_per_s REAL, format TEXT, full_name TEXT)",
+                 .create = "CREATE VIRTUAL TABLE temp.v_kernel USING ft_kernel",
+                 .keys = {kRunId},
+                 .scan = [&source] { return std::make_unique<Scan>(source); },
+                 .error = &source.error});
 }
 
 }  // namespace foretrain::store_internal

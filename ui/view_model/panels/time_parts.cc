@@ -44,6 +44,18 @@ constexpr std::array<std::string_view, kGapClassCount> kGapExplained{
     "measured copies to and from host or disk",
     "measured launches by the host"};
 
+std::string_view Explain(MachineCause cause) {
+  switch (cause) {
+    case MachineCause::kThrottled:
+      return "compute that took longer because the GPU ran below its clocks";
+    case MachineCause::kCoreWait:
+      return "compute that took longer because threads waited for a core";
+    case MachineCause::kSlowRank:
+      break;
+  }
+  return "compute that took longer on this rank than on the typical one";
+}
+
 using StepsByRank = std::map<int, const RankStep*>;
 
 // Rank steps are sorted by step, so those of the chosen one are consecutive.
@@ -150,6 +162,11 @@ Waterfall WaterfallOf(const StepParts& predicted, const StepParts& measured) {
 Waterfall WaterfallOf(const Attribution& attribution) {
   Waterfall fall{attribution.predicted_s, attribution.measured_s, {}};
   double at = attribution.predicted_s;
+  for (const MachineShare& share : attribution.machine) {
+    fall.bars.push_back(
+        {Describe(share), std::string(Explain(share.cause)), at, at + share.seconds, 0.0});
+    at += share.seconds;
+  }
   for (const GapShare& share : attribution.shares) {
     const auto c = static_cast<std::size_t>(share.gap_class);
     fall.bars.push_back({std::string(kGapTexts[c]), std::string(kGapExplained[c]), at,
