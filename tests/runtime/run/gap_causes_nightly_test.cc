@@ -1,0 +1,250 @@
+// Whether the largest part of an attributed gap is the cause that was put into a real training on
+// the CPU: six causes in two plans, against the same training without it. On a machine that does
+// other things the causes are those of the machine.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/cpu_device.h"
+#include "runtime/device/core_wait.h"
+#include "sim/compare/attribution.h"
+#include "sim/compare/join.h"
+#include "sim/program/link/step.h"
+#include "tests/runtime/training.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kSteps = 24;
+constexpr int kFirst = 4;  // steps before it are left out
+
+enum class Injected {
+  kNone,
+  kSlowGemm,
+  kSlowMemory,
+  kSlowLink,
+  kSlowAttention,
+  kLateData,
+  kSlowRank,
+  kBusyMachine
+};
+
+void Spin(std::chrono::nanoseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+// Calls the CPU's entry, then spins for `percent` of the time it took.
+template <auto entry, int percent, class Arguments>
+FtStatus Slower(FtQueue* queue, const Arguments* arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  const FtStatus status = (CpuDeviceApi().*entry)(queue, arguments);
+  Spin((std::chrono::steady_clock::now() - start) * percent / 100);
+  return status;
+}
+
+FtDeviceApi DeviceOf(Injected cause) {
+  FtDeviceApi api = CpuDeviceApi();
+  if (cause == Injected::kSlowGemm) api.gemm = Slower<&FtDeviceApi::gemm, 60, FtGemm>;
+  if (cause == Injected::kSlowMemory) {
+    api.gelu_forward = Slower<&FtDeviceApi::gelu_forward, 500, FtGelu>;
+    api.gelu_backward = Slower<&FtDeviceApi::gelu_backward, 500, FtGelu>;
+    api.norm_forward = Slower<&FtDeviceApi::norm_forward, 500, FtNormForward>;
+  }
+  if (cause == Injected::kSlowAttention) {
+    api.attention_forward = Slower<&FtDeviceApi::attention_forward, 300, FtAttentionForward>;
+    api.attention_backward = Slower<&FtDeviceApi::attention_backward, 300, FtAttentionBackward>;
+  }
+  if (cause == Injected::kSlowLink) {
+    api.sum_ranks = Slower<&FtDeviceApi::sum_ranks, 3000, FtSumRanks>;
+  }
+  return api;
+}
+
+// Late data: the load of each batch takes a millisecond longer. A slow rank: each compute op of the
+// last rank takes 100 us longer.
+class Delays final : public FaultInjector {
+ public:
+  Delays(const Program& program, Injected cause) : cause_(cause) {
+    for (const RankProgram& rank : program.ranks) {
+      auto& ops = ops_.emplace_back();
+      for (const OpRef ref : OpRefs(program, rank)) {
+        const Op& op = OpAt(program, rank, ref);
+        const bool loads = op.kind == OpKind::kLoadBatch;
+        ops.push_back(loads ? kLoad : IsCompute(GapClassOf(op.op_class)) ? kCompute : kOther);
+      }
+    }
+  }
+
+  Fault At(int rank, std::int64_t, std::int32_t op) override {
+    const What what = ops_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(op)];
+    const bool last = rank + 1 == static_cast<int>(ops_.size());
+    if (cause_ == Injected::kLateData && what == kLoad) Spin(std::chrono::milliseconds(1));
+    if (cause_ == Injected::kSlowRank && last && what == kCompute) {
+      Spin(std::chrono::microseconds(100));
+    }
+    return {};
+  }
+
+ private:
+  enum What { kOther, kLoad, kCompute };
+  Injected cause_;
+  std::vector<std::vector<What>> ops_;
+};
+
+// Processes that compute without end.
+class Hogs {
+ public:
+  explicit Hogs(int count) {
+    for (int i = 0; i < count; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        for (;;) {
+        }
+      }
+      children_.push_back(child);
+    }
+  }
+  Hogs(const Hogs&) = delete;
+  Hogs& operator=(const Hogs&) = delete;
+  ~Hogs() {
+    for (const pid_t child : children_) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+ModelSpec Model() {
+  ModelSpec model = TinyGpt();
+  model.hidden = 128;
+  model.head_dim = 32;
+  model.ffn_hidden = 512;
+  model.max_sequence = 64;
+  return model;
+}
+
+Plan PlanOf(bool pipeline) {
+  Plan plan = TinyPlan();
+  (pipeline ? plan.pp : plan.dp) = 2;
+  plan.sequence = 64;
+  plan.global_batch = pipeline ? 8 : 16;
+  return plan;
+}
+
+struct TimedRun {
+  Timeline timeline;
+  double core_wait_s = 0;  // of a rank's step, mean
+};
+
+TimedRun RunWith(Injected cause, const Plan& plan, const Program& program) {
+  const FtDeviceApi api = DeviceOf(cause);
+  Delays delays(program, cause);
+  const Hogs hogs(cause == Injected::kBusyMachine ? 2 : 0);
+  CoreWait wait;
+  TrainingOptions options;
+  options.steps = kSteps;
+  options.api = &api;
+  options.faults = &delays;
+  Trained trained = TrainTiny(Model(), plan, options);
+  TimedRun run{std::move(trained.timeline), 0};
+  if (const auto waited_ns = wait.SinceLast()) {
+    run.core_wait_s = 1e-9 * static_cast<double>(*waited_ns) / kSteps / 2;
+  }
+  SortTimeline(run.timeline);
+  return run;
+}
+
+// The costs of a program whose ops take what they took in a measured step.
+ProgramCosts CostsOf(const Program& program, const MeasuredWork& work) {
+  ProgramCosts costs;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    auto& rows = costs.row_of.emplace_back();
+    for (const double seconds : work.seconds[r]) {
+      rows.push_back(static_cast<std::int32_t>(costs.launch_s.size()));
+      costs.seconds.push_back(std::isnan(seconds) ? 0 : seconds);
+      costs.launch_s.push_back(0);
+      costs.load.push_back(0);
+      costs.measured_threads.push_back(1);
+      costs.provenance.push_back(Provenance::kMeasured);
+      costs.error.push_back(0);
+    }
+    costs.domain.push_back(static_cast<std::int32_t>(r));
+    costs.weight.push_back(1);
+  }
+  return costs;
+}
+
+std::string LargestOf(const Attribution& gap) {
+  std::string name = "unexplained";
+  double largest = std::abs(gap.unexplained_s);
+  const auto take = [&](const std::string& other, double seconds) {
+    if (std::abs(seconds) <= largest) return;
+    name = other;
+    largest = std::abs(seconds);
+  };
+  for (const MachineShare& share : gap.machine) take(Describe(share), share.seconds);
+  for (const GapShare& share : gap.shares) take(std::string(Name(share.gap_class)), share.seconds);
+  return name;
+}
+
+struct Case {
+  Injected cause;
+  std::string name;
+};
+
+TEST(GapCauses, OfRealTrainingsAreFirstWherePutIn) {
+  int right = 0;
+  for (const bool pipeline : {false, true}) {
+    const Plan plan = PlanOf(pipeline);
+    const auto program = Compile(Model(), plan);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    const std::vector<Case> cases = {
+        {Injected::kSlowGemm, "gemm"},
+        {Injected::kSlowMemory, "memory_bound"},
+        {pipeline ? Injected::kSlowAttention : Injected::kSlowLink,
+         pipeline ? "attention" : "dp_comm"},
+        {Injected::kLateData, "host"},
+        {Injected::kSlowRank, "slow rank 1"},
+        {Injected::kBusyMachine, "waiting for cores"},
+    };
+    const TimedRun base = RunWith(Injected::kNone, plan, *program);
+    const auto base_step = MedianStep(base.timeline, kFirst);
+    ASSERT_TRUE(base_step.has_value());
+    const auto work = CollectWork(*program, base.timeline, *base_step);
+    ASSERT_TRUE(work.has_value()) << work.error().message;
+    const ProgramCosts costs = CostsOf(*program, *work);
+    for (const Case& one : cases) {
+      const TimedRun run = RunWith(one.cause, plan, *program);
+      const auto step = MedianStep(run.timeline, kFirst);
+      ASSERT_TRUE(step.has_value());
+      MachineState state;
+      state.core_wait_s = std::max(0.0, run.core_wait_s - base.core_wait_s);
+      const auto gap = AttributeGap(*program, costs, run.timeline, *step, state);
+      ASSERT_TRUE(gap.has_value()) << gap.error().message;
+      const std::string largest = LargestOf(*gap);
+      right += largest == one.name;
+      std::printf("%s %-18s %-18s %7.2f ms for %7.2f ms, waits of %6.2f ms\n",
+                  pipeline ? "pp 2" : "dp 2", one.name.c_str(), largest.c_str(),
+                  1e3 * gap->measured_s, 1e3 * gap->predicted_s, 1e3 * state.core_wait_s);
+    }
+  }
+  std::printf("%d of 12 are right\n", right);
+  EXPECT_GE(right, 10);
+}
+
+}  // namespace
+}  // namespace foretrain
