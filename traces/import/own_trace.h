@@ -1,4 +1,4 @@
-// Reads traces written by traces/chrome_trace.h back into runs with their own ids, exactly.
+// Reads traces written by traces/export/chrome_trace.h back into runs with their own ids, exactly.
 #pragma once
 
 #include <cstdint>

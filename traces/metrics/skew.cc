@@ -19,24 +19,12 @@ bool IsOfGroup(InstructionKind kind) {
          kind == InstructionKind::kReduceScatter || kind == InstructionKind::kAllGather;
 }
 
-bool IsTransfer(Queue queue) { return queue >= Queue::kSendNext && queue <= Queue::kRecvPrev; }
-
-// -1 if the span is no communication of a known group.
-int GroupOf(const CommunicationGroups& groups, const Span& span) {
-  if (!IsValidId(span.op) || !IsOfGroup(UnpackId(span.op).kind)) return -1;
-  const std::vector<int>& of = groups.of[static_cast<std::size_t>(span.queue)];
-  const auto rank = static_cast<std::size_t>(span.rank);
-  return rank < of.size() ? of[rank] : -1;
-}
-
 // {queue, group, op}. A receive counts as its send, and both as one queue, so that they meet.
 using Exchange = std::tuple<Queue, int, OpId>;
 
 Exchange ExchangeOf(const CommunicationGroups& groups, const Span& span) {
   if (!IsTransfer(span.queue)) return {span.queue, GroupOf(groups, span), span.op};
-  InstructionKey key = UnpackId(span.op);
-  key.kind = InstructionKind::kSend;
-  return {Queue::kSendNext, GroupOf(groups, span), PackId(key)};
+  return {Queue::kSendNext, GroupOf(groups, span), SendOf(span.op)};
 }
 
 struct Arrivals {
@@ -119,6 +107,19 @@ ExposedParts PartsOf(std::span<const Span> spans, const LastArrivals& arrivals,
 }
 
 }  // namespace
+
+int GroupOf(const CommunicationGroups& groups, const Span& span) {
+  if (!IsValidId(span.op) || !IsOfGroup(UnpackId(span.op).kind)) return -1;
+  const std::vector<int>& of = groups.of[static_cast<std::size_t>(span.queue)];
+  const auto rank = static_cast<std::size_t>(span.rank);
+  return rank < of.size() ? of[rank] : -1;
+}
+
+OpId SendOf(OpId transfer) {
+  InstructionKey key = UnpackId(transfer);
+  key.kind = InstructionKind::kSend;
+  return PackId(key);
+}
 
 ExposedParts& ExposedParts::operator+=(const ExposedParts& other) {
   wire_ns += other.wire_ns;

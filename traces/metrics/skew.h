@@ -16,6 +16,17 @@ struct CommunicationGroups {
   std::array<std::vector<int>, kQueueCount> of{};
 };
 
+constexpr bool IsTransfer(Queue queue) {
+  return queue >= Queue::kSendNext && queue <= Queue::kRecvPrev;
+}
+
+// The number of the group in which the span communicates; -1 if it is unknown, or no communication
+// of its queue's group (sums of scalars).
+int GroupOf(const CommunicationGroups& groups, const Span& span);
+
+// The id of the send of a transfer, given that of the send or the receive, which is valid.
+OpId SendOf(OpId transfer);
+
 // Time of one rank in one window with communication and no compute. The sum is
 // ClassTimes::exposed_communication_ns.
 struct ExposedParts {

@@ -6,7 +6,7 @@
 
 #include "tests/traces/import/trace_text.h"
 #include "tests/traces/timelines.h"
-#include "traces/chrome_trace.h"
+#include "traces/export/chrome_trace.h"
 
 namespace foretrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "traces/chrome_trace.h"
+#include "traces/export/chrome_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

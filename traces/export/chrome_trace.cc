@@ -1,4 +1,4 @@
-#include "traces/chrome_trace.h"
+#include "traces/export/chrome_trace.h"
 
 #include <array>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/json/json.h"
-#include "base/text.h"
+#include "traces/export/event_text.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -15,44 +15,6 @@ namespace {
 // Text is collected to this size before each write: few calls of the sink, bounded memory.
 constexpr std::size_t kFlushBytes = 64 * 1024;
 constexpr int kStepThread = kQueueCount;  // threads below it are queues
-
-// Appends a JSON string. Malformed UTF-8 becomes U+FFFD, so that any name gives a valid file.
-void AppendQuoted(std::string& out, std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  out += '"';
-  while (!text.empty()) {
-    const char c = text.front();
-    const auto byte = static_cast<unsigned char>(c);
-    std::size_t length = 1;
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += "\\u00";
-      out += kDigits[byte >> 4U];
-      out += kDigits[byte & 15U];
-    } else if (length = Utf8Bytes(text); length > 0) {
-      out += text.substr(0, length);
-    } else {
-      out += "\xEF\xBF\xBD";
-      length = 1;
-    }
-    text.remove_prefix(length);
-  }
-  out += '"';
-}
-
-// Appends nanoseconds as microseconds with three decimals, which is exact. The magnitude is
-// computed unsigned, because -INT64_MIN does not fit int64_t.
-void AppendMicroseconds(std::string& out, std::int64_t ns) {
-  if (ns < 0) out += '-';
-  const auto magnitude =
-      ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-  out += std::to_string(magnitude / 1'000);
-  const std::string decimals = std::to_string(1'000 + magnitude % 1'000);
-  out += '.';
-  out.append(decimals, 1, 3);
-}
 
 }  // namespace
 
