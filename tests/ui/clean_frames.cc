@@ -23,9 +23,9 @@ void CleanFrames::Resize(const FrameSize& size) {
   size_ = size;
   view_.reset();  // its destructor resets the current context
   const bool kept = std::getenv("FORETRAIN_PICTURES") != nullptr;
-  auto view = ui::HeadlessView::Create(
-      {static_cast<float>(size.width), static_cast<float>(size.height), 1},
-      kept ? ui::FontFolders() : std::vector<std::string>());
+  auto view =
+      ui::HeadlessView::Create({static_cast<float>(size.width), static_cast<float>(size.height), 1},
+                               kept ? ui::FontFolders() : std::vector<std::string>());
   ASSERT_TRUE(view.has_value()) << view.error().message;
   view_ = *std::move(view);
 }

@@ -22,8 +22,7 @@ CompareInput Big() {
   RunView run = ManySpans(60'000, 1);
   SpanSummer summer(static_cast<std::int64_t>(run.timeline.spans.size()));
   for (const Span& span : run.timeline.spans) {
-    summer.Add(span.rank, span.queue, span.start_ns, span.end_ns,
-               WorkOf(span.op, span.op_class));
+    summer.Add(span.rank, span.queue, span.start_ns, span.end_ns, WorkOf(span.op, span.op_class));
   }
   run.sums = std::make_shared<const SpanSums>(summer.Take());
   run.timeline.spans.clear();
@@ -79,9 +78,9 @@ RunView ForecastRun(const std::string& model, const std::string& cluster, const 
     ADD_FAILURE() << costs.error().message;
     return run;
   }
-  auto forecast = MakeForecast(
-      spec, plan, *costs,
-      {.ranks = RankChoice::kFirst, .simulate = {.min_steps = 1, .max_steps = 2, .last_step = true}});
+  auto forecast = MakeForecast(spec, plan, *costs,
+                               {.ranks = RankChoice::kFirst,
+                                .simulate = {.min_steps = 1, .max_steps = 2, .last_step = true}});
   if (!forecast.has_value()) {
     ADD_FAILURE() << forecast.error().message;
     return run;

@@ -96,8 +96,8 @@ std::vector<std::string> ContrastProblems(const ui::FrameRecord& record, const u
       problems.push_back(fmt::format(
           "\"{}\" at {:.0f},{:.0f}: contrast {:.2f} of {:02x}{:02x}{:02x} on {:02x}{:02x}{:02x}",
           text.text, text.box.x0, text.box.y0, contrast, Channel(text.colour, 0),
-          Channel(text.colour, 8), Channel(text.colour, 16), Channel(ground, 0),
-          Channel(ground, 8), Channel(ground, 16)));
+          Channel(text.colour, 8), Channel(text.colour, 16), Channel(ground, 0), Channel(ground, 8),
+          Channel(ground, 16)));
     }
   }
   return problems;

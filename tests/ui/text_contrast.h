@@ -10,9 +10,9 @@ namespace foretrain {
 
 inline constexpr double kLeastContrast = 4.5;  // WCAG 2.1, level AA
 
-// A sentence for each text whose contrast to a colour that covers a fifth of its box, or the most of
-// it, is under kLeastContrast. Texts of controls that cannot be used are left out, as the guidelines
-// allow.
+// A sentence for each text whose contrast to a colour that covers a fifth of its box, or the most
+// of it, is under kLeastContrast. Texts of controls that cannot be used are left out, as the
+// guidelines allow.
 //
 //   image  the pixels of the frame that `record` describes
 //

@@ -33,17 +33,14 @@ TEST_P(GoldenSet, CanBeReadInEveryViewAndState) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GoldenSet,
-                         testing::Values(GoldenCase{{1024, 640}, false},
-                                         GoldenCase{{1024, 640}, true},
-                                         GoldenCase{{1600, 900}, false},
-                                         GoldenCase{{1600, 900}, true},
-                                         GoldenCase{{2560, 1440}, false},
-                                         GoldenCase{{2560, 1440}, true}),
-                         [](const auto& of) {
-                           return std::to_string(of.param.size.width) +
-                                  (of.param.light ? "Light" : "Dark");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GoldenSet,
+    testing::Values(GoldenCase{{1024, 640}, false}, GoldenCase{{1024, 640}, true},
+                    GoldenCase{{1600, 900}, false}, GoldenCase{{1600, 900}, true},
+                    GoldenCase{{2560, 1440}, false}, GoldenCase{{2560, 1440}, true}),
+    [](const auto& of) {
+      return std::to_string(of.param.size.width) + (of.param.light ? "Light" : "Dark");
+    });
 
 }  // namespace
 }  // namespace foretrain

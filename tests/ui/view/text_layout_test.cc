@@ -147,6 +147,39 @@ TEST_P(TextLayout, IsCleanInThePanelUnderTheLanes) {
   }
 }
 
+TEST_P(TextLayout, IsCleanInThePanelsOfWhatIf) {
+  OpenDesktop({});
+  whole_->state().plan_start.setup = SampleSetup();
+  ASSERT_TRUE(whole_->Show("what-if").has_value());
+  Settle();
+  const ui::Point at = MiddleOf("global batch");
+  MoveTo(at.x, at.y);
+  DragTo(at.x + 60, at.y);
+  Settle();
+  for (const char* const panel : {"both", "difference", "sweep", "history"}) {
+    ClickOn(panel);
+    Settle();
+    MoveTo(2.0F, 2.0F);
+    Settle();
+    ExpectClean(std::string("what-if ") + panel);
+  }
+}
+
+TEST_P(TextLayout, IsCleanWithGroupsOfRanks) {
+  OpenDesktop(SampleInput({.stages = 4, .replicas = 4, .layers = 4, .micro_batches = 4}));
+  Frame();
+  Type('r');
+  Frame();
+  ExpectClean("groups");
+  whole_->compare().state().order.open = {4};
+  whole_->compare().state().order.pinned = {9, 2};
+  Frame();
+  ExpectClean("groups, one expanded, two ranks pinned");
+  Type('q');
+  Frame();
+  ExpectClean("groups, queues");
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, TextLayout,
                          testing::Values(FrameSize{1024, 640}, FrameSize{1280, 720},
                                          FrameSize{1366, 768}, FrameSize{1600, 900}),

@@ -38,16 +38,19 @@ bool DrawGroup(const Frame& frame, const LaneBox& box, Point at, float bottom) {
   const bool opens = !box.group.IsEmpty();
   if ((!opens && box.row.stands_for < 2) || at.y + frame.canvas.Px(12) > bottom) return false;
   Canvas& canvas = frame.canvas;
-  const Colour colour = frame.state.gutter_lane == box.lane ? canvas.theme.text : canvas.theme.muted;
+  const Colour colour =
+      frame.state.gutter_lane == box.lane ? canvas.theme.text : canvas.theme.muted;
   const std::string text = box.row.heads ? "close group" : RanksText(box.row.stands_for);
   const bool queues = frame.model.options.rows == LaneRows::kQueues;  // whose names take the room
   if (queues && !opens) return false;
   if (opens) {
     const float x = at.x, y = at.y + canvas.Px(3), size = canvas.Px(7);
     if (box.row.closed) {
-      canvas.Quad({x, y}, {x + size, y + size / 2}, {x + size, y + size / 2}, {x, y + size}, colour);
+      canvas.Quad({x, y}, {x + size, y + size / 2}, {x + size, y + size / 2}, {x, y + size},
+                  colour);
     } else {
-      canvas.Quad({x, y}, {x + size, y}, {x + size / 2, y + size}, {x + size / 2, y + size}, colour);
+      canvas.Quad({x, y}, {x + size, y}, {x + size / 2, y + size}, {x + size / 2, y + size},
+                  colour);
     }
     at.x += canvas.Px(11);
     canvas.record.widgets.push_back({text + " of " + frame.model.lanes[box.lane].name, box.group});
@@ -134,8 +137,7 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
 void DrawLaneDrop(const Frame& frame, float mouse_y) {
   const Layout& layout = frame.layout;
   if (frame.state.drag != Drag::kLane || layout.lane_height <= 0.0F) return;
-  const float place =
-      std::round((mouse_y - layout.lanes.y0 + layout.scroll) / layout.lane_height);
+  const float place = std::round((mouse_y - layout.lanes.y0 + layout.scroll) / layout.lane_height);
   const float y = std::clamp(layout.lanes.y0 - layout.scroll + place * layout.lane_height,
                              layout.lanes.y0, layout.lanes.y1);
   frame.canvas.Fill({layout.window.x0, y - 1.0F, layout.plot_x1, y + 1.0F},
@@ -155,8 +157,9 @@ std::optional<HoverText> HoverOfGutter(const Frame& frame, Point mouse) {
     const std::string described = DescribeRow(frame.model, box.row);
     if (box.row.heads) return HoverText{lane.name, "a click on the triangle closes the group", {}};
     if (described.empty()) return std::nullopt;
-    return HoverText{
-        described, box.row.closed ? "a click on the triangle shows them all" : "it was simulated", {}};
+    return HoverText{described,
+                     box.row.closed ? "a click on the triangle shows them all" : "it was simulated",
+                     {}};
   }
   return std::nullopt;
 }

@@ -14,8 +14,8 @@ struct RankField {
   bool wanted = false;
 };
 
-// Draws them into the gutter of `layout`, if it has an overview and there are several lanes. Presses
-// change `state`; a rank that is typed is selected and scrolled to.
+// Draws them into the gutter of `layout`, if it has an overview and there are several lanes.
+// Presses change `state`; a rank that is typed is selected and scrolled to.
 void DrawLaneControls(const ScreenFrame& frame, const CompareModel& model, const Layout& layout,
                       RankField& field, ViewState& state);
 

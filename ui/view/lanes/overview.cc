@@ -9,28 +9,28 @@
 namespace foretrain::ui {
 namespace {
 
-constexpr float kPad = 3.0F;  // above and below the lines
-constexpr float kMoves = 0.5F;  // weight of communication, which mostly hides behind compute
+constexpr float kPad = 3.0F;       // above and below the lines
+constexpr float kComputes = 0.2F;  // share of a column from which it has the colour of its compute
 
-void Add(const std::vector<HueShares>& from, float weight, std::vector<HueShares>& to) {
-  for (std::size_t c = 0; c < std::min(from.size(), to.size()); ++c) {
-    for (std::size_t hue = 0; hue < kHueCount; ++hue) to[c][hue] += weight * from[c][hue];
-  }
-}
-
-// Shares of all rows of a lane. No span is drawn by itself.
-std::vector<HueShares> SharesOf(const SideModel& side, const Lane& lane, Side of,
-                                const Extent& extent, int columns) {
-  const TrackWindow window{side.Own(extent.start_ns), side.Own(extent.end_ns), columns};
-  std::vector<HueShares> shares(static_cast<std::size_t>(columns));
-  for (const Row& row : lane.rows[Index(of)]) {
-    const float weight = row.compute ? 1.0F : kMoves;
-    Add(FoldSums(*side.run, row, window), weight, shares);
-    for (const Track& track : row.tracks) {
-      Add(track.Fold(window, columns + 1.0).columns, weight, shares);
+// Shares of one kind of rows of a lane. No span is drawn by itself.
+std::vector<HueShares> SharesOf(const SideModel& side, const std::vector<Row>& rows, bool compute,
+                                const TrackWindow& window) {
+  std::vector<HueShares> shares(static_cast<std::size_t>(window.columns));
+  const auto add = [&shares](const std::vector<HueShares>& from) {
+    for (std::size_t c = 0; c < std::min(from.size(), shares.size()); ++c) {
+      for (std::size_t hue = 0; hue < kHueCount; ++hue) shares[c][hue] += from[c][hue];
     }
+  };
+  for (const Row& row : rows) {
+    if (row.compute != compute) continue;
+    add(FoldSums(*side.run, row, window));
+    for (const Track& track : row.tracks) add(track.Fold(window, window.columns + 1.0).columns);
   }
   return shares;
+}
+
+float SumOf(const HueShares& shares) {
+  return std::min(1.0F, std::accumulate(shares.begin(), shares.end(), 0.0F));
 }
 
 Box LinesOf(const Frame& frame) {
@@ -58,14 +58,17 @@ Image MakeOverview(const CompareModel& model, const Layout& layout, const Theme&
     const auto edge = [&](std::size_t at) {
       return static_cast<int>(at * static_cast<std::size_t>(height) / lines);
     };
-    const std::vector<HueShares> shares =
-        SharesOf(model.Of(of), lane, of, model.extent, layout.Columns());
-    for (std::size_t c = 0; c < shares.size(); ++c) {
-      const auto most = std::max_element(shares[c].begin(), shares[c].end());
-      const float busy =
-          std::min(1.0F, std::accumulate(shares[c].begin(), shares[c].end(), 0.0F));
+    const SideModel& side = model.Of(of);
+    const TrackWindow window{side.Own(model.extent.start_ns), side.Own(model.extent.end_ns),
+                             layout.Columns()};
+    const std::vector<HueShares> compute = SharesOf(side, lane.rows[Index(of)], true, window);
+    const std::vector<HueShares> moves = SharesOf(side, lane.rows[Index(of)], false, window);
+    for (std::size_t c = 0; c < compute.size(); ++c) {
+      const HueShares& shares = SumOf(compute[c]) >= kComputes ? compute[c] : moves[c];
+      const float busy = SumOf(shares);
       if (busy < 0.02F) continue;
-      const auto hue = static_cast<Hue>(most - shares[c].begin());
+      const auto hue =
+          static_cast<Hue>(std::max_element(shares.begin(), shares.end()) - shares.begin());
       image.Fill(static_cast<int>(c), edge(line), edge(line + 1),
                  Mixed(theme.lane, theme.Of(hue), 0.2F + 0.8F * busy));
     }

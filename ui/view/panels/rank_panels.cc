@@ -17,7 +17,18 @@
 namespace foretrain::ui {
 namespace {
 
-enum class Column : std::uint8_t { kRank, kStage, kPlace, kRanks, kMedian, kExcess, kForecast, kCause };
+enum class Column : std::uint8_t {
+  kRank,
+  kStage,
+  kPlace,
+  kRanks,
+  kMedian,
+  kExcess,
+  kForecast,
+  kCompute,
+  kWait,
+  kCause
+};
 
 struct Shape {
   Column column;
@@ -27,14 +38,17 @@ struct Shape {
 };
 
 // The columns that `width` holds. Those without any value are left out.
-std::vector<Shape> ColumnsFor(const std::vector<RankEntry>& entries, std::string_view reference,
-                              float width) {
-  const auto any = [&entries](auto has) { return std::any_of(entries.begin(), entries.end(), has); };
+std::vector<Shape> ColumnsFor(const std::vector<RankEntry>& entries, RankMetric metric,
+                              std::string_view reference, float width) {
+  const auto any = [&entries](auto has) {
+    return std::any_of(entries.begin(), entries.end(), has);
+  };
   std::vector<Shape> columns{{Column::kRank, "rank", 84.0F, 9}};
   const auto add = [&columns](bool has, Shape shape) {
     if (has) columns.push_back(std::move(shape));
   };
-  add(any([](const RankEntry& e) { return !e.stage.empty(); }), {Column::kStage, "stage", 70.0F, 3});
+  add(any([](const RankEntry& e) { return !e.stage.empty(); }),
+      {Column::kStage, "stage", 70.0F, 3});
   add(any([](const RankEntry& e) { return !e.place.empty(); }),
       {Column::kPlace, "runs on", 136.0F, 4});
   add(any([](const RankEntry& e) { return e.stands_for > 1; }),
@@ -43,6 +57,9 @@ std::vector<Shape> ColumnsFor(const std::vector<RankEntry>& entries, std::string
   columns.push_back({Column::kExcess, "over others", 96.0F, 7});
   add(any([](const RankEntry& e) { return e.forecast.has_value(); }),
       {Column::kForecast, std::string(reference), 90.0F, 5});
+  const bool split = any([](const RankEntry& e) { return e.compute_ns.has_value(); });
+  add(split && metric != RankMetric::kCompute, {Column::kCompute, "computes", 90.0F, 2});
+  add(split && metric != RankMetric::kWait, {Column::kWait, "waits", 90.0F, 1});
   add(any([](const RankEntry& e) { return !e.cause.empty(); }), {Column::kCause, "why", 150.0F, 6});
   const auto sum = [&columns] {
     float all = 0.0F;
@@ -86,6 +103,12 @@ void DrawCell(const ScreenFrame& frame, const RankEntry& entry, RankMetric metri
     case Column::kForecast:
       return NumberCell(frame, entry.forecast ? FormatMetric(metric, *entry.forecast) : "",
                         theme.muted);
+    case Column::kCompute:
+      return NumberCell(frame, entry.compute_ns ? FormatSeconds(*entry.compute_ns / kNsPerSecond)
+                                                : std::string());
+    case Column::kWait:
+      return NumberCell(
+          frame, entry.wait_ns ? FormatSeconds(*entry.wait_ns / kNsPerSecond) : std::string());
     case Column::kCause:
       return DrawCause(frame, entry);
   }
@@ -101,8 +124,8 @@ std::optional<int> DrawRankTable(const ScreenFrame& frame, const Box& box,
                                  const std::vector<RankEntry>& entries, RankMetric metric,
                                  std::string_view reference, int chosen) {
   std::optional<int> clicked;
-  const std::vector<Shape> columns =
-      ColumnsFor(entries, reference, (box.Width() - frame.canvas.Px(30)) / frame.canvas.scale);
+  const std::vector<Shape> columns = ColumnsFor(
+      entries, metric, reference, (box.Width() - frame.canvas.Px(30)) / frame.canvas.scale);
   std::vector<std::string> titles;
   for (const Shape& shape : columns) titles.push_back(shape.title);
   BeginPanel(frame, box, "##ranks.table");
@@ -213,11 +236,12 @@ void DrawLinkTable(const ScreenFrame& frame, const Box& box, const std::vector<L
       if (wide) Cell(frame, row.reach);
       if (bytes) NumberCell(frame, FormatBytes(std::llround(row.bytes)));
       NumberCell(frame, RateText(row.bytes_per_s[Index(shown)]));
-      if (both) NumberCell(frame, RateText(row.bytes_per_s[Index(Other(shown))]), canvas.theme.muted);
-      NumberCell(frame, row.slowest.has_value()
-                            ? fmt::format("{}: {}", *row.slowest,
-                                          FormatSi(row.slowest_bytes_per_s, "B/s"))
-                            : std::string(),
+      if (both)
+        NumberCell(frame, RateText(row.bytes_per_s[Index(Other(shown))]), canvas.theme.muted);
+      NumberCell(frame,
+                 row.slowest.has_value()
+                     ? fmt::format("{}: {}", *row.slowest, FormatSi(row.slowest_bytes_per_s, "B/s"))
+                     : std::string(),
                  canvas.theme.muted);
     }
     EndTable();

@@ -49,8 +49,8 @@ std::vector<Fall> FallsOf(const ExplainedDifference& explained) {
                      false, effect.memory_bytes, effect.fits});
     at += effect.step_s;
   }
-  falls.push_back({"now", ends[1], 0, explained.after.step_s, true,
-                   explained.after.device.Total(), explained.after.Fits()});
+  falls.push_back({"now", ends[1], 0, explained.after.step_s, true, explained.after.device.Total(),
+                   explained.after.Fits()});
   return falls;
 }
 
@@ -167,13 +167,12 @@ void DrawDifference(const ScreenFrame& frame, const Box& box,
     canvas.Fill({std::min(a, b), row.y0 + canvas.Px(6), std::max({a, b, std::min(a, b) + 1.0F}),
                  row.y1 - canvas.Px(6)},
                 fall.total ? Mixed(theme.ground, theme.predicted, 0.45F) : colour);
-    canvas.Text(canvas.fonts.mono_small,
-                {std::max(a, b) + canvas.Px(8), row.y0 + canvas.Px(6)}, colour, fall.value);
+    canvas.Text(canvas.fonts.mono_small, {std::max(a, b) + canvas.Px(8), row.y0 + canvas.Px(6)},
+                colour, fall.value);
     const std::string memory =
         fall.total ? FormatBytes(fall.memory_bytes) : SignedBytes(fall.memory_bytes);
-    canvas.TextIn(canvas.fonts.mono_small,
-                  {row.x1 - canvas.Px(kMemory), row.y0, row.x1, row.y1}, Align::kRight,
-                  fall.fits ? theme.muted : theme.amber,
+    canvas.TextIn(canvas.fonts.mono_small, {row.x1 - canvas.Px(kMemory), row.y0, row.x1, row.y1},
+                  Align::kRight, fall.fits ? theme.muted : theme.amber,
                   fall.fits ? memory : memory + " does not fit");
     y = row.y1;
   }
@@ -198,8 +197,7 @@ void DrawSweep(Canvas& canvas, const Box& box, const PlanSweep& sweep) {
        [](const SweepPoint& p) { return static_cast<double>(p.stats->device.Total()); }, bytes,
        static_cast<double>(device_bytes)}};
   const float gap = canvas.Px(18);
-  const float width =
-      std::floor((box.Width() - 2 * gap) / static_cast<float>(charts.size()));
+  const float width = std::floor((box.Width() - 2 * gap) / static_cast<float>(charts.size()));
   const float note = canvas.Px(22);
   float x = box.x0;
   for (const Chart& chart : charts) {
@@ -208,7 +206,8 @@ void DrawSweep(Canvas& canvas, const Box& box, const PlanSweep& sweep) {
   }
   const auto refused = std::find_if(sweep.points.begin(), sweep.points.end(),
                                     [](const SweepPoint& point) { return !point.stats; });
-  std::string text = fmt::format("by {}; the large mark is this plan, a ring does not fit", Name(sweep.field));
+  std::string text =
+      fmt::format("by {}; the large mark is this plan, a ring does not fit", Name(sweep.field));
   if (refused != sweep.points.end()) {
     text += fmt::format("; {} is not legal: {}", CountText(refused->value), refused->problem);
   }
@@ -229,8 +228,8 @@ std::optional<std::size_t> DrawHistory(const ScreenFrame& frame, const Box& box,
                         fmt::format("change {}", i + 1))) {
         clicked = i;
       }
-      Cell(frame, Shortened(frame.canvas, frame.canvas.fonts.text, entry.text,
-                            0.45F * box.Width()));
+      Cell(frame,
+           Shortened(frame.canvas, frame.canvas.fonts.text, entry.text, 0.45F * box.Width()));
       Cell(frame, Shortened(frame.canvas, frame.canvas.fonts.text, Describe(entry.scenario.plan),
                             0.4F * box.Width()));
     }

@@ -16,9 +16,10 @@ bool IsSame(const Scenario& a, const Scenario& b) {
 }  // namespace
 
 WhatIfWorkbench::WhatIfWorkbench(Clock& clock)
-    : explainer_([maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
-        return ExplainDifference(of.first, of.second, *maker, outdated);
-      }),
+    : explainer_(
+          [maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
+            return ExplainDifference(of.first, of.second, *maker, outdated);
+          }),
       sweeper_([maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
         return SweepOf(of.first, of.second, *maker, outdated);
       }) {}
@@ -80,7 +81,8 @@ const Scenario* WhatIfWorkbench::Draw(const ScreenFrame& frame, const Box& box, 
       break;
     case WhatIfPanel::kDifference:
       if (pinned == nullptr) {
-        DrawEmpty(frame.canvas, box, "Pin a plan, then change it: this panel explains the difference.");
+        DrawEmpty(frame.canvas, box,
+                  "Pin a plan, then change it: this panel explains the difference.");
         break;
       }
       AskDifference(now, *pinned);

@@ -84,8 +84,8 @@ Result<PlanSweep> SweepOf(const Scenario& scenario, SweptField field, StepMaker&
     SweepPoint point{.value = i < 0 ? own / divisor : own << i, .own = i == 0};
     Scenario changed = scenario;
     point.problem = i == 0 ? std::string() : Set(field, point.value, changed);
-    point.devices = field == SweptField::kDevices ? static_cast<int>(point.value)
-                                                  : changed.cluster.Devices();
+    point.devices =
+        field == SweptField::kDevices ? static_cast<int>(point.value) : changed.cluster.Devices();
     if (point.problem.empty()) {
       auto step = maker.Make({changed, -1});
       if (step.has_value()) {

@@ -26,10 +26,10 @@ std::string_view Name(SweptField field);
 
 struct SweepPoint {
   std::int64_t value = 0;
-  bool own = false;              // the scenario as it is
+  bool own = false;                  // the scenario as it is
   std::optional<StepStats> stats{};  // absent if the plan is not legal there
   int devices = 1;
-  std::string problem{};         // why not
+  std::string problem{};  // why not
 
   double TokensPerDevice() const { return stats ? stats->tokens_per_s / devices : 0.0; }
   // Device-hours of a billion tokens: proportional to what they cost.
@@ -41,8 +41,8 @@ struct PlanSweep {
   std::vector<SweepPoint> points{};  // by value
 };
 
-// Values that are a power of two times the scenario's own, down to 1/64 and up to 64 times as large,
-// by passes. O(points) answers of StepMaker. Errors: kAborted if `cancelled` says so.
+// Values that are a power of two times the scenario's own, down to 1/64 and up to 64 times as
+// large, by passes. O(points) answers of StepMaker. Errors: kAborted if `cancelled` says so.
 Result<PlanSweep> SweepOf(const Scenario& scenario, SweptField field, StepMaker& maker,
                           const std::function<bool()>& cancelled);
 

@@ -81,7 +81,8 @@ NamedChange DegreesOf(const Scenario& before, const Scenario& after) {
           scenario.cluster = cluster;
           // Rates that the user set are changes of their own.
           for (const HardwareField& field : HardwareFields()) {
-            if (field.In(cluster) > 0 && field.In(from) > 0) field.Set(scenario.cluster, field.In(from));
+            if (field.In(cluster) > 0 && field.In(from) > 0)
+              field.Set(scenario.cluster, field.In(from));
           }
         },
         change.change);
@@ -138,8 +139,8 @@ std::string DescribeChanges(const Scenario& before, const Scenario& after) {
   return text.empty() ? "nothing" : text;
 }
 
-// The last step takes `after` itself, so that the effects sum to the difference whatever the changes
-// leave out.
+// The last step takes `after` itself, so that the effects sum to the difference whatever the
+// changes leave out.
 Result<ExplainedDifference> ExplainDifference(const Scenario& before, const Scenario& after,
                                               StepMaker& maker,
                                               const std::function<bool()>& cancelled) {

@@ -17,8 +17,8 @@ namespace foretrain::ui {
 // One difference. Degrees of parallelism and the number of nodes change together, because a plan
 // must use the same devices before and after.
 struct ScenarioChange {
-  std::string text{};                          // "tp 2 to 4, dp 4 to 2"
-  std::function<void(Scenario&)> apply{};      // makes the change
+  std::string text{};                      // "tp 2 to 4, dp 4 to 2"
+  std::function<void(Scenario&)> apply{};  // makes the change
 };
 
 // The changes that lead from `before` to `after`, in the order of the controls. O(fields).
@@ -30,9 +30,9 @@ std::string DescribeChanges(const Scenario& before, const Scenario& after);
 // What one change did, with all changes before it made.
 struct ChangeEffect {
   std::string text{};
-  double step_s = 0;             // change of the step time
-  std::int64_t memory_bytes = 0; // change of the fullest device's memory
-  bool fits = true;              // whether the plan fits after it
+  double step_s = 0;              // change of the step time
+  std::int64_t memory_bytes = 0;  // change of the fullest device's memory
+  bool fits = true;               // whether the plan fits after it
 };
 
 struct ExplainedDifference {

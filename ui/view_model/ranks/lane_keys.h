@@ -1,5 +1,5 @@
-// Mouse and keys of the lanes' order and of the overview. Leaves out the rest of the timeline's input
-// (ui/view_model/timeline/interaction.h).
+// Mouse and keys of the lanes' order and of the overview. Leaves out the rest of the timeline's
+// input (ui/view_model/timeline/interaction.h).
 #pragma once
 
 #include "ui/view_model/timeline/interaction.h"

@@ -16,8 +16,8 @@ struct Group {
   std::vector<std::size_t> lanes{};
 };
 
-// [lane]: ranks that it shows when every lane is shown. A forecast of representatives has a lane for
-// each of them; any other run has one for each rank.
+// [lane]: ranks that it shows when every lane is shown. A forecast of representatives has a lane
+// for each of them; any other run has one for each rank.
 std::vector<std::int64_t> RanksShownBy(const CompareModel& model) {
   std::vector<std::int64_t> counts(model.lanes.size(), 1);
   const SideModel& shown = model.Of(model.Shown());
@@ -34,7 +34,10 @@ std::vector<std::int64_t> RanksShownBy(const CompareModel& model) {
 class Arranger {
  public:
   Arranger(const CompareModel& model, const LaneOrder& order)
-      : model_(model), order_(order), ranks_(RanksShownBy(model)), compute_ns_(ComputeNsByLane(model)) {
+      : model_(model),
+        order_(order),
+        ranks_(RanksShownBy(model)),
+        compute_ns_(ComputeNsByLane(model)) {
     list_.places.resize(model.lanes.size());
   }
 

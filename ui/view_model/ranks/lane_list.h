@@ -29,11 +29,11 @@ struct LaneOrder {
 
 // One lane that is shown.
 struct LaneRow {
-  std::size_t lane = 0;        // index into CompareModel::lanes
-  std::int64_t stands_for = 1; // ranks, itself included
-  int group = -1;              // lowest rank of its group; -1 if lanes are not grouped
-  bool closed = false;         // the representative of a group that can be expanded
-  bool heads = false;          // the first lane of an expanded group
+  std::size_t lane = 0;         // index into CompareModel::lanes
+  std::int64_t stands_for = 1;  // ranks, itself included
+  int group = -1;               // lowest rank of its group; -1 if lanes are not grouped
+  bool closed = false;          // the representative of a group that can be expanded
+  bool heads = false;           // the first lane of an expanded group
   bool pinned = false;
 
   bool operator==(const LaneRow&) const = default;
@@ -63,8 +63,8 @@ void TogglePin(int rank, LaneOrder& order);
 void MoveRank(const CompareModel& model, const LaneList& list, int rank, std::size_t to,
               LaneOrder& order);
 
-// [lane]: time that its rank computes in the chosen step of the shown run; its step window if that is
-// unknown, as of spans that are not read; -1 without either. O(n log n).
+// [lane]: time that its rank computes in the chosen step of the shown run; its step window if that
+// is unknown, as of spans that are not read; -1 without either. O(n log n).
 std::vector<std::int64_t> ComputeNsByLane(const CompareModel& model);
 
 // "1,016 ranks".

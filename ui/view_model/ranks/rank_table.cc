@@ -46,8 +46,8 @@ std::map<int, Parts> PartsByRank(const SideModel& side) {
     for (std::size_t i = 0; i < kOpClassCount; ++i) {
       sum[i] += static_cast<double>(of.exclusive_ns[i]);
     }
-    const std::array<std::int64_t, 4> waits{of.idle.dependency_ns, of.idle.peer_ns,
-                                            of.idle.host_ns, of.idle.drain_ns};
+    const std::array<std::int64_t, 4> waits{of.idle.dependency_ns, of.idle.peer_ns, of.idle.host_ns,
+                                            of.idle.drain_ns};
     for (std::size_t i = 0; i < waits.size(); ++i) {
       sum[kOpClassCount + i] += static_cast<double>(waits[i]);
     }
@@ -80,14 +80,25 @@ bool Counts(std::size_t part, RankMetric metric) {
 // Tells why a rank differs from the others.
 class Causes {
  public:
-  Causes(const SideModel& side, RankMetric metric) : side_(side), metric_(metric) {
-    if (metric == RankMetric::kPeakMemory) return;
-    parts_ = PartsByRank(side);
+  Causes(const SideModel& side, RankMetric metric)
+      : side_(side), metric_(metric), parts_(PartsByRank(side)) {
     for (std::size_t i = 0; i < kParts; ++i) {
       std::vector<double> values;
       for (const auto& [rank, parts] : parts_) values.push_back(parts[i]);
       medians_[i] = MedianOf(std::move(values));
     }
+  }
+
+  // Compute and waits of the entry's rank.
+  void Fill(RankEntry& entry) const {
+    const auto own = parts_.find(entry.rank);
+    if (own == parts_.end()) return;
+    double compute = 0.0;
+    for (std::size_t i = 0; i < kOpClassCount; ++i) {
+      if (IsCompute(static_cast<OpClass>(i))) compute += own->second[i];
+    }
+    entry.compute_ns = compute;
+    entry.wait_ns = own->second[kOpClassCount] + own->second[kOpClassCount + 1];
   }
 
   std::string Of(int rank, double excess) const {
@@ -98,7 +109,8 @@ class Causes {
   }
 
  private:
-  // The part of the step that is most over the others' median, if it explains a tenth of the excess.
+  // The part of the step that is most over the others' median, if it explains a tenth of the
+  // excess.
   std::string PartOf(int rank, double excess) const {
     const auto own = parts_.find(rank);
     if (own == parts_.end()) return {};
@@ -210,13 +222,15 @@ TrafficByRank TrafficOf(const SideModel& side) {
 std::string ReachOf(const SideModel& side, OpClass op_class) {
   if (side.run->setting == nullptr) return {};
   const int per_node = side.run->setting->cluster.devices_per_node;
-  constexpr std::array<std::pair<OpClass, Queue>, 5> kQueues{{{OpClass::kTpComm, Queue::kTp},
-                                                              {OpClass::kCpComm, Queue::kCp},
-                                                              {OpClass::kEpComm, Queue::kEp},
-                                                              {OpClass::kDpComm, Queue::kReduce},
-                                                              {OpClass::kPpComm, Queue::kSendNext}}};
-  const auto queue = std::find_if(kQueues.begin(), kQueues.end(),
-                                  [op_class](const auto& entry) { return entry.first == op_class; });
+  constexpr std::array<std::pair<OpClass, Queue>, 5> kQueues{
+      {{OpClass::kTpComm, Queue::kTp},
+       {OpClass::kCpComm, Queue::kCp},
+       {OpClass::kEpComm, Queue::kEp},
+       {OpClass::kDpComm, Queue::kReduce},
+       {OpClass::kPpComm, Queue::kSendNext}}};
+  const auto queue = std::find_if(kQueues.begin(), kQueues.end(), [op_class](const auto& entry) {
+    return entry.first == op_class;
+  });
   if (queue == kQueues.end() || per_node <= 0) return {};
   const std::vector<int>& groups = side.run->groups.of[static_cast<std::size_t>(queue->second)];
   std::map<int, int> node_of_group;
@@ -273,6 +287,7 @@ std::vector<RankEntry> RankTableOf(const CompareModel& model, const RankMap& map
     return a.median - a.others > b.median - b.others;
   });
   const Causes causes(side, map.metric);
+  for (RankEntry& entry : entries) causes.Fill(entry);
   for (std::size_t i = 0; i < std::min(told, entries.size()); ++i) {
     RankEntry& entry = entries[i];
     const double excess = entry.median - entry.others;
@@ -324,8 +339,8 @@ RankSeries RankSeriesOf(const RankMap& map, int rank) {
     const Statistics of = StatisticsOf(values);
     series.medians.push_back(values.empty() ? nan : of.median);
     series.highest.push_back(values.empty() ? nan : of.max);
-    series.chosen.push_back(
-        known ? map.At(static_cast<std::size_t>(place - map.ranks.begin()), s) : nan);
+    series.chosen.push_back(known ? map.At(static_cast<std::size_t>(place - map.ranks.begin()), s)
+                                  : nan);
     if (values.empty() || !map.counted[s]) continue;
     low = std::min(low, std::isfinite(series.chosen.back())
                             ? std::min(of.median, series.chosen.back())

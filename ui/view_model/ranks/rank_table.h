@@ -16,12 +16,15 @@ namespace foretrain::ui {
 
 struct RankEntry {
   int rank = 0;
-  std::string stage{};          // "stage 1"; empty without a pipeline
-  std::string place{};          // "node 0, GPU 3"; empty if the cluster is unknown
-  std::int64_t stands_for = 1;  // ranks, in a forecast of representatives
-  double median = 0.0;          // of the map's metric
-  double others = 0.0;          // median of the other ranks' medians; 0 if it is the only rank
+  std::string stage{};               // "stage 1"; empty without a pipeline
+  std::string place{};               // "node 0, GPU 3"; empty if the cluster is unknown
+  std::int64_t stands_for = 1;       // ranks, in a forecast of representatives
+  double median = 0.0;               // of the map's metric
+  double others = 0.0;               // median of the other ranks' medians; 0 if it is the only rank
   std::optional<double> forecast{};  // the other run's value of the same rank
+  // Means over counted steps; absent if no step's spans are read.
+  std::optional<double> compute_ns{};
+  std::optional<double> wait_ns{};  // for inputs and peers
   bool straggler = false;
   std::string cause{};  // "attention 1.20 ms longer, clock 1.41 GHz against 1.98 GHz"
 

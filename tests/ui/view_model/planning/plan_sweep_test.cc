@@ -39,9 +39,9 @@ TEST_F(PlanSweeps, HoldThePlanItselfAndItsForecast) {
   EXPECT_EQ(own.stats->step_s, step->stats.step_s);
   // 8 devices for as long as a billion tokens take.
   EXPECT_NEAR(own.DeviceHoursPerBillion(), 8 * 1e9 / step->stats.tokens_per_s / 3600, 1e-9);
-  EXPECT_TRUE(std::is_sorted(
-      sweep.points.begin(), sweep.points.end(),
-      [](const SweepPoint& a, const SweepPoint& b) { return a.value < b.value; }));
+  EXPECT_TRUE(
+      std::is_sorted(sweep.points.begin(), sweep.points.end(),
+                     [](const SweepPoint& a, const SweepPoint& b) { return a.value < b.value; }));
 }
 
 // Longer sequences need more memory for activations.

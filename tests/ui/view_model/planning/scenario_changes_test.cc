@@ -75,8 +75,7 @@ TEST(ExplainDifference, SumsToTheDifference) {
     memory_bytes += effect.memory_bytes;
   }
   EXPECT_NEAR(step_s, explained->after.step_s - explained->before.step_s, 1e-12);
-  EXPECT_EQ(memory_bytes,
-            explained->after.device.Total() - explained->before.device.Total());
+  EXPECT_EQ(memory_bytes, explained->after.device.Total() - explained->before.device.Total());
   // Half the bandwidth of memory makes the step longer.
   EXPECT_GT(explained->effects[2].step_s, 0.0);
 }

@@ -11,7 +11,8 @@ namespace {
 
 using testing::ElementsAre;
 
-// Eight ranks in two stages: 0 to 3 and 4 to 7. Rank r computes 100 + 10 r ns, but rank 2 takes 400.
+// Eight ranks in two stages: 0 to 3 and 4 to 7. Rank r computes 100 + 10 r ns, but rank 2 takes
+// 400.
 RunView EightRanks() {
   std::vector<Span> spans;
   for (int rank = 0; rank < 8; ++rank) {

@@ -23,7 +23,8 @@ RunView FourRanks(bool slow) {
   for (int rank = 0; rank < 4; ++rank) {
     const std::int64_t attention = slow && rank == 2 ? 80 : 50;
     spans.push_back(ComputeSpan({.rank = rank}, 0, 100));
-    spans.push_back(ComputeSpan({.rank = rank, .op = 1}, 100, 100 + attention, OpClass::kAttention));
+    spans.push_back(
+        ComputeSpan({.rank = rank, .op = 1}, 100, 100 + attention, OpClass::kAttention));
     Span send = SendSpan({.rank = rank, .op = 2}, 0, slow && rank == 1 ? 60 : 30);
     send.bytes = 600;
     spans.push_back(send);
@@ -50,8 +51,8 @@ std::unique_ptr<Table> TableOf(CompareInput input, RankMetric metric) {
 }
 
 TEST(RankTable, BeginsWithTheRankThatDiffersMostAndSaysWhy) {
-  const auto table = TableOf({.predicted = FourRanks(false), .measured = FourRanks(true)},
-                             RankMetric::kCompute);
+  const auto table =
+      TableOf({.predicted = FourRanks(false), .measured = FourRanks(true)}, RankMetric::kCompute);
   ASSERT_THAT(table->entries, SizeIs(4));
   const RankEntry& worst = table->entries[0];
   EXPECT_EQ(worst.rank, 2);
@@ -61,6 +62,8 @@ TEST(RankTable, BeginsWithTheRankThatDiffersMostAndSaysWhy) {
   EXPECT_TRUE(worst.straggler);
   EXPECT_EQ(worst.forecast, 150.0);
   EXPECT_EQ(worst.cause, "attention 30.0 ns longer");
+  EXPECT_EQ(worst.compute_ns, 180.0);
+  EXPECT_EQ(worst.wait_ns, 0.0);
   EXPECT_FALSE(table->entries[1].straggler);
   EXPECT_EQ(table->entries[1].cause, "");
 }
@@ -99,8 +102,9 @@ TEST(RankTable, SaysWhereARankRunsAndForHowManyItStands) {
 TEST(RankTable, TellsWhichMemoryIsMore) {
   RunView run = FourRanks(true);
   for (int rank = 0; rank < 4; ++rank) {
-    run.timeline.memory.push_back({0, rank == 3 ? 5 << 20 : 1 << 20, static_cast<std::int16_t>(rank),
-                                   Category::kActivations, Space::kDevice});
+    run.timeline.memory.push_back({0, rank == 3 ? 5 << 20 : 1 << 20,
+                                   static_cast<std::int16_t>(rank), Category::kActivations,
+                                   Space::kDevice});
   }
   SortTimeline(run.timeline);
   const auto table = TableOf({.measured = std::move(run)}, RankMetric::kPeakMemory);
@@ -110,8 +114,8 @@ TEST(RankTable, TellsWhichMemoryIsMore) {
 
 // 600 bytes in 30 ns are 20 GB/s, and 10 GB/s on rank 1; four ranks together 2,400 bytes in 150 ns.
 TEST(LinkTable, HasRatesOfBothRunsAndTheSlowestRank) {
-  const auto table = TableOf({.predicted = FourRanks(false), .measured = FourRanks(true)},
-                             RankMetric::kStepTime);
+  const auto table =
+      TableOf({.predicted = FourRanks(false), .measured = FourRanks(true)}, RankMetric::kStepTime);
   const std::vector<LinkRow> links = LinkTableOf(table->model);
   ASSERT_THAT(links, SizeIs(1));
   EXPECT_EQ(links[0].op_class, OpClass::kPpComm);
