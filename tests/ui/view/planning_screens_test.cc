@@ -78,6 +78,22 @@ TEST_F(PlanningScreens, ARowOfTheTableIsThePlanOfThePlot) {
   EXPECT_EQ(Plan().view().hovered, 1U);
 }
 
+TEST_F(PlanningScreens, KeepsTheFrontOfEachTrainerInThePlot) {
+  OpenView("plan");
+  Search();
+  EXPECT_TRUE(Plan().view().scatter.others.empty());
+  Plan().view().setup.trainer = "fsdp";
+  Search();
+  ASSERT_EQ(Plan().view().scatter.others.size(), 1U);
+  EXPECT_EQ(Plan().view().scatter.others[0].setup.trainer, "foretrain");
+  EXPECT_FALSE(Plan().view().scatter.others[0].points.empty());
+  EXPECT_TRUE(Shows(last_, "fsdp"));
+  // Another batch has other fronts.
+  Plan().view().setup.global_batch = 32;
+  Search();
+  EXPECT_TRUE(Plan().view().scatter.others.empty());
+}
+
 TEST_F(PlanningScreens, AHeaderSortsTheTable) {
   OpenView("plan");
   Search();

@@ -49,7 +49,8 @@ void DrawTabs(const ScreenFrame& frame, const Box& box, PlanView& view) {
 
 // The pin carries everything that another view needs, so it stays valid after the next search.
 PinnedPlan PinOf(const PlanRequest& request, const Plan& plan) {
-  return {request.model.name + " " + Describe(plan), request.model, request.cluster, plan};
+  return {request.model.name + " " + Describe(plan), request.model, request.cluster, plan,
+          request.machine};
 }
 
 // Pins the plan for the other view and switches to it.

@@ -29,6 +29,7 @@ struct PlanView {
 
   // The result, as it is shown.
   PlanScatter scatter;
+  std::vector<TrainerFront> fronts;  // of the searches so far
   PlanOrder order;
   std::vector<std::size_t> rows;  // plans in the order of the table
   std::optional<std::size_t> selected, hovered;

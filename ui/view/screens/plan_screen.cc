@@ -102,8 +102,9 @@ void PlanScreen::Refresh() {
   view_.rows.clear();
   if (search_.found() == nullptr) return;
   const FoundPlans& found = *search_.found();
-  view_.scatter =
-      ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()));
+  KeepFront(found, view_.fronts);
+  view_.scatter = ScatterOf(
+      found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()), view_.fronts);
   generation_ = desktop_.session.input_number();
   view_.rows = Sorted(found, view_.order);
   if (!found.plans.empty()) view_.selected = 0;
@@ -125,7 +126,8 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   // Runs may have been recorded since the search: their marks in the plot follow.
   if (generation_ != desktop_.session.input_number()) {
     view_.scatter =
-        ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()));
+        ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()),
+                  view_.fronts);
     generation_ = desktop_.session.input_number();
   }
   Canvas& canvas = frame.canvas;

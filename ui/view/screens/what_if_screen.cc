@@ -59,8 +59,9 @@ void WhatIfScreen::FollowPin() {
   if (!desktop_.selection.pinned() || pinned_number_ == desktop_.selection.pin_number()) return;
   pinned_number_ = desktop_.selection.pin_number();
   const PinnedPlan& pin = *desktop_.selection.pinned();
-  scenario_ =
-      Scenario{pin.model, RatesOf(pin.cluster, desktop_.plan_start.local), pin.cluster, pin.plan};
+  scenario_ = Scenario{pin.model,
+                       pin.machine ? *pin.machine : RatesOf(pin.cluster, desktop_.plan_start.local),
+                       pin.cluster, pin.plan};
   pin_next_ = true;
   memory_pp_ = -1;
   problem_.clear();
@@ -99,7 +100,7 @@ void WhatIfScreen::GoTo(const Scenario* scenario) {
 // again.
 void WhatIfScreen::Pin() {
   desktop_.selection.Pin({scenario_->model.name + " " + Describe(scenario_->plan), scenario_->model,
-                          scenario_->cluster, scenario_->plan});
+                          scenario_->cluster, scenario_->plan, scenario_->machine});
   pinned_number_ = desktop_.selection.pin_number();
 }
 
