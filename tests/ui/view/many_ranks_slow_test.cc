@@ -1,5 +1,5 @@
-// 16,384 ranks in the desktop: what is shown, and how long it takes, which is printed. Deadlines are
-// far above that, for busy machines. Slow: it draws a hundred frames.
+// 16,384 ranks in the desktop: what is shown, and how long it takes, which is printed. Deadlines
+// are far above that, for busy machines. Slow: it draws a hundred frames.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

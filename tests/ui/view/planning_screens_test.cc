@@ -120,6 +120,10 @@ TEST_F(PlanningScreens, TellsWhyOthersLostAndComparesTwoThatArePinned) {
   EXPECT_EQ(Plan().view().kept.size(), 2U);
   Frame();
   ClickOn("pinned (2)");
+  Settle();
+  ASSERT_NE(Plan().view().difference, nullptr);
+  EXPECT_FALSE(Plan().view().difference->effects.empty());
+  EXPECT_TRUE(Shows(last_, "What makes the second differ"));
   Frame();
   Frame();
   EXPECT_TRUE(Shows(last_, "step time"));

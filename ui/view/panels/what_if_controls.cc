@@ -122,12 +122,13 @@ class Controls {
     DrawSteps(field, label, own);
   }
 
-  // A toggle for each name of a set.
+  // A toggle for each name of a set, below the name of the field: both in one line would not fit.
   void DrawNames(const PlanField& field, const std::string& label, std::int64_t own) {
+    MutedLabel(frame_, label + ":");
     for (std::size_t i = 0; i < field.choices.size(); ++i) {
       const std::int64_t bit = std::int64_t{1} << i;
       bool on = (own & bit) != 0;
-      const std::string text = label + ": " + std::string(field.choices[i]);
+      const std::string text = "  " + std::string(field.choices[i]);
       if (Toggle(frame_, text.c_str(), &on)) Set(field, on ? own | bit : own & ~bit);
     }
   }

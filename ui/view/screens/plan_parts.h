@@ -11,6 +11,7 @@
 #include "ui/view/screens/screen.h"
 #include "ui/view_model/planning/plan_list.h"
 #include "ui/view_model/planning/plan_search.h"
+#include "ui/view_model/planning/scenario_changes.h"
 
 namespace foretrain::ui {
 
@@ -36,6 +37,8 @@ struct PlanView {
   bool scroll_to_selected = false;
   std::vector<KeptPlan> kept;
   int first = 0, second = 1;  // of `kept`, compared
+  // What makes the second differ from the first; null while it is being forecast.
+  const ExplainedDifference* difference = nullptr;
   PlanTab tab = PlanTab::kSelected;
 
   // Requests of this frame.

@@ -6,20 +6,8 @@
 #include "ui/view/panels/workbench_panels.h"
 
 namespace foretrain::ui {
-namespace {
-
-bool IsSame(const Scenario& a, const Scenario& b) {
-  return a.plan == b.plan && a.cluster == b.cluster && a.model == b.model &&
-         a.machine.cluster == b.machine.cluster && a.machine.profile == b.machine.profile;
-}
-
-}  // namespace
-
 WhatIfWorkbench::WhatIfWorkbench(Clock& clock)
-    : explainer_(
-          [maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
-            return ExplainDifference(of.first, of.second, *maker, outdated);
-          }),
+    : explainer_(clock),
       sweeper_([maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
         return SweepOf(of.first, of.second, *maker, outdated);
       }) {}
@@ -32,27 +20,10 @@ float WhatIfWorkbench::DrawChoice(const ScreenFrame& frame, const Box& box) {
   return x;
 }
 
-void WhatIfWorkbench::AskDifference(const Scenario& now, const Scenario& pinned) {
-  const bool same = difference_of_ && IsSame(difference_of_->first, pinned) &&
-                    IsSame(difference_of_->second, now);
-  if (!same) {
-    difference_of_ = {pinned, now};
-    explainer_.Ask(*difference_of_);
-  }
-  auto done = explainer_.Take();
-  if (!done) return;
-  problem_.clear();
-  difference_.reset();
-  if (done->answer) {
-    difference_ = *std::move(done->answer);
-  } else {
-    problem_ = done->answer.error().message;
-  }
-}
-
 void WhatIfWorkbench::AskSweep(const Scenario& now) {
   const auto field = static_cast<SweptField>(swept_);
-  const bool same = sweep_of_ && IsSame(sweep_of_->first, now) && sweep_of_->second == field;
+  const bool same =
+      sweep_of_ && IsSameScenario(sweep_of_->first, now) && sweep_of_->second == field;
   if (!same) {
     sweep_of_ = {now, field};
     sweeper_.Ask(*sweep_of_);
@@ -85,11 +56,11 @@ const Scenario* WhatIfWorkbench::Draw(const ScreenFrame& frame, const Box& box, 
                   "Pin a plan, then change it: this panel explains the difference.");
         break;
       }
-      AskDifference(now, *pinned);
-      if (difference_) {
-        DrawDifference(frame, box, *difference_);
-      } else if (!problem_.empty()) {
-        DrawEmpty(frame.canvas, box, "No difference to explain: " + problem_);
+      explainer_.Ask(*pinned, now);
+      if (explainer_.difference()) {
+        DrawDifference(frame, box, *explainer_.difference());
+      } else if (!explainer_.problem().empty()) {
+        DrawEmpty(frame.canvas, box, "No difference to explain: " + explainer_.problem());
       }
       break;
     case WhatIfPanel::kSweep:

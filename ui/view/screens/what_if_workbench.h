@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "ui/view/screens/screen.h"
+#include "ui/view_model/planning/difference_explainer.h"
 #include "ui/view_model/planning/plan_sweep.h"
-#include "ui/view_model/planning/scenario_changes.h"
 #include "ui/view_model/runs/latest_worker.h"
 
 namespace foretrain::ui {
@@ -32,7 +32,7 @@ class WhatIfWorkbench {
   bool ShowsTimeline() const { return panel() <= WhatIfPanel::kBoth; }
   bool IsBusy() const { return explainer_.IsBusy() || sweeper_.IsBusy(); }
   ScenarioHistory& history() { return history_; }
-  const std::optional<ExplainedDifference>& difference() const { return difference_; }
+  const std::optional<ExplainedDifference>& difference() const { return explainer_.difference(); }
   const std::optional<PlanSweep>& sweep() const { return sweep_; }
 
   // The choice of panels, which ends at the right edge of `box`. Returns where it starts.
@@ -43,20 +43,15 @@ class WhatIfWorkbench {
                        const Scenario* pinned);
 
  private:
-  void AskDifference(const Scenario& now, const Scenario& pinned);
   void AskSweep(const Scenario& now);
   void DrawSweepPanel(const ScreenFrame& frame, const Box& box);
 
   int panel_ = 0;
   int swept_ = 0;
   ScenarioHistory history_;
-  // The requests that the answers below, or those under way, belong to.
-  std::optional<std::pair<Scenario, Scenario>> difference_of_;
-  std::optional<std::pair<Scenario, SweptField>> sweep_of_;
-  std::optional<ExplainedDifference> difference_;
+  DifferenceExplainer explainer_;
+  std::optional<std::pair<Scenario, SweptField>> sweep_of_;  // as asked last
   std::optional<PlanSweep> sweep_;
-  std::string problem_;  // why there is no difference
-  LatestWorker<std::pair<Scenario, Scenario>, ExplainedDifference> explainer_;
   LatestWorker<std::pair<Scenario, SweptField>, PlanSweep> sweeper_;
 };
 
