@@ -1,15 +1,34 @@
 #include "app/desktop/views.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "app/runs/traced_ranks.h"
 #include "sim/cost/network/communication_groups.h"
+#include "sim/program/lower/rank/rank_class.h"
 #include "ui/stored_run.h"
 
 namespace foretrain {
+namespace {
+
+// [rank]: the rank of a stored forecast that stands for it. Empty if the forecast has all ranks, or
+// others than those that stand for the rest today.
+std::vector<int> StandsForIn(const StoredContext& stored, const Timeline& timeline) {
+  const std::set<int> known = RecordedRanks(timeline);
+  if (std::ssize(known) >= stored.plan.World()) return {};
+  const std::vector<std::int32_t> stands =
+      Representatives(stored.context.model, stored.plan, RankChoice::kClasses);
+  const bool all = std::all_of(stands.begin(), stands.end(),
+                               [&known](std::int32_t rank) { return known.contains(rank); });
+  return all ? std::vector<int>(stands.begin(), stands.end()) : std::vector<int>();
+}
+
+}  // namespace
 
 // Metrics use the rates and the plan that are stored with the run, not those of this machine.
 Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
@@ -23,6 +42,7 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
   view.setting = std::make_shared<const RunSetting>(RunSetting{
       stored.context.model, stored.context.cluster, stored.context.costs.profile(), stored.plan});
+  if (forecast) view.stands_for_rank = StandsForIn(stored, view.timeline);
   view.groups = CommunicationGroupsOf(stored.plan);
   view.model = stored.context.model.name;
   view.label =

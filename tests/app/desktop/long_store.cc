@@ -10,17 +10,16 @@
 namespace foretrain {
 namespace {
 
-constexpr int kRanks = 32;
-constexpr int kSharing = 8;  // ranks of one class; the forecast holds the first of them
+constexpr int kStages = 4;
 constexpr int kMicroBatches = 16;
 
-// One step of all ranks, sorted: each rank copies its class.
-Timeline AllRanks(const Timeline& classes) {
+// One step of all ranks, sorted: each rank copies the first of its stage.
+Timeline AllRanks(const Timeline& classes, int ranks) {
   Timeline all;
-  all.world = kRanks;
+  all.world = ranks;
   all.op_names = classes.op_names;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const int like = rank - rank % kSharing;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int like = rank - rank % (ranks / kStages);
     for (Span span : classes.spans) {
       if (span.rank != like || span.step != 0) continue;
       span.rank = static_cast<std::int16_t>(rank);
@@ -71,7 +70,7 @@ Timeline Repeated(const Timeline& step, int i, double max, bool one_step, std::m
   }
   for (MemorySample& sample : later.memory) sample.time_ns = place(sample.time_ns);
   later.steps.clear();
-  for (int rank = 0; rank < kRanks && !one_step; ++rank) {
+  for (int rank = 0; rank < step.world && !one_step; ++rank) {
     later.steps.push_back(
         {i * length, i * length + length - 1, i, static_cast<std::int16_t>(rank)});
   }
@@ -88,7 +87,7 @@ void Record(Store& store, RunSetup setup, const std::string& profile, const Time
   for (int i = 0; i < repetitions; ++i) {
     Timeline part = Repeated(step, i, max, one_step, random);
     const auto [begin, end] = TimesOf(part);
-    for (int rank = 0; rank < kRanks && one_step; ++rank) {
+    for (int rank = 0; rank < step.world && one_step; ++rank) {
       if (i == 0) windows.push_back({begin, end, 0, static_cast<std::int16_t>(rank)});
       windows[static_cast<std::size_t>(rank)].end_ns = end;
     }
@@ -101,12 +100,14 @@ void Record(Store& store, RunSetup setup, const std::string& profile, const Time
 
 }  // namespace
 
-LongStore MakeLongStore(const TemporaryFolder& folder, std::int64_t spans, bool one_step) {
+LongStore MakeLongStore(const TemporaryFolder& folder, std::int64_t spans, bool one_step,
+                        int ranks) {
   LongStore made{.path = folder.path() + "/long.db"};
   const ProgramEnd predicted = RunForetrain(
-      folder.path(),
-      "predict --model gpt2-124m --cluster 4x8xh100-80gb-sxm --pp 4 --dp 8 --global-batch 128 "
-      "--micro-batch 1 --store long.db");
+      folder.path(), "predict --model gpt2-124m --cluster " + std::to_string(ranks / 8) +
+                         "x8xh100-80gb-sxm --pp 4 --dp " + std::to_string(ranks / kStages) +
+                         " --global-batch " + std::to_string(kMicroBatches * ranks / kStages) +
+                         " --micro-batch 1 --store long.db");
   EXPECT_EQ(predicted.code, 0) << predicted.errors;
   if (predicted.code != 0) return made;
   const auto reader = StoreReader::Open(made.path);
@@ -115,7 +116,7 @@ LongStore MakeLongStore(const TemporaryFolder& folder, std::int64_t spans, bool 
   EXPECT_TRUE(base.has_value()) << base.error().message;
   if (!base.has_value()) return made;
   const std::string profile = reader->Attachment(1, "device_profile").value();
-  const Timeline step = AllRanks(base->timeline);
+  const Timeline step = AllRanks(base->timeline, ranks);
   const auto of_step = static_cast<std::int64_t>(step.spans.size());
   const std::int64_t forecasts = one_step ? spans / 2 / of_step : 1;
   const std::int64_t steps = std::max<std::int64_t>(1, spans / of_step - forecasts);
@@ -124,7 +125,7 @@ LongStore MakeLongStore(const TemporaryFolder& folder, std::int64_t spans, bool 
   const auto store = Store::Open(made.path);
   EXPECT_TRUE(store.has_value()) << store.error().message;
   if (!store.has_value()) return made;
-  RunSetup setup{.kind = RunKind::kPredicted, .world = kRanks, .specs = base->specs};
+  RunSetup setup{.kind = RunKind::kPredicted, .world = ranks, .specs = base->specs};
   Record(**store, setup, profile, step, static_cast<int>(forecasts), 0.0, one_step);
   setup.kind = RunKind::kMeasured;
   setup.forecast = 2;

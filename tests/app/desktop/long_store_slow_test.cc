@@ -1,6 +1,7 @@
 // The desktop on stores of millions of spans: its content before all is loaded, and its times,
 // which are printed. Deadlines are far above them, for busy machines and sanitizers. Slow: creating
-// such a store takes seconds. FORETRAIN_LONG_SPANS sets the number of spans.
+// such a store takes seconds. FORETRAIN_LONG_SPANS sets the number of spans, FORETRAIN_LONG_RANKS
+// that of ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <ctime>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "tests/app/desktop/long_store.h"
 
@@ -56,6 +58,11 @@ std::int64_t ResidentBytes() {
 std::int64_t AskedSpans(std::int64_t otherwise) {
   const char* const asked = std::getenv("FORETRAIN_LONG_SPANS");
   return asked == nullptr ? otherwise : std::atoll(asked);
+}
+
+int AskedRanks() {
+  const char* const asked = std::getenv("FORETRAIN_LONG_RANKS");
+  return asked == nullptr ? 32 : std::atoi(asked);
 }
 
 bool Shows(const ui::FrameRecord& record, std::string_view text) {
@@ -154,6 +161,14 @@ class LongStores : public testing::Test {
     Report("0.01 %", 0.0001);
   }
 
+  // The same with a lane for every rank, if ranks are grouped at first.
+  void ReportEveryRank() {
+    ui::LaneOrder& order = desktop_->compare().state().order;
+    if (!std::exchange(order.grouped, false)) return;
+    std::printf("a lane for every rank:\n");
+    ReportAll();
+  }
+
   std::size_t SpansRead(ui::Side side) {
     return desktop_->state().session.model().TimelineOf(side).spans.size();
   }
@@ -231,12 +246,14 @@ TEST_F(LongStores, SayWhyAStepOfTooManySpansIsNotExplained) {
 }
 
 TEST_F(LongStores, ReadWhatIsZoomedIntoOfAStepTooLongToBeReadWhole) {
-  const LongStore store = MakeLongStore(folder_, AskedSpans(2'000'000), /*one_step=*/true);
+  const LongStore store =
+      MakeLongStore(folder_, AskedSpans(2'000'000), /*one_step=*/true, AskedRanks());
   std::printf("%lld spans in %d step\n", static_cast<long long>(store.spans), store.steps);
   Open(store.path);
   EXPECT_TRUE(Shows(Settle(), "as you zoom in"));
   EXPECT_EQ(SpansRead(ui::Side::kMeasured), 0U);
   ReportAll();
+  ReportEveryRank();
   EXPECT_GT(SpansRead(ui::Side::kMeasured), 0U);
 }
 

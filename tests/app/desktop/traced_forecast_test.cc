@@ -9,6 +9,7 @@
 #include "app/desktop/desktop_stores.h"
 #include "app/runs/explained_runs.h"
 #include "tests/app/run_binary.h"
+#include "ui/view_model/ranks/lane_list.h"
 #include "ui/view_model/runs/compare_model.h"
 
 namespace foretrain {
@@ -71,6 +72,27 @@ TEST(TracedForecast, PairsKernelsWithOpsByStructureInEachStep) {
   ASSERT_TRUE(explained.has_value()) << explained.error().message;
   EXPECT_FALSE(explained->attribution.has_value());
   EXPECT_THAT(explained->notes, Contains(HasSubstr("gap not attributed")));
+}
+
+// 16 ranks of two stages: the forecast holds some, and each of the 16 has one that stands for it.
+TEST(StoredForecast, KnowsForWhichRanksEachStands) {
+  const TemporaryFolder folder;
+  const ProgramEnd predicted =
+      RunForetrain(folder.path(),
+                   "predict --model gpt2-124m --cluster 2x8xh100-sxm --pp 2 --dp 8 --sequence 128 "
+                   "--global-batch 32 --micro-batch 1 --store s.db");
+  ASSERT_EQ(predicted.code, 0) << predicted.errors;
+  DesktopStores stores;
+  const auto opened = stores.Open({folder.path() + "/s.db", 0, 0});
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  const CompareInput& input = (*opened)->input;
+  ASSERT_TRUE(input.predicted.has_value());
+  ASSERT_EQ(input.predicted->stands_for_rank.size(), 16U);
+  const ui::CompareModel model = ui::BuildCompareModel(input, ui::FactsOf(input), {});
+  std::int64_t ranks = 0;
+  for (const ui::LaneRow& row : ui::ArrangeLanes(model, {}).rows) ranks += row.stands_for;
+  EXPECT_EQ(ranks, 16);
+  EXPECT_LT(model.lanes.size(), 16U);
 }
 
 }  // namespace

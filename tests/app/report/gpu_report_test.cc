@@ -31,13 +31,13 @@ TEST(GpuReport, HasARowForEachRankAndColumnsThatAnyRankHas) {
   EXPECT_EQ(GpuMeansText({}), "");
 }
 
-// All main series of one rank: 20, in a table of 11 and one of 9. A blank line lies between them.
+// All main series of one rank: 21, in a table of 11 and one of 10. A blank line lies between them.
 TEST(GpuReport, BreaksManySeriesIntoTables) {
   std::vector<GpuMean> means;
   for (const GpuSeries& series : AllGpuSeries()) {
     if (series.main) means.push_back({0, series, 0.5});
   }
-  ASSERT_EQ(means.size(), 20U);
+  ASSERT_EQ(means.size(), 21U);
   const std::string text = GpuMeansText(means);
   const std::size_t blank = text.find("\n\n");
   ASSERT_NE(blank, std::string::npos);

@@ -77,8 +77,16 @@ TEST_F(RunViews, RanksNamesStragglersAndGoesToCompare) {
   CompareInput input;
   input.measured = RunOfSpans(spans);
   Show(input, "ranks");
-  EXPECT_TRUE(Shows(Frame(), "rank 2: step time 200.0 % over the others"));
   const auto& screen = dynamic_cast<const ui::RanksScreen&>(whole_->screen());
+  Frame();
+  ASSERT_EQ(screen.entries().size(), 3U);
+  EXPECT_EQ(screen.entries()[0].rank, 2);
+  EXPECT_TRUE(Shows(last_, "+200.0 %"));
+  EXPECT_TRUE(Shows(last_, "gemm 200 ns longer"));
+  // The slowest rank is drawn over the steps until another row is clicked.
+  EXPECT_EQ(screen.chosen(), 2);
+  ClickOn("rank 1");
+  EXPECT_EQ(screen.chosen(), 1);
   const ui::Box plot = screen.plot();
   // The last of four steps, the second of three ranks.
   const float x = plot.x1 - plot.Width() / 8, y = (plot.y0 + plot.y1) / 2;
@@ -89,6 +97,22 @@ TEST_F(RunViews, RanksNamesStragglersAndGoesToCompare) {
   EXPECT_EQ(whole_->view(), "compare");
   EXPECT_EQ(whole_->state().session.model().Of(ui::Side::kMeasured).step, 3);
   EXPECT_EQ(state().memory_lane, 1U);
+}
+
+// A low window has no room for the table, so a sentence names the straggler.
+TEST_F(RunViews, RanksNamesStragglersInALowWindow) {
+  view_.reset();  // its destructor resets the current context
+  auto view = ui::HeadlessView::Create({1000, 420, 1}, {});
+  ASSERT_TRUE(view.has_value()) << view.error().message;
+  view_ = *std::move(view);
+  std::vector<Span> spans;
+  for (int rank = 0; rank < 3; ++rank) {
+    spans.push_back(ComputeSpan({.rank = rank}, 0, rank == 2 ? 300 : 100));
+  }
+  CompareInput input;
+  input.measured = RunOfSpans(spans);
+  Show(input, "ranks");
+  EXPECT_TRUE(Shows(Frame(), "rank 2: step time 200.0 % over the others"));
 }
 
 // Aligned by warp, the forecast in Compare has no memory of its own; the memory view still shows

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <imgui.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <random>
@@ -41,6 +42,13 @@ class PlanningScreens : public HeadlessFrames {
   }
   ui::PlanScreen& Plan() { return dynamic_cast<ui::PlanScreen&>(whole_->screen()); }
   ui::WhatIfScreen& WhatIf() { return dynamic_cast<ui::WhatIfScreen&>(whole_->screen()); }
+  // Makes the batch of the what-if view larger.
+  void DragBatch() {
+    const ui::Point at = MiddleOf("global batch");
+    MoveTo(at.x, at.y);
+    DragTo(at.x + 60, at.y);
+    Settle();
+  }
   void Search() {
     ClickOn("Search");
     Settle();
@@ -70,6 +78,22 @@ TEST_F(PlanningScreens, ARowOfTheTableIsThePlanOfThePlot) {
   EXPECT_EQ(Plan().view().hovered, 1U);
 }
 
+TEST_F(PlanningScreens, KeepsTheFrontOfEachTrainerInThePlot) {
+  OpenView("plan");
+  Search();
+  EXPECT_TRUE(Plan().view().scatter.others.empty());
+  Plan().view().setup.trainer = "fsdp";
+  Search();
+  ASSERT_EQ(Plan().view().scatter.others.size(), 1U);
+  EXPECT_EQ(Plan().view().scatter.others[0].setup.trainer, "foretrain");
+  EXPECT_FALSE(Plan().view().scatter.others[0].points.empty());
+  EXPECT_TRUE(Shows(last_, "fsdp"));
+  // Another batch has other fronts.
+  Plan().view().setup.global_batch = 32;
+  Search();
+  EXPECT_TRUE(Plan().view().scatter.others.empty());
+}
+
 TEST_F(PlanningScreens, AHeaderSortsTheTable) {
   OpenView("plan");
   Search();
@@ -96,6 +120,10 @@ TEST_F(PlanningScreens, TellsWhyOthersLostAndComparesTwoThatArePinned) {
   EXPECT_EQ(Plan().view().kept.size(), 2U);
   Frame();
   ClickOn("pinned (2)");
+  Settle();
+  ASSERT_NE(Plan().view().difference, nullptr);
+  EXPECT_FALSE(Plan().view().difference->effects.empty());
+  EXPECT_TRUE(Shows(last_, "What makes the second differ"));
   Frame();
   Frame();
   EXPECT_TRUE(Shows(last_, "step time"));
@@ -238,6 +266,63 @@ TEST_F(PlanningScreens, LiveThroughTwoThousandFramesOfRandomInput) {
     io.MouseDown[0] = false;
     Frame();
   }
+}
+
+TEST_F(PlanningScreens, WhatIfUndoesAndListsChanges) {
+  OpenView("what-if");
+  const foretrain::Plan before = WhatIf().scenario()->plan;
+  DragBatch();
+  const foretrain::Plan after = WhatIf().scenario()->plan;
+  ASSERT_NE(before, after);
+  Type('z');
+  EXPECT_EQ(WhatIf().scenario()->plan, before);
+  Type('y');
+  EXPECT_EQ(WhatIf().scenario()->plan, after);
+  ClickOn("Undo");
+  Settle();
+  EXPECT_EQ(WhatIf().scenario()->plan, before);
+  ClickOn("history");
+  Frame();
+  Frame();
+  EXPECT_TRUE(Shows(last_, "global batch 16 to "));
+  ClickOn("change 2");
+  Settle();
+  EXPECT_EQ(WhatIf().scenario()->plan, after);
+}
+
+TEST_F(PlanningScreens, WhatIfExplainsTheDifferenceFromThePinnedPlan) {
+  OpenView("what-if");
+  ClickOn("difference");
+  Settle();
+  EXPECT_TRUE(Shows(last_, "The plan is the pinned one"));
+  DragBatch();
+  ASSERT_TRUE(WhatIf().workbench().difference().has_value());
+  ASSERT_EQ(WhatIf().workbench().difference()->effects.size(), 1U);
+  EXPECT_TRUE(Shows(last_, "global batch 16 to "));
+  const ui::ExplainedDifference& explained = *WhatIf().workbench().difference();
+  EXPECT_EQ(explained.after.step_s, WhatIf().engine().shown()->stats.step_s);
+}
+
+TEST_F(PlanningScreens, WhatIfSweepsADimension) {
+  OpenView("what-if");
+  ClickOn("sweep");
+  Settle();
+  ASSERT_TRUE(WhatIf().workbench().sweep().has_value());
+  EXPECT_EQ(WhatIf().workbench().sweep()->field, ui::SweptField::kSequence);
+  EXPECT_TRUE(Shows(last_, "device-hours for"));
+  ClickOn("GPUs");
+  Settle();
+  EXPECT_EQ(WhatIf().workbench().sweep()->field, ui::SweptField::kDevices);
+}
+
+TEST_F(PlanningScreens, WhatIfShowsThePinnedTimelineAboveTheOther) {
+  OpenView("what-if");
+  const float top = WhatIf().layout().axis.y0;
+  ClickOn("both");
+  Settle();
+  EXPECT_GT(WhatIf().layout().axis.y0, top + 100.0F);
+  const auto stages = std::count(last_.labels.begin(), last_.labels.end(), "stage 0");
+  EXPECT_EQ(stages, 2);
 }
 
 }  // namespace

@@ -89,9 +89,9 @@ TEST_F(Screen, MovesWithTheMouseButtonHeld) {
   const ui::Viewport before = state().viewport;
   const float y = YOf(0, 2);
   MoveTo(500.0F, y);
-  DragTo(412.0F, y);
-  // 88 of 880 columns to the left: a tenth of the view later.
-  ASSERT_EQ(screen_->layout().Columns(), 880);
+  DragTo(414.0F, y);
+  // 86 of 860 columns to the left: a tenth of the view later.
+  ASSERT_EQ(screen_->layout().Columns(), 860);
   EXPECT_NEAR(state().viewport.start_ns, before.start_ns + before.LengthNs() / 10, 1e-6);
   EXPECT_NEAR(state().viewport.LengthNs(), before.LengthNs(), 1e-6);
 }

@@ -1,24 +1,17 @@
-// No text is cut and none lies over another, in every view and at every size from 1024x640 on. With
-// FORETRAIN_PICTURES=FOLDER the installed fonts are used, and each frame is also written there as a
-// PNG for review.
+// No text is cut, lies over another or is hard to read, in every view and at every size from
+// 1024x640 on. More states: golden_set_slow_test.cc.
 #include "tests/ui/text_layout.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/ui/headless_frames.h"
+#include "tests/ui/clean_frames.h"
 #include "tests/ui/planning_samples.h"
 #include "tests/ui/sample_run.h"
-#include "ui/render/png.h"
-#include "ui/view/screens/view_table.h"
-#include "ui/view/widgets/fonts.h"
+#include "tests/ui/text_contrast.h"
 
 namespace foretrain {
 namespace {
@@ -50,55 +43,46 @@ TEST(LayoutProblems, AreCutAndOverlappingTexts) {
       ElementsAre(HasSubstr("\"b\" at 40,5 to 90,18 lies over \"a\"")));
 }
 
-struct Size {
-  int width;
-  int height;
-};
+// A text that covers a tenth of its box, in each of the four colours, on a ground of 20 x 20
+// pixels.
+ui::Image ImageOf(ui::Colour ground, ui::Colour ink) {
+  ui::Image image;
+  image.Resize(20, 20, ground);
+  image.FillBox(4, 4, 6, 16, ink);
+  return image;
+}
 
-class TextLayout : public HeadlessFrames, public testing::WithParamInterface<Size> {
+TEST(ContrastProblems, AreTextsThatDoNotStandOut) {
+  const ui::Colour white = ui::Rgb(0xffffff), grey = ui::Rgb(0x777777), black = ui::Rgb(0x000000);
+  const ui::Box window{0, 0, 20, 20};
+  const auto record = [&](ui::Colour colour, bool disabled = false) {
+    return RecordOf(
+        {{.text = "a", .box = window, .clip = window, .colour = colour, .disabled = disabled}});
+  };
+  EXPECT_THAT(ContrastProblems(record(black), ImageOf(white, black)), IsEmpty());
+  EXPECT_THAT(ContrastProblems(record(grey), ImageOf(white, grey)),
+              ElementsAre(HasSubstr("contrast 4.48 of 777777 on ffffff")));
+  EXPECT_THAT(ContrastProblems(record(grey, true), ImageOf(white, grey)), IsEmpty());
+  // Two fifths of the ground are nearly as dark as the text.
+  ui::Image halves = ImageOf(white, black);
+  halves.FillBox(12, 0, 20, 20, ui::Rgb(0x003050));
+  EXPECT_THAT(ContrastProblems(record(black), halves), ElementsAre(HasSubstr("on 003050")));
+  EXPECT_THAT(ContrastProblems(record(white), ImageOf(white, white)),
+              ElementsAre(HasSubstr("contrast 1.00")));
+  // A text that is half transparent is as pale as it looks.
+  EXPECT_THAT(ContrastProblems(record(ui::Faded(black, 0.3F)), ImageOf(white, black)),
+              ElementsAre(HasSubstr("on ffffff")));
+}
+
+class TextLayout : public CleanFrames, public testing::WithParamInterface<FrameSize> {
  protected:
   void SetUp() override {
-    HeadlessFrames::SetUp();
-    if (view_ == nullptr) return;
-    view_.reset();  // its destructor resets the current context
-    const ui::ViewSize size{static_cast<float>(GetParam().width),
-                            static_cast<float>(GetParam().height), 1};
-    const bool kept = std::getenv("FORETRAIN_PICTURES") != nullptr;
-    auto view =
-        ui::HeadlessView::Create(size, kept ? ui::FontFolders() : std::vector<std::string>());
-    ASSERT_TRUE(view.has_value()) << view.error().message;
-    view_ = *std::move(view);
+    CleanFrames::SetUp();
+    if (view_ != nullptr) Resize(GetParam());
   }
 
   static CompareInput Sample() {
     return SampleInput({.stages = 2, .replicas = 2, .layers = 4, .micro_batches = 4});
-  }
-
-  // Draws until searches and simulations have ended.
-  void Settle() {
-    Frame();
-    for (int i = 0; i < 20'000 && whole_->IsMoving(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      Frame();
-    }
-    Frame();
-  }
-
-  void ExpectClean(const std::string& what) {
-    EXPECT_THAT(LayoutProblems(last_), IsEmpty()) << what;
-    const char* const folder = std::getenv("FORETRAIN_PICTURES");
-    if (folder == nullptr) return;
-    const std::string name =
-        fmt::format("{}/{}x{} {}.png", folder, GetParam().width, GetParam().height, what);
-    EXPECT_TRUE(ui::WritePng(Pixels(), name).has_value());
-  }
-
-  void ExpectCleanEverywhere(const std::string& what) {
-    for (const ui::ViewEntry& view : ui::ViewTable()) {
-      ASSERT_TRUE(whole_->Show(view.name).has_value());
-      Settle();
-      ExpectClean(what + ", " + std::string(view.name));
-    }
   }
 };
 
@@ -163,9 +147,42 @@ TEST_P(TextLayout, IsCleanInThePanelUnderTheLanes) {
   }
 }
 
+TEST_P(TextLayout, IsCleanInThePanelsOfWhatIf) {
+  OpenDesktop({});
+  whole_->state().plan_start.setup = SampleSetup();
+  ASSERT_TRUE(whole_->Show("what-if").has_value());
+  Settle();
+  const ui::Point at = MiddleOf("global batch");
+  MoveTo(at.x, at.y);
+  DragTo(at.x + 60, at.y);
+  Settle();
+  for (const char* const panel : {"both", "difference", "sweep", "history"}) {
+    ClickOn(panel);
+    Settle();
+    MoveTo(2.0F, 2.0F);
+    Settle();
+    ExpectClean(std::string("what-if ") + panel);
+  }
+}
+
+TEST_P(TextLayout, IsCleanWithGroupsOfRanks) {
+  OpenDesktop(SampleInput({.stages = 4, .replicas = 4, .layers = 4, .micro_batches = 4}));
+  Frame();
+  Type('r');
+  Frame();
+  ExpectClean("groups");
+  whole_->compare().state().order.open = {4};
+  whole_->compare().state().order.pinned = {9, 2};
+  Frame();
+  ExpectClean("groups, one expanded, two ranks pinned");
+  Type('q');
+  Frame();
+  ExpectClean("groups, queues");
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, TextLayout,
-                         testing::Values(Size{1024, 640}, Size{1280, 720}, Size{1366, 768},
-                                         Size{1600, 900}),
+                         testing::Values(FrameSize{1024, 640}, FrameSize{1280, 720},
+                                         FrameSize{1366, 768}, FrameSize{1600, 900}),
                          [](const auto& of) {
                            return std::to_string(of.param.width) + "x" +
                                   std::to_string(of.param.height);

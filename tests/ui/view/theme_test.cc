@@ -28,16 +28,6 @@ Vector LinearOf(Colour colour) {
   return light;
 }
 
-// Contrast ratio of the Web Content Accessibility Guidelines 2.1.
-double Contrast(Colour a, Colour b) {
-  const auto luminance = [](Colour colour) {
-    const Vector light = LinearOf(colour);
-    return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] + 0.05;
-  };
-  const double x = luminance(a), y = luminance(b);
-  return std::max(x, y) / std::min(x, y);
-}
-
 Vector Times(const Matrix& matrix, const Vector& vector) {
   Vector product{};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -87,6 +77,17 @@ double Distance(Colour a, Colour b, const Sight& sight) {
   };
   const Vector x = seen(a), y = seen(b);
   return std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]);
+}
+
+// Black on white is 21 by definition; 767676 is the palest grey that WCAG's own tools pass on
+// white.
+TEST(Contrast, IsThatOfTheGuidelines) {
+  EXPECT_NEAR(Contrast(Rgb(0x000000), Rgb(0xffffff)), 21.0, 1e-9);
+  EXPECT_DOUBLE_EQ(Contrast(Rgb(0x336699), Rgb(0x336699)), 1.0);
+  EXPECT_NEAR(Contrast(Rgb(0x767676), Rgb(0xffffff)), 4.54, 0.005);
+  EXPECT_NEAR(Contrast(Rgb(0xffffff), Rgb(0x777777)), 4.48, 0.005);
+  EXPECT_EQ(Readable(Rgb(0x202020), Rgb(0x000000), Rgb(0xffffff)), Rgb(0xffffff));
+  EXPECT_EQ(Readable(Rgb(0xe0e0e0), Rgb(0x000000), Rgb(0xffffff)), Rgb(0x000000));
 }
 
 class Themes : public testing::TestWithParam<bool> {

@@ -7,9 +7,13 @@
 #include <utility>
 
 #include "base/units.h"
+#include "traces/metrics/gpu/throttling.h"
 
 namespace foretrain {
 namespace {
+
+// 1 while any reason of throttling.h holds, else 0: the reasons themselves are bits.
+constexpr std::string_view kThrottledSeries = "gpu_throttled_share";
 
 constexpr std::array kSeries{
     GpuSeries{"gpu_sm_activity", "SM active"},
@@ -32,6 +36,7 @@ constexpr std::array kSeries{
     GpuSeries{"gpu_pcie_write_bytes_per_s", "PCIe write", GpuUnit::kBytesPerSecond},
     GpuSeries{"gpu_sm_clock_hz", "SM clock", GpuUnit::kHertz},
     GpuSeries{"gpu_power_w", "power", GpuUnit::kWatt},
+    GpuSeries{kThrottledSeries, "throttled"},
     GpuSeries{"gpu_sm_occupancy", "SM occupancy", GpuUnit::kShare, false},
     GpuSeries{"gpu_fp16_activity", "fp16 active", GpuUnit::kShare, false},
     GpuSeries{"gpu_fp32_activity", "fp32 active", GpuUnit::kShare, false},
@@ -106,11 +111,15 @@ std::optional<double> GpuCounter::Mean(std::int64_t start_ns, std::int64_t end_n
 std::vector<GpuCounter> GpuCountersOf(std::span<const Counter> counters) {
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < kSeries.size(); ++i) places[kSeries[i].name] = i;
+  const std::size_t throttled = places.extract(kThrottledSeries).mapped();
+  places[kThrottleCounter] = throttled;
   std::map<std::pair<int, std::size_t>, std::vector<GpuReading>> groups;
   for (const Counter& counter : counters) {
     const auto place = places.find(counter.name);
     if (place == places.end() || !std::isfinite(counter.value)) continue;
-    groups[{counter.rank, place->second}].push_back({counter.time_ns, counter.value});
+    const double value =
+        place->second == throttled ? (IsThrottled(counter.value) ? 1.0 : 0.0) : counter.value;
+    groups[{counter.rank, place->second}].push_back({counter.time_ns, value});
   }
   std::vector<GpuCounter> out;
   for (auto& [key, readings] : groups) {

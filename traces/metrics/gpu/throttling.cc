@@ -19,11 +19,13 @@ struct Reading {
 };
 using Readings = std::map<std::int64_t, Reading>;  // by time
 
+bool HoldsBits(double reading) { return reading >= 0 && reading < 0x1p53; }
+
 // Clocks and reasons of one reading have the same time, so they meet in one entry.
 std::map<int, Readings> ReadingsByRank(std::span<const Counter> counters) {
   std::map<int, Readings> ranks;
   for (const Counter& counter : counters) {
-    if (counter.name == "gpu_throttle_reasons" && counter.value >= 0 && counter.value < 0x1p53) {
+    if (counter.name == kThrottleCounter && HoldsBits(counter.value)) {
       ranks[counter.rank][counter.time_ns].reasons = static_cast<std::uint64_t>(counter.value);
     } else if (counter.name == "gpu_sm_clock_hz") {
       ranks[counter.rank][counter.time_ns].clock_hz = counter.value;
@@ -74,6 +76,15 @@ void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int
 }
 
 }  // namespace
+
+bool IsThrottled(double reading) {
+  if (!HoldsBits(reading)) return false;
+  const auto bits = static_cast<std::uint64_t>(reading);
+  for (int i = 0; i < kThrottleReasonCount; ++i) {
+    if (HasReason(bits, static_cast<ThrottleReason>(i))) return true;
+  }
+  return false;
+}
 
 std::string_view Describe(ThrottleReason reason) {
   switch (reason) {

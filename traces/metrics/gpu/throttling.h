@@ -21,8 +21,14 @@ inline constexpr int kThrottleReasonCount = 4;
 // "slowed down by its hardware".
 std::string_view Describe(ThrottleReason reason);
 
+// The stored counter that holds NVML's bits.
+inline constexpr std::string_view kThrottleCounter = "gpu_throttle_reasons";
+
 // True if NVML's bits contain the reason.
 bool HasReason(std::uint64_t bits, ThrottleReason reason);
+
+// True if a reading of kThrottleCounter contains any reason; false if it holds no bits.
+bool IsThrottled(double reading);
 
 struct Throttling {
   int rank = 0;

@@ -9,6 +9,7 @@
 #include "sim/config/cluster/cluster_spec.h"
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
+#include "ui/view_model/planning/hardware.h"
 #include "ui/view_model/runs/search.h"
 
 namespace foretrain::ui {
@@ -19,6 +20,7 @@ struct PinnedPlan {
   ModelSpec model{};
   ClusterSpec cluster{};
   Plan plan{};
+  std::optional<MachineRates> machine{};  // its rates; derived from the cluster if absent
 };
 
 // Invariant: pin_number() grows with each pin, so that a view sees whether it has taken the newest.

@@ -36,6 +36,7 @@ bool BarButton(const ScreenFrame& frame, const Box& box, std::string_view name, 
   canvas.Fill(box, Mixed(theme.panel, theme.text, share), canvas.Px(4));
   const Colour colour = !enabled ? theme.faint : on || over ? theme.text : theme.muted;
   canvas.TextIn(canvas.fonts.small, box, Align::kCentre, colour, name);
+  canvas.record.texts.back().disabled = !enabled;
   canvas.record.widgets.push_back({std::string(name), box});
   return over && enabled && frame.input.pressed;
 }

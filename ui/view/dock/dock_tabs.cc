@@ -332,11 +332,7 @@ void Dock::DrawFound(const ScreenFrame& frame, const DockContent& content, DockA
       const bool chosen = content.selected == content.found[at];
       const std::string name =
           Shortened(frame.canvas, frame.canvas.fonts.text, cells[0], frame.canvas.Px(360));
-      if (ImGui::Selectable(name.c_str(), chosen, ImGuiSelectableFlags_SpanAllColumns)) {
-        actions.go_to = at;
-      }
-      Record(frame, fmt::format("found {}", i));
-      frame.canvas.record.labels.push_back(name);
+      if (SelectableRow(frame, name, chosen, fmt::format("found {}", i))) actions.go_to = at;
       ImGui::PopID();
       for (std::size_t c = 1; c < cells.size(); ++c) {
         signs[c].starts_with('>') ? NumberCell(frame, cells[c]) : Cell(frame, cells[c]);

@@ -1,12 +1,12 @@
-// Draws the lanes: their picture, labels, the gutter and the marks under the mouse.
+// Draws the lanes: their picture, labels and the marks under the mouse.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "ui/view/lanes/gutter.h"
 #include "ui/view/panels/panels.h"
-#include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/timeline/hover.h"
 #include "ui/view_model/timeline/ticks.h"
 
@@ -16,7 +16,14 @@ namespace {
 constexpr float kLabelPad = 4.0F;
 constexpr float kMinSlot = 7.0F;  // narrower slots have no edge
 constexpr float kMinOp = 30.0F;
-constexpr std::size_t kMaxEdges = 2000;  // maximum edges of slots in all lanes together
+constexpr float kMaxWait = 2.0F;            // pixels; longer waits split a slot
+constexpr std::uint32_t kMaxPieces = 1000;  // spans of a slot that is looked at for waits
+constexpr std::size_t kMaxEdges = 2000;     // maximum edges of slots in all lanes together
+
+// Whether the time outside the chosen steps is dimmed.
+bool IsDimmedOutside(const Frame& frame) {
+  return frame.model.options.alignment == Alignment::kStepStart;
+}
 
 // Draws labels and edges of one track. Only the first track of a compute row has slots; others
 // label their wide spans.
@@ -80,7 +87,23 @@ class LanePainter {
     const std::string name = InstructionLabel(*side_.run, slot.op);
     const float min = canvas_.WidthOf(canvas_.fonts.small, name) + 2 * canvas_.Px(kLabelPad);
     if (slot.instructions > 1 && instruction >= min) return DrawInstructions(slot);
-    Label(box, SlotLabel(slot.op, /*wide=*/true), SlotLabel(slot.op, /*wide=*/false));
+    Label(WidestPiece(slot, box), SlotLabel(slot.op, /*wide=*/true),
+          SlotLabel(slot.op, /*wide=*/false));
+  }
+
+  // The longest part of a slot without a visible wait: there the label lies on the slot's colour.
+  // The whole slot if it has too many spans to look at each, whose waits are then short.
+  Box WidestPiece(const Slot& slot, const Box& box) const {
+    if (slot.last - slot.first > kMaxPieces) return box;
+    Box widest, piece;
+    for (std::uint32_t i = slot.first; i <= slot.last; ++i) {
+      const Span& span = track_.SpanAt(i);
+      const Box of = BoxOfTimes(span.start_ns, span.end_ns);
+      const bool joins = i > slot.first && of.x0 <= piece.x1 + kMaxWait;
+      piece = joins ? Box{piece.x0, box.y0, std::max(piece.x1, of.x1), box.y1} : of;
+      if (piece.Width() > widest.Width()) widest = piece;
+    }
+    return widest;
   }
 
   // Starts at the first visible instruction, then goes back to that instruction's first op.
@@ -139,9 +162,15 @@ class LanePainter {
     Label(box, OpTitle(*side_.run, span.op), {});
   }
 
-  // Draws the first of the two texts that fits; nothing if neither does.
-  void Label(const Box& box, const std::string& wide, const std::string& narrow) {
+  // Draws the first of the two texts that fits; nothing if neither does. Time outside the steps is
+  // dimmed, and no label would be readable there.
+  void Label(const Box& whole, const std::string& wide, const std::string& narrow) {
     ImFont* const font = canvas_.fonts.small;
+    Box box = whole;
+    if (IsDimmedOutside(frame_)) {
+      box.x0 = std::max(box.x0, frame_.X(frame_.model.extent.start_ns));
+      box.x1 = std::min(box.x1, frame_.X(frame_.model.extent.end_ns));
+    }
     if (box.Height() < canvas_.HeightOf(font) - canvas_.Px(1)) return;
     const float room = box.Width() - 2 * canvas_.Px(kLabelPad) + canvas_.Px(3);
     const Colour colour = predicted_ ? canvas_.theme.predicted : canvas_.theme.on_span;
@@ -199,74 +228,9 @@ void MarkSpan(const Frame& frame, const LanePictures& pictures, std::size_t lane
   canvas.Line({above.x1, above.y1}, {below.x1, below.y0}, colour, canvas.scale);
 }
 
-void DrawGutter(const Frame& frame, const LaneBox& box) {
-  Canvas& canvas = frame.canvas;
-  const Lane& lane = frame.model.lanes[box.lane];
-  const Theme& theme = canvas.theme;
-  const bool chosen = box.lane == frame.state.memory_lane && !frame.layout.memory.IsEmpty();
-  const float left = box.box.x0;
-  const float x = left + canvas.Px(14);
-  if (chosen && frame.model.lanes.size() > 1) {
-    canvas.Fill({left + canvas.Px(4), box.box.y0 + canvas.Px(8), left + canvas.Px(7),
-                 box.box.y1 - canvas.Px(8)},
-                theme.faint);
-  }
-  // If lanes are lower than their names, only every n-th name is drawn. Counters have names of
-  // their own.
-  const float bottom = box.counters.empty() ? box.box.y1 : box.counters.front().box.y0;
-  const float height = bottom - box.box.y0;
-  if (height < canvas.Px(22)) {
-    const auto every = static_cast<std::size_t>(std::ceil(canvas.Px(16) / std::max(1.0F, height)));
-    if (box.lane % std::max<std::size_t>(1, every) != 0) return;
-    canvas.Text(canvas.fonts.small, {x, box.box.y0 - canvas.Px(2)}, theme.muted, lane.name);
-    return;
-  }
-  // Name, detail and final drift, from top to bottom, as far as they fit.
-  float y = box.box.y0 + canvas.Px(6);
-  canvas.Text(canvas.fonts.bold, {x, y}, theme.text, lane.name);
-  y += canvas.Px(19);
-  if (!lane.detail.empty() && y + canvas.Px(12) < bottom) {
-    canvas.Text(canvas.fonts.small, {x, y}, theme.muted, lane.detail);
-    y += canvas.Px(17);
-  }
-  // Names of queues take the place beside it.
-  if (frame.model.options.rows == LaneRows::kQueues) return;
-  if (lane.drift.empty() || y + canvas.Px(12) > bottom) return;
-  const auto drift = static_cast<double>(lane.drift.back().drift_ns);
-  const Colour colour = drift > 0 ? theme.worse : drift < 0 ? theme.better : theme.muted;
-  canvas.Text(canvas.fonts.mono_small, {x, y}, colour, SignedTime(drift));
-}
-
-// Names of queue rows in the gutter, once per pair of strips.
-void DrawRowNames(const Frame& frame, const LaneBox& box) {
-  if (frame.model.options.rows != LaneRows::kQueues) return;
-  Canvas& canvas = frame.canvas;
-  for (const StripBox& strip : box.strips) {
-    const bool named = strip.side == Side::kMeasured || !frame.model.HasBoth();
-    if (!named) continue;
-    const Row& row = frame.model.lanes[box.lane].rows[Index(strip.side)][strip.row];
-    const Box name{box.box.x0, strip.box.y0, frame.layout.plot_x0 - canvas.Px(6), strip.box.y1};
-    canvas.TextIn(canvas.fonts.mono_small, name, Align::kRight, canvas.theme.muted, row.name);
-  }
-}
-
-// Names of counters in the gutter, and the value at the upper edge of each graph inside it.
-void DrawCounterNames(const Frame& frame, const LaneBox& box) {
-  Canvas& canvas = frame.canvas;
-  for (const CounterBox& at : box.counters) {
-    const GpuCounter& counter = *frame.model.lanes[box.lane].counters[at.counter];
-    const Box name{box.box.x0, at.box.y0, frame.layout.plot_x0 - canvas.Px(6), at.box.y1};
-    canvas.TextIn(canvas.fonts.small, name, Align::kRight, canvas.theme.muted,
-                  counter.series.title);
-    const Box top{at.box.x0 + canvas.Px(4), at.box.y0, at.box.x1, at.box.y1};
-    canvas.TextIn(canvas.fonts.mono_small, top, Align::kLeft, canvas.theme.text,
-                  "to " + FormatReading(counter.series.unit, TopOf(counter)));
-  }
-}
-
 // Dims the time outside the chosen steps.
 void DrawOutside(const Frame& frame) {
-  if (frame.model.options.alignment != Alignment::kStepStart) return;
+  if (!IsDimmedOutside(frame)) return;
   const Box plot = frame.PlotOf(frame.layout.lanes);
   const Colour veil = Faded(frame.canvas.theme.ground, 0.62F);
   const float start = std::clamp(frame.X(frame.model.extent.start_ns), plot.x0, plot.x1);
@@ -315,8 +279,6 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& 
   canvas.PopClip();
   for (const LaneBox& lane : frame.layout.lane_boxes) {
     DrawGutter(frame, lane);
-    DrawRowNames(frame, lane);
-    DrawCounterNames(frame, lane);
     canvas.Fill({lane.box.x0, lane.box.y1 - 1.0F, lane.box.x1, lane.box.y1}, canvas.theme.line);
   }
   DrawScrollBar(frame);

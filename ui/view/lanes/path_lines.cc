@@ -145,10 +145,12 @@ void DrawPath(const Frame& frame, const CriticalPath& path) {
 // The number of named bubbles is limited over all lanes, because each needs the causes of a wait.
 void DrawBubbles(const Frame& frame) {
   frame.canvas.PushClip(frame.PlotOf(frame.layout.lanes));
+  frame.canvas.scrolls = true;
   std::size_t left = kMaxBubbles;
   for (const LaneBox& lane : frame.layout.lane_boxes) {
     for (const StripBox& strip : lane.strips) DrawBubblesOf(frame, lane.lane, strip, left);
   }
+  frame.canvas.scrolls = false;
   frame.canvas.PopClip();
 }
 

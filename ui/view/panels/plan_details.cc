@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
+#include "ui/view/lanes/segments.h"
 #include "ui/view/screens/plan_parts.h"
 #include "ui/view/widgets/widgets.h"
+#include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
 namespace {
@@ -49,7 +53,8 @@ void DrawTabs(const ScreenFrame& frame, const Box& box, PlanView& view) {
 
 // The pin carries everything that another view needs, so it stays valid after the next search.
 PinnedPlan PinOf(const PlanRequest& request, const Plan& plan) {
-  return {request.model.name + " " + Describe(plan), request.model, request.cluster, plan};
+  return {request.model.name + " " + Describe(plan), request.model, request.cluster, plan,
+          request.machine};
 }
 
 // Pins the plan for the other view and switches to it.
@@ -166,6 +171,32 @@ void DrawLines(const ScreenFrame& frame, const std::vector<ComparedLine>& lines)
   }
 }
 
+// What each change does to step time and memory, from the first plan to the second.
+void DrawEffects(const ScreenFrame& frame, const ExplainedDifference& explained) {
+  Title(frame, "What makes the second differ");
+  Paragraph(frame, "changes one after another, by passes; each effect depends on those above");
+  const float rows = static_cast<float>(explained.effects.size() + 1) * frame.canvas.Px(26);
+  const float height = std::min(rows, std::floor(0.4F * ImGui::GetContentRegionAvail().y));
+  const float room = 0.45F * ImGui::GetWindowWidth();
+  if (!BeginTable(frame, "effects", {"change", "step", "memory"}, false, -1,
+                  std::max(frame.canvas.Px(60), height))) {
+    return;
+  }
+  for (const ChangeEffect& effect : explained.effects) {
+    ImGui::TableNextRow();
+    const std::string text = Shortened(frame.canvas, frame.canvas.fonts.text, effect.text, room);
+    Cell(frame, text);
+    if (text != effect.text) Tooltip(frame, effect.text);
+    NumberCell(frame, SignedTime(effect.step_s * kNsPerSecond),
+               ToneColour(frame.canvas.theme, ToneOf(effect.step_s)));
+    const std::string bytes = FormatBytes(std::abs(effect.memory_bytes));
+    NumberCell(frame,
+               effect.memory_bytes == 0 ? "0" : (effect.memory_bytes > 0 ? "+" : "-") + bytes,
+               effect.fits ? frame.canvas.theme.muted : frame.canvas.theme.amber);
+  }
+  EndTable();
+}
+
 // Two pinned plans are compared: results first, then the options that differ. Removing a plan ends
 // the panel early, because the list has changed.
 void DrawKept(const ScreenFrame& frame, const Box& box, PlanView& view) {
@@ -197,6 +228,7 @@ void DrawKept(const ScreenFrame& frame, const Box& box, PlanView& view) {
   }
   const PlanComparison comparison = ComparePlans(view.kept[static_cast<std::size_t>(view.first)],
                                                  view.kept[static_cast<std::size_t>(view.second)]);
+  if (view.difference != nullptr) DrawEffects(frame, *view.difference);
   if (BeginTable(frame, "compared", {"", "first", "second", "change"})) {
     DrawLines(frame, comparison.metrics);
     DrawLines(frame, comparison.fields);

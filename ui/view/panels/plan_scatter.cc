@@ -35,6 +35,7 @@ class Scatter {
     DrawAxes();
     canvas_.PushClip(plot_);
     DrawCapacity();
+    DrawOtherFronts();
     DrawFront();
     for (std::size_t i = 0; i < view_.scatter.points.size(); ++i) DrawMark(i);
     DrawMeasured();
@@ -124,6 +125,24 @@ class Scatter {
     canvas_.Lines(points, Faded(canvas_.theme.predicted, 0.45F), 1.5F * canvas_.scale);
   }
 
+  // Fronts of other trainers, each with its name at its fastest plan.
+  void DrawOtherFronts() {
+    const auto& ranks = canvas_.theme.ranks;
+    for (std::size_t i = 0; i < view_.scatter.others.size(); ++i) {
+      const TrainerFront& front = view_.scatter.others[i];
+      const Colour colour = ranks[i % ranks.size()];
+      std::vector<Point> points;
+      for (const auto& [memory, rate] : front.points) {
+        const Point at = At(memory, rate);
+        if (!points.empty()) points.push_back({at.x, points.back().y});
+        points.push_back(at);
+        canvas_.Dot(at, canvas_.Px(3), colour);
+      }
+      if (points.empty()) continue;
+      canvas_.Lines(points, colour, 1.5F * canvas_.scale);
+    }
+  }
+
   // Plans of the front are filled, others are rings; pinned plans carry a label.
   void DrawMark(std::size_t plan) {
     const Point at = At(plan);
@@ -194,12 +213,32 @@ class Scatter {
       x += canvas_.Px(16);
       x += canvas_.Text(canvas_.fonts.small, {x, y}, canvas_.theme.muted, text) + canvas_.Px(16);
     };
+    DrawTrainers();
     if (plot_.Width() < canvas_.Px(430)) return;
     entry(true, "on the front");
     entry(false, "others");
     if (view_.scatter.measured.empty()) return;
     RingAt({x + canvas_.Px(6), y + canvas_.Px(7)}, canvas_.theme.text, canvas_.Px(5), 2.0F);
     canvas_.Text(canvas_.fonts.small, {x + canvas_.Px(16), y}, canvas_.theme.muted, "measured");
+  }
+
+  // The names of the trainers whose fronts are drawn, in a column below the axis title.
+  void DrawTrainers() {
+    if (view_.scatter.others.empty()) return;
+    const auto& ranks = canvas_.theme.ranks;
+    float y = plot_.y0 + canvas_.Px(22);
+    const auto line = [&](const std::string& name, Colour colour) {
+      if (y + canvas_.Px(16) > plot_.y1) return;
+      canvas_.Fill({plot_.x0 + canvas_.Px(8), y + canvas_.Px(7), plot_.x0 + canvas_.Px(22),
+                    y + canvas_.Px(9)},
+                   colour);
+      canvas_.Text(canvas_.fonts.small, {plot_.x0 + canvas_.Px(28), y}, canvas_.theme.text, name);
+      y += canvas_.Px(16);
+    };
+    line(found_.request->setup.trainer, canvas_.theme.predicted);
+    for (std::size_t i = 0; i < view_.scatter.others.size(); ++i) {
+      line(view_.scatter.others[i].setup.trainer, ranks[i % ranks.size()]);
+    }
   }
 
   // The tooltip moves left or up if it would leave the plot.

@@ -139,9 +139,24 @@ void DrawCluster(const ScreenFrame& frame, const Catalogue& catalogue, const Des
   if (cluster) DrawOtherRates(frame, *cluster, view);
 }
 
+// Whose plans are searched. The fronts of earlier searches stay in the plot, to be compared.
+void DrawTrainer(const ScreenFrame& frame, PlanView& view) {
+  if (view.setup.gpu == kLocal) return;
+  static const std::vector<std::string> names = TrainerNames();
+  const auto at = std::find(names.begin(), names.end(), view.setup.trainer);
+  int chosen = static_cast<int>(at - names.begin());
+  if (Combo(frame, "trainer", &chosen, names)) {
+    view.setup.trainer = names[static_cast<std::size_t>(chosen)];
+  }
+  Tooltip(frame,
+          "Only plans that this trainer runs, with its software; any: what most have. Fronts of "
+          "earlier searches stay in the plot");
+}
+
 // Plan fields that the user fixes, by their displayed names.
 void DrawConstraints(const ScreenFrame& frame, PlanView& view) {
   Title(frame, "Constraints");
+  DrawTrainer(frame, view);
   std::optional<std::size_t> dropped;
   for (std::size_t i = 0; i < view.setup.constraints.size(); ++i) {
     Constraint& constraint = view.setup.constraints[i];

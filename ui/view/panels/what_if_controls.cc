@@ -26,11 +26,11 @@ constexpr int kMaxNodes = 1 << 14;
 // place.
 class Controls {
  public:
-  Controls(const ScreenFrame& frame, const Scenario* pinned, bool has_run, Scenario& scenario,
+  Controls(const ScreenFrame& frame, const ControlState& state, Scenario& scenario,
            std::string& list_text)
       : frame_(frame),
-        pinned_(pinned),
-        has_run_(has_run),
+        state_(state),
+        pinned_(state.pinned),
         scenario_(scenario),
         list_text_(list_text) {}
 
@@ -53,7 +53,13 @@ class Controls {
     ImGui::SameLine();
     if (Button(frame_, "Run")) use_.run = true;
     Tooltip(frame_, "Train it on this machine");
-    if (!has_run_) return;
+    if (Button(frame_, "Undo", state_.can_undo)) use_.undo = true;
+    Tooltip(frame_, "Take back the last change (Z)");
+    ImGui::SameLine();
+    if (Button(frame_, "Redo", state_.can_redo)) use_.redo = true;
+    Tooltip(frame_, "Make it again (Y)");
+    if (!state_.has_run) return;
+    ImGui::SameLine();
     if (Button(frame_, "From the open run")) use_.from_run = true;
     Tooltip(frame_, "Model, plan and rates of the run that is shown");
   }
@@ -116,12 +122,13 @@ class Controls {
     DrawSteps(field, label, own);
   }
 
-  // A toggle for each name of a set.
+  // A toggle for each name of a set, below the name of the field: both in one line would not fit.
   void DrawNames(const PlanField& field, const std::string& label, std::int64_t own) {
+    MutedLabel(frame_, label + ":");
     for (std::size_t i = 0; i < field.choices.size(); ++i) {
       const std::int64_t bit = std::int64_t{1} << i;
       bool on = (own & bit) != 0;
-      const std::string text = label + ": " + std::string(field.choices[i]);
+      const std::string text = "  " + std::string(field.choices[i]);
       if (Toggle(frame_, text.c_str(), &on)) Set(field, on ? own | bit : own & ~bit);
     }
   }
@@ -231,8 +238,8 @@ class Controls {
   }
 
   const ScreenFrame& frame_;
+  const ControlState& state_;
   const Scenario* pinned_;
-  bool has_run_;
   Scenario& scenario_;
   std::string& list_text_;
   ControlUse use_;
@@ -240,10 +247,10 @@ class Controls {
 
 }  // namespace
 
-ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const Scenario* pinned,
-                        bool has_run, Scenario& scenario, std::string& list_text) {
+ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const ControlState& state,
+                        Scenario& scenario, std::string& list_text) {
   BeginPanel(frame, box, "what-if.controls");
-  const ControlUse use = Controls(frame, pinned, has_run, scenario, list_text).Draw();
+  const ControlUse use = Controls(frame, state, scenario, list_text).Draw();
   EndPanel();
   return use;
 }

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "ui/view/lanes/gutter.h"
+#include "ui/view/lanes/overview.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
 #include "ui/view_model/panels/counter_rows.h"
+#include "ui/view_model/ranks/lane_keys.h"
 #include "ui/view_model/runs/long_runs.h"
 
 namespace foretrain::ui {
@@ -41,6 +44,9 @@ void DrawMouse(const Frame& frame, const InputFrame& input) {
     if (counter.has_value()) {
       return DrawTooltip(frame.canvas, frame.layout.window, *counter, {input.x, input.y});
     }
+  }
+  if (const auto names = HoverOfGutter(frame, {input.x, input.y}); names.has_value()) {
+    return DrawTooltip(frame.canvas, frame.layout.window, *names, {input.x, input.y});
   }
   if (!state.hovered.has_value()) return;
   const Hit& hit = *state.hovered;
@@ -117,7 +123,16 @@ void CompareScreen::GoToPlace() {
   const std::optional<std::size_t> lane = LaneOfRank(model(), place.rank);
   if (!lane.has_value()) return;
   state_.memory_lane = *lane;
-  state_.scroll = static_cast<float>(*lane) * layout_.lane_height;
+  ScrollToLane(layout_, *lane, state_);
+}
+
+// Arranges the lanes if the model or their order changed.
+void CompareScreen::RefreshList() {
+  const std::pair of(model_number_, state_.order);
+  if (list_of_ == of) return;
+  list_of_ = of;
+  list_ = std::make_shared<const LaneList>(ArrangeLanes(model(), state_.order));
+  ++list_number_;
 }
 
 // Draws lanes, drift and memory into textures, only if something that they depend on has changed.
@@ -131,9 +146,16 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
     memory_of_ = memory_of;
   }
   const Theme& theme = frame.canvas.theme;
-  const PictureKey key{state_.viewport, layout_.window,     layout_.scale,
-                       layout_.scroll,  state_.memory_lane, state_.counters,
-                       theme.ground,    model_number_,      desktop_.selection.op_filter()};
+  const std::tuple overview_of(list_number_, layout_.overview, theme.ground);
+  if (overview_of_ != overview_of) {
+    overview_of_ = overview_of;
+    overview_shown_ = frame.images.Keep("compare.overview", MakeOverview(model(), layout_, theme));
+  }
+  const PictureKey key{state_.viewport, layout_.window,
+                       list_number_,    layout_.scale,
+                       layout_.scroll,  state_.memory_lane,
+                       state_.counters, theme.ground,
+                       model_number_,   desktop_.selection.op_filter()};
   if (key_ == key) return;
   key_ = key;
   lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
@@ -148,12 +170,13 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
 // after the input. Pictures come last, from the final viewport.
 void CompareScreen::Draw(const ScreenFrame& screen) {
   FollowModel();
-  const InputFrame input = dock_.Handle(screen.input, screen.box, screen.canvas.scale);
+  InputFrame input = dock_.Handle(screen.input, screen.box, screen.canvas.scale);
   const auto place = [&] {
+    RefreshList();
     Box lanes = screen.box;
     lanes.y1 = dock_.PlaceIn(screen.box, screen.canvas.scale).y0;
     layout_ = MakeLayout(model(), lanes, screen.canvas.scale, state_.scroll, state_.memory_lane,
-                         state_.counters);
+                         state_.counters, list_);
     state_.scroll = layout_.scroll;
   };
   place();  // how high a lane is
@@ -161,6 +184,8 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   place();
   const ViewState before{
       .selected = state_.selected, .measure = state_.measure, .searching = state_.searching};
+  const auto is_jump = [](char32_t typed) { return typed == U'j' || typed == U'J'; };
+  if (std::erase_if(input.typed, is_jump) > 0) rank_field_.wanted = true;
   Update(model(), layout_, input, state_);
   SuggestTab(before);
   // Keys may have asked for another step, rows or alignment.
@@ -169,6 +194,18 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
     FollowModel();
   }
   place();
+  DrawLaneControls(screen, model(), layout_, rank_field_, state_);
+  place();
+  // A lane that another one stood for is shown before it is scrolled to.
+  if (const auto lane = state_.reveal; lane.has_value()) {
+    RevealLane(*list_, state_);
+    state_.reveal.reset();
+    place();
+    ScrollToLane(layout_, *lane, state_);
+    place();
+  }
+  state_.gutter_lane.reset();
+  if (input.x < layout_.plot_x0) state_.gutter_lane = LaneAt(layout_, input.x, input.y);
   // The loader reads the spans of what is visible.
   desktop_.navigation.LookAt(state_.viewport);
   selected_.reset();
@@ -178,6 +215,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   RefreshPictures(screen);
   const Frame frame{model(), layout_, state_, screen.canvas, Filter()};
   screen.canvas.PushClip(layout_.window);
+  DrawOverview(frame, overview_shown_);
   DrawGrid(frame);
   DrawLanes(frame, lanes_, lanes_shown_);
   DrawBubbles(frame);
@@ -188,6 +226,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   DrawAxis(frame);
   DrawStepEnds(frame);
   DrawLegend(frame);
+  DrawLaneDrop(frame, input.y);
   DrawMouse(frame, input);
   screen.canvas.PopClip();
   DrawDock(screen, dock_.PlaceIn(screen.box, screen.canvas.scale));
@@ -283,6 +322,9 @@ std::vector<HelpLine> CompareScreen::Help() const {
       {"C", "critical path: of the measured run, of the other, none"},
       {"/  N", "search spans by name; the next one found"},
       {"Q", "one row for each queue"},
+      {"R  L", "group ranks that do the same; slowest ranks first"},
+      {"V", "pin the rank under the mouse; a name can be dragged"},
+      {"J", "go to a rank by its number"},
       {"P", "counters of the GPUs: shown, hidden"},
       {"U", "back to the view before"},
       {"Esc", "clear selection, measure, search and path"},

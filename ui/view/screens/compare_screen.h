@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "ui/view/desktop/desktop_state.h"
 #include "ui/view/dock/dock.h"
+#include "ui/view/lanes/lane_controls.h"
 #include "ui/view/lanes/lane_pictures.h"
 #include "ui/view/panels/panels.h"
 #include "ui/view/screens/screen.h"
@@ -33,6 +37,7 @@ class CompareScreen final : public Screen {
   struct PictureKey {
     Viewport viewport{};
     Box window{};
+    std::uint64_t list = 0;  // CompareScreen::list_number_
     float scale = 1.0F;
     float scroll = 0.0F;
     std::size_t memory_lane = 0;
@@ -49,6 +54,7 @@ class CompareScreen final : public Screen {
   void GoToPlace();
   void RefreshPictures(const ScreenFrame& frame);
   void RefreshPath();
+  void RefreshList();
   void SuggestTab(const ViewState& before);
   void DrawDock(const ScreenFrame& screen, const Box& box);
   void Take(const DockActions& actions);
@@ -63,6 +69,13 @@ class CompareScreen final : public Screen {
   ViewState state_;
   std::optional<Span> selected_;  // the selected span, to find it again after a reload
   Layout layout_;
+  // Lanes that are shown, and the model and order that they were arranged for.
+  std::shared_ptr<const LaneList> list_;  // shared with the layout
+  std::optional<std::pair<std::uint64_t, LaneOrder>> list_of_;
+  std::uint64_t list_number_ = 0;  // grows with each list
+  RankField rank_field_;
+  std::optional<std::tuple<std::uint64_t, Box, Colour>> overview_of_;
+  Picture overview_shown_{};
   MemoryPanel memory_;
   std::optional<std::pair<std::uint64_t, std::size_t>> memory_of_;  // model number and lane
   MemoryPicture memory_picture_;

@@ -171,8 +171,13 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
     DrawCapacity(canvas, plot, *model_.capacity_bytes);
     const float y = plot.Y(static_cast<double>(*model_.capacity_bytes));
     if (y >= area.y0) {
-      canvas.Text(canvas.fonts.small, {area.x0 + canvas.Px(8), y + canvas.Px(4)}, theme.amber,
-                  "device full");
+      const std::string_view full = "device full";
+      const Point at{area.x0 + canvas.Px(8), y + canvas.Px(4)};
+      const float width = canvas.WidthOf(canvas.fonts.small, full);
+      canvas.Fill({at.x - canvas.Px(4), at.y - 1.0F, at.x + width + canvas.Px(4),
+                   at.y + canvas.HeightOf(canvas.fonts.small) + 2.0F},
+                  theme.ground, canvas.Px(3));
+      canvas.Text(canvas.fonts.small, at, theme.amber, full);
     }
   }
   DrawPeaks(canvas, plot);

@@ -11,6 +11,7 @@
 #include "ui/view/screens/screen.h"
 #include "ui/view_model/planning/plan_list.h"
 #include "ui/view_model/planning/plan_search.h"
+#include "ui/view_model/planning/scenario_changes.h"
 
 namespace foretrain::ui {
 
@@ -29,12 +30,15 @@ struct PlanView {
 
   // The result, as it is shown.
   PlanScatter scatter;
+  std::vector<TrainerFront> fronts;  // of the searches so far
   PlanOrder order;
   std::vector<std::size_t> rows;  // plans in the order of the table
   std::optional<std::size_t> selected, hovered;
   bool scroll_to_selected = false;
   std::vector<KeptPlan> kept;
   int first = 0, second = 1;  // of `kept`, compared
+  // What makes the second differ from the first; null while it is being forecast.
+  const ExplainedDifference* difference = nullptr;
   PlanTab tab = PlanTab::kSelected;
 
   // Requests of this frame.

@@ -53,7 +53,10 @@ void DrawEmpty(const ScreenFrame& frame, const Box& box, std::string_view text) 
 
 // Starts from the setup of the command line, without one from the run that is open.
 PlanScreen::PlanScreen(DesktopState& desktop)
-    : desktop_(desktop), catalogue_(BuiltInCatalogue()), search_(HardwareThreads(), clock_) {
+    : desktop_(desktop),
+      catalogue_(BuiltInCatalogue()),
+      explainer_(clock_),
+      search_(HardwareThreads(), clock_) {
   ShowSetup(desktop.plan_start.setup);
   if (desktop.plan_start.setup == PlanSetup{}) TakeRun();
 }
@@ -102,8 +105,9 @@ void PlanScreen::Refresh() {
   view_.rows.clear();
   if (search_.found() == nullptr) return;
   const FoundPlans& found = *search_.found();
-  view_.scatter =
-      ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()));
+  KeepFront(found, view_.fronts);
+  view_.scatter = ScatterOf(
+      found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()), view_.fronts);
   generation_ = desktop_.session.input_number();
   view_.rows = Sorted(found, view_.order);
   if (!found.plans.empty()) view_.selected = 0;
@@ -125,7 +129,8 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   // Runs may have been recorded since the search: their marks in the plot follow.
   if (generation_ != desktop_.session.input_number()) {
     view_.scatter =
-        ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()));
+        ScatterOf(found, MeasuredPlansOf(desktop_.session.runs(), desktop_.session.run_models()),
+                  view_.fronts);
     generation_ = desktop_.session.input_number();
   }
   Canvas& canvas = frame.canvas;
@@ -157,6 +162,21 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   DrawPlanTable(frame, table, found, view_);
 }
 
+// Forecasts the difference of the two pinned plans that are compared, once they are shown.
+void PlanScreen::Explain() {
+  view_.difference = nullptr;
+  const auto count = static_cast<int>(view_.kept.size());
+  if (view_.tab != PlanTab::kKept || count < 2 || view_.first == view_.second) return;
+  if (view_.first < 0 || view_.second < 0 || view_.first >= count || view_.second >= count) return;
+  const auto scenario = [this](int at) {
+    const KeptPlan& kept = view_.kept[static_cast<std::size_t>(at)];
+    return Scenario{kept.request->model, kept.request->machine, kept.request->cluster,
+                    kept.plan.ranked.plan};
+  };
+  explainer_.Ask(scenario(view_.first), scenario(view_.second));
+  if (explainer_.difference() && !explainer_.IsBusy()) view_.difference = &*explainer_.difference();
+}
+
 // Takes results before input, so that a click goes to what is on screen. Buttons only set wishes,
 // which are carried out last.
 void PlanScreen::Draw(const ScreenFrame& frame) {
@@ -164,6 +184,7 @@ void PlanScreen::Draw(const ScreenFrame& frame) {
   if (refreshed_) Refresh();
   if (std::exchange(desktop_.plan_start.search, false)) Start();
   OnKeys(frame.input);
+  Explain();
   view_.wants_search = view_.wants_cancel = view_.wants_run = false;
   Box setup = frame.box, found = frame.box;
   setup.x1 = found.x0 =

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "ui/view/screens/plan_parts.h"
+#include "ui/view_model/planning/difference_explainer.h"
 
 namespace foretrain::ui {
 
@@ -13,7 +14,9 @@ class PlanScreen final : public Screen {
   explicit PlanScreen(DesktopState& desktop);
 
   void Draw(const ScreenFrame& frame) override;
-  bool IsMoving() const override { return search_.IsRunning() || refreshed_; }
+  bool IsMoving() const override {
+    return search_.IsRunning() || refreshed_ || explainer_.IsBusy();
+  }
   std::vector<std::string> Chips() const override;
   std::vector<HelpLine> Help() const override;
 
@@ -27,11 +30,13 @@ class PlanScreen final : public Screen {
   void Refresh();
   void DrawFound(const ScreenFrame& frame, const Box& box);
   void OnKeys(const InputFrame& input);
+  void Explain();
 
   DesktopState& desktop_;
   SystemClock clock_;
   Result<Catalogue> catalogue_;
   PlanView view_;
+  DifferenceExplainer explainer_;
   bool refreshed_ = false;        // the frame after an answer differs from that before
   std::uint64_t generation_ = 0;  // of the runs in view_.scatter
   PlanSearch search_;

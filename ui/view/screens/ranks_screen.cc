@@ -7,6 +7,8 @@
 
 #include "base/units.h"
 #include "ui/view/lanes/segments.h"
+#include "ui/view/panels/rank_panels.h"
+#include "ui/view/widgets/widgets.h"
 
 namespace foretrain::ui {
 namespace {
@@ -18,7 +20,12 @@ constexpr float kTallestRow = 62.0F;  // heights
 constexpr float kNamedRow = 13.0F;    // with a name and metrics; lower rows have none
 constexpr float kWidestCell = 90.0F;
 constexpr std::size_t kMaxSentences = 3;
-constexpr double kMinOfStep = 0.01;  // of the median step: a smaller difference is no straggler's
+constexpr float kMinMap = 150.0F;  // heights and widths from which the panels are drawn
+constexpr float kMinPanels = 250.0F;
+constexpr float kMinWidth = 760.0F;
+constexpr float kMapRow = 26.0F;      // tallest row above the panels
+constexpr std::size_t kMaxTold = 32;  // ranks whose cause is told
+constexpr double kMinOfStep = 0.01;   // of the median step: a smaller difference is no straggler's
 
 // Places are dealt out like the cells of a FoldedRankMap.
 float EdgeOf(float from, float to, std::size_t i, std::size_t count) {
@@ -39,7 +46,8 @@ void RanksScreen::Refresh() {
   // A rank is a straggler only if it is late by a visible part of the step; memory has no such
   // floor.
   const double step_ns = shown.IsPresent() ? shown.metrics->step_time_s.median * kNsPerSecond : 0.0;
-  stragglers_ = StragglersOf(map_, bytes ? 0.0 : kMinOfStep * step_ns);
+  min_ = bytes ? 0.0 : kMinOfStep * step_ns;
+  stragglers_ = StragglersOf(map_, min_);
   sentences_.clear();
   if (shown.IsPresent() && shown.run->sums != nullptr && metric != RankMetric::kStepTime) {
     sentences_.push_back(
@@ -58,6 +66,24 @@ void RanksScreen::Refresh() {
     sentences_.push_back(fmt::format("no rank's median lies {} or more over the others'",
                                      FormatPercent(kStragglerShare)));
   }
+}
+
+// The table, its causes and the links depend on the chosen steps too. O(spans of the step).
+void RanksScreen::RefreshPanels() {
+  const std::pair of(desktop_.session.model_number(), metric_);
+  if (panels_of_ == of) return;
+  panels_of_ = of;
+  const CompareModel& model = desktop_.session.model();
+  entries_ = RankTableOf(model, map_, min_, kMaxTold);
+  links_ = LinkTableOf(model);
+  const bool known = std::any_of(entries_.begin(), entries_.end(),
+                                 [this](const RankEntry& entry) { return entry.rank == chosen_; });
+  Choose(known || entries_.empty() ? chosen_ : entries_.front().rank);
+}
+
+void RanksScreen::Choose(int rank) {
+  chosen_ = rank;
+  series_ = RankSeriesOf(map_, rank);
 }
 
 // Missing values have the colour of an empty lane, so that they cannot be taken for small ones.
@@ -106,8 +132,43 @@ void RanksScreen::Draw(const ScreenFrame& frame) {
     DrawEmpty(canvas, box, fmt::format("No {} was recorded.", Name(map_.metric)));
     return;
   }
-  y = DrawSentences(canvas, box, y);
-  DrawMap(frame, {box.x0, y + canvas.Px(6), box.x1, box.y1});
+  RefreshPanels();
+  const float room = box.y1 - y;
+  panels_ = room >= canvas.Px(kMinMap + kMinPanels) && box.Width() >= canvas.Px(kMinWidth);
+  // The table names stragglers with their cause; sentences are for windows without room for it.
+  if (!panels_ || stragglers_.empty()) y = DrawSentences(canvas, box, y);
+  y += canvas.Px(6);
+  if (!panels_) return DrawMap(frame, {box.x0, y, box.x1, box.y1});
+  const float rows = canvas.Px(20.0F + kMapRow * static_cast<float>(map_.ranks.size()));
+  const float map = std::clamp(rows, canvas.Px(60), std::floor(0.45F * (box.y1 - y)));
+  DrawMap(frame, {box.x0, y, box.x1, y + map});
+  DrawPanels(frame, {box.x0, y + map + canvas.Px(12), box.x1, box.y1});
+}
+
+// The table of ranks at the left; at the right one rank over the steps, and links.
+void RanksScreen::DrawPanels(const ScreenFrame& frame, const Box& box) {
+  Canvas& canvas = frame.canvas;
+  const CompareModel& model = desktop_.session.model();
+  const std::string_view reference =
+      model.HasBoth() ? model.NameOf(Other(model.Shown())) : std::string_view();
+  const float middle = std::round(box.x0 + 0.58F * box.Width());
+  const float gap = canvas.Px(12);
+  canvas.Fill({frame.box.x0, box.y0 - canvas.Px(6), frame.box.x1, box.y0 - canvas.Px(5)},
+              canvas.theme.line);
+  Box table = box, right = box;
+  table.x0 -= gap;  // the panel has a margin of its own
+  table.x1 = middle;
+  right.x0 = middle + gap;
+  const auto clicked = DrawRankTable(frame, table, entries_, map_.metric, reference, chosen_);
+  if (clicked.has_value()) Choose(*clicked);
+  canvas.Fill({middle, box.y0, middle + 1.0F, box.y1}, canvas.theme.line);
+  const float links =
+      canvas.Px(58.0F + 25.0F * static_cast<float>(std::max<std::size_t>(1, links_.size())));
+  Box series = right;
+  series.y1 = right.y1 - std::min(links, std::floor(0.5F * right.Height()));
+  DrawRankSeries(canvas, series, map_, series_, chosen_);
+  DrawLinkTable(frame, {right.x0 - gap, series.y1, right.x1, right.y1}, links_, model.Shown(),
+                reference);
 }
 
 // Returns where the map starts.
@@ -155,7 +216,8 @@ void RanksScreen::DrawMap(const ScreenFrame& frame, const Box& box) {
                                     static_cast<std::size_t>(room.Width() / 2));
   plot_ = {room.x0, room.y0,
            std::min(room.x1, room.x0 + static_cast<float>(folded.columns) * canvas.Px(kWidestCell)),
-           std::min(room.y1, room.y0 + static_cast<float>(folded.rows) * canvas.Px(kTallestRow))};
+           std::min(room.y1, room.y0 + static_cast<float>(folded.rows) *
+                                           canvas.Px(panels_ ? kMapRow : kTallestRow))};
   DrawStepNames(canvas, folded);
   DrawCells(frame, folded);
   DrawValues(canvas, folded);
@@ -253,10 +315,9 @@ void RanksScreen::DrawValues(Canvas& canvas, const FoldedRankMap& folded) {
                      EdgeOf(plot_.y0, plot_.y1, r, folded.rows),
                      EdgeOf(plot_.x0, plot_.x1, c + 1, folded.columns),
                      EdgeOf(plot_.y0, plot_.y1, r + 1, folded.rows)};
-      // Bright cells take the text colour of spans.
-      const bool bright = map_.Shade(value) > 0.3;
+      // Black or white stands out from any colour.
       canvas.TextIn(canvas.fonts.mono_small, cell, Align::kCentre,
-                    bright ? canvas.theme.on_span : canvas.theme.text,
+                    Readable(ColourOf(canvas.theme, value), Rgb(0x000000), Rgb(0xffffff)),
                     FormatMetric(map_.metric, value));
     }
   }
@@ -297,6 +358,7 @@ void RanksScreen::OnCell(const ScreenFrame& frame, const FoldedRankMap& folded) 
 
 std::vector<HelpLine> RanksScreen::Help() const {
   return {{"step time to peak memory", "choose the metric"},
+          {"click on a row", "draw that rank over the steps"},
           {"mouse over a cell", "its values"},
           {"click on a cell", "that rank in that step in Compare"}};
 }

@@ -132,13 +132,11 @@ void TimeScreen::DrawRow(const ScreenFrame& frame, std::uint32_t at,
   ImGui::TableNextColumn();
   ImGui::PushID(static_cast<int>(at));
   const std::string title = TitleOf(group);
-  if (ImGui::Selectable(title.c_str(), chosen_ == at, ImGuiSelectableFlags_SpanAllColumns)) {
+  if (SelectableRow(frame, title, chosen_ == at)) {
     chosen_ = at;
     desktop_.selection.FilterOps(
         OpFilter{title, group.op_class, group.pass, group.named ? group.name : std::string()});
   }
-  Record(frame, title);
-  frame.canvas.record.labels.push_back(title);
   ImGui::PopID();
   for (std::size_t i = 1; i < shown.size(); ++i) DrawCell(frame, group, shown[i]);
 }

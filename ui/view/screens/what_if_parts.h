@@ -18,15 +18,23 @@ struct ControlUse {
   bool reset = false;     // to the pinned plan
   bool from_run = false;  // to the plan of the open run
   bool run = false;
+  bool undo = false;
+  bool redo = false;
+};
+
+// What the controls can do.
+struct ControlState {
+  const Scenario* pinned = nullptr;  // controls that differ from it are marked; null: none
+  bool has_run = false;              // a run is open that the plan can be taken from
+  bool can_undo = false;
+  bool can_redo = false;
 };
 
 // Draws and applies the controls: all options of the plan, and rates of the machine.
 //
-//   pinned     the plan to compare with: controls that differ from it are marked; null: none
-//   has_run    whether a run is open that the plan can be taken from
 //   list_text  the text of fields with several values, as typed
-ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const Scenario* pinned,
-                        bool has_run, Scenario& scenario, std::string& list_text);
+ControlUse DrawControls(const ScreenFrame& frame, const Box& box, const ControlState& state,
+                        Scenario& scenario, std::string& list_text);
 
 // Step time and other numbers above the timeline, with their changes against the pinned plan.
 void DrawStepNumbers(const ScreenFrame& frame, const Box& box,

@@ -19,7 +19,8 @@ namespace {
 // In pixels at scale 1.
 constexpr float kControls = 330.0F;
 constexpr float kNumbers = 88.0F;
-constexpr float kMessage = 26.0F;
+constexpr float kMessage = 30.0F;
+constexpr float kLegend = 30.0F;  // of a timeline
 
 // The rates of a cluster that nobody measured; of a CPU those that are known of this one.
 MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
@@ -33,6 +34,7 @@ MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachin
 // another thread.
 WhatIfScreen::WhatIfScreen(DesktopState& desktop)
     : desktop_(desktop),
+      workbench_(clock_),
       what_if_(clock_),
       starter_([](const PlanRequest& request, const auto& outdated) {
         return StartingScenario(request, HardwareThreads(), outdated);
@@ -57,8 +59,9 @@ void WhatIfScreen::FollowPin() {
   if (!desktop_.selection.pinned() || pinned_number_ == desktop_.selection.pin_number()) return;
   pinned_number_ = desktop_.selection.pin_number();
   const PinnedPlan& pin = *desktop_.selection.pinned();
-  scenario_ =
-      Scenario{pin.model, RatesOf(pin.cluster, desktop_.plan_start.local), pin.cluster, pin.plan};
+  scenario_ = Scenario{pin.model,
+                       pin.machine ? *pin.machine : RatesOf(pin.cluster, desktop_.plan_start.local),
+                       pin.cluster, pin.plan};
   pin_next_ = true;
   memory_pp_ = -1;
   problem_.clear();
@@ -81,13 +84,23 @@ void WhatIfScreen::FindStart() {
   starter_.Ask(*std::move(request));
 }
 
-void WhatIfScreen::Ask() { what_if_.Ask({*scenario_, memory_pp_}); }
+void WhatIfScreen::Ask() {
+  workbench_.history().Add(*scenario_);
+  what_if_.Ask({*scenario_, memory_pp_});
+}
+
+// Shows a scenario of the history; null changes nothing.
+void WhatIfScreen::GoTo(const Scenario* scenario) {
+  if (scenario == nullptr) return;
+  scenario_ = *scenario;
+  Ask();
+}
 
 // Pins the plan for all views. Its own number is noted, so that FollowPin does not take it over
 // again.
 void WhatIfScreen::Pin() {
   desktop_.selection.Pin({scenario_->model.name + " " + Describe(scenario_->plan), scenario_->model,
-                          scenario_->cluster, scenario_->plan});
+                          scenario_->cluster, scenario_->plan, scenario_->machine});
   pinned_number_ = desktop_.selection.pin_number();
 }
 
@@ -214,6 +227,57 @@ void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
   screen.canvas.PopClip();
 }
 
+// The pinned plan's lanes at the same zoom. Its legend is the other timeline's, so it is cut off.
+void WhatIfScreen::DrawPinnedTimeline(const ScreenFrame& screen, const Box& box) {
+  if (pinned_step_ == nullptr || pinned_step_->picture == nullptr) {
+    return DrawEmpty(screen.canvas, box, "The pinned plan has no timeline by passes.");
+  }
+  const CompareModel& model = pinned_step_->picture->model;
+  const Theme& theme = screen.canvas.theme;
+  Box whole = box;
+  whole.y1 += screen.canvas.Px(kLegend);
+  const Layout layout = MakeStageLayout(model, whole, screen.canvas.scale, 0.0F, false);
+  ViewState state{.viewport = state_.viewport};
+  state.memory_lane = model.lanes.size();
+  const PictureKey key{state.viewport,
+                       layout.window,
+                       layout.scale,
+                       0.0F,
+                       0,
+                       theme.ground,
+                       pinned_step_->picture.get()};
+  if (pinned_key_ != key) {
+    pinned_key_ = key;
+    pinned_lanes_ = MakeLanePictures(model, layout, state.viewport, theme);
+    pinned_shown_ = screen.images.Keep("what-if.pinned", pinned_lanes_.image);
+  }
+  const Frame frame{model, layout, state, screen.canvas};
+  screen.canvas.PushClip(box);
+  DrawGrid(frame);
+  DrawLanes(frame, pinned_lanes_, pinned_shown_);
+  DrawAxis(frame);
+  screen.canvas.Fill({box.x0, box.y1 - 1.0F, box.x1, box.y1}, theme.line);
+  screen.canvas.PopClip();
+}
+
+// The controls, and what they ask for.
+ControlUse WhatIfScreen::DrawControlsIn(const ScreenFrame& frame, const Box& box) {
+  ScenarioHistory& history = workbench_.history();
+  ControlUse use = DrawControls(frame, box,
+                                {.pinned = pinned_ ? &*pinned_ : nullptr,
+                                 .has_run = desktop_.session.setting() != nullptr,
+                                 .can_undo = history.CanUndo(),
+                                 .can_redo = history.CanRedo()},
+                                *scenario_, list_text_);
+  for (const char32_t typed : frame.input.typed) {
+    use.undo = use.undo || typed == U'z' || typed == U'Z';
+    use.redo = use.redo || typed == U'y' || typed == U'Y';
+  }
+  if (use.undo) GoTo(history.Undo());
+  if (use.redo) GoTo(history.Redo());
+  return use;
+}
+
 // The rule that the controls break, else how the picture came about.
 void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
   Canvas& canvas = frame.canvas;
@@ -255,9 +319,7 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
   controls.x1 = rest.x0 =
       frame.box.x0 + std::min(canvas.Px(kControls), std::floor(0.45F * frame.box.Width()));
   canvas.Fill(controls, canvas.theme.panel);
-  const ControlUse use =
-      DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr,
-                   desktop_.session.setting() != nullptr, *scenario_, list_text_);
+  const ControlUse use = DrawControlsIn(frame, controls);
   if (use.from_run) StartFromRun();
   if (use.reset && pinned_) scenario_ = pinned_;
   if (use.pin) {
@@ -279,12 +341,25 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
                     NumbersOfStep(what_if_.shown()->stats,
                                   pinned_step_ == nullptr ? nullptr : &pinned_step_->stats));
   }
+  const Box choice{message.x0, message.y0, message.x1 - canvas.Px(10), message.y1};
+  message.x1 = workbench_.DrawChoice(frame, choice);
   DrawMessage(frame, message);
-  if (picture_ != nullptr) DrawTimeline(frame, timeline);
+  if (!workbench_.ShowsTimeline()) {
+    return GoTo(workbench_.Draw(frame, timeline, *scenario_, pinned_ ? &*pinned_ : nullptr));
+  }
+  if (picture_ == nullptr) return;
+  if (workbench_.panel() == WhatIfPanel::kBoth) {
+    Box above = timeline;
+    above.y1 = timeline.y0 = std::round(timeline.y0 + 0.42F * timeline.Height());
+    DrawPinnedTimeline(frame, above);
+  }
+  DrawTimeline(frame, timeline);
 }
 
 // Frames go on while an answer is awaited.
-bool WhatIfScreen::IsMoving() const { return moving_ || what_if_.IsBusy() || starter_.IsBusy(); }
+bool WhatIfScreen::IsMoving() const {
+  return moving_ || what_if_.IsBusy() || starter_.IsBusy() || workbench_.IsBusy();
+}
 
 std::vector<std::string> WhatIfScreen::Chips() const {
   if (!scenario_) return {};
@@ -299,6 +374,7 @@ std::vector<HelpLine> WhatIfScreen::Help() const {
       {"shift + drag", "measure a stretch of time"},
       {"ctrl + click", "type the value of a slider"},
       {"F", "fit the whole step"},
+      {"Z  Y", "undo and redo; history lists all changes"},
       {"mark at a control", "it is not as it was pinned"},
       {"amber dashes", "end of the pinned plan's step; memory that a device has"},
   };

@@ -11,6 +11,7 @@
 #include "ui/view/lanes/lane_pictures.h"
 #include "ui/view/panels/panels.h"
 #include "ui/view/screens/what_if_parts.h"
+#include "ui/view/screens/what_if_workbench.h"
 
 namespace foretrain::ui {
 
@@ -28,6 +29,7 @@ class WhatIfScreen final : public Screen {
   const std::optional<Scenario>& scenario() const { return scenario_; }
   const ViewState& state() const { return state_; }
   const Layout& layout() const { return layout_; }
+  const WhatIfWorkbench& workbench() const { return workbench_; }
   // The time for which a frame waits for the answer to its own change, so that it can show it.
   void SetPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
   // Whether the answer to the last request was drawn, at least by passes.
@@ -58,6 +60,9 @@ class WhatIfScreen final : public Screen {
   void ShowPicture(std::shared_ptr<const StepPicture> picture);
   double LongestNs() const;
   void DrawTimeline(const ScreenFrame& frame, const Box& box);
+  void DrawPinnedTimeline(const ScreenFrame& frame, const Box& box);
+  void GoTo(const Scenario* scenario);
+  ControlUse DrawControlsIn(const ScreenFrame& frame, const Box& box);
   MemoryPanel PanelOfLane() const;
   void RefreshPictures(const ScreenFrame& frame);
   void DrawMessage(const ScreenFrame& frame, const Box& box) const;
@@ -86,7 +91,12 @@ class WhatIfScreen final : public Screen {
   Picture memory_shown_{};
   std::optional<PictureKey> key_;
   bool moving_ = false;
+  // The pinned plan's timeline.
+  std::optional<PictureKey> pinned_key_;
+  LanePictures pinned_lanes_;
+  Picture pinned_shown_{};
 
+  WhatIfWorkbench workbench_;
   WhatIf what_if_;
   LatestWorker<PlanRequest, Scenario> starter_;
 };

@@ -153,10 +153,15 @@ void DrawMeasure(const Frame& frame) {
 void DrawAxis(const Frame& frame) {
   Canvas& canvas = frame.canvas;
   const Box& axis = frame.layout.axis;
-  canvas.Fill(axis, canvas.theme.ground);
-  canvas.TextIn(canvas.fonts.small,
-                {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1}, Align::kLeft,
-                canvas.theme.faint, "time");
+  // Below an overview the gutter belongs to the controls of the lanes.
+  const bool gutter = frame.layout.overview.IsEmpty() || frame.model.lanes.size() < 2;
+  const float left = gutter ? axis.x0 : frame.layout.plot_x0 - canvas.Px(4);
+  canvas.Fill({left, axis.y0, axis.x1, axis.y1}, canvas.theme.ground);
+  if (gutter) {
+    canvas.TextIn(canvas.fonts.small,
+                  {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1}, Align::kLeft,
+                  canvas.theme.faint, "time");
+  }
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
   const std::vector<Flag> flags = FlagsOf(frame);
   const Box measured = MeasureLabel(frame, flags);

@@ -114,7 +114,9 @@ float Canvas::Text(ImFont* font, Point at, Colour colour, std::string_view text)
   record.texts.push_back({std::string(text),
                           {at.x, at.y, at.x + width, at.y + font->FontSize},
                           ClipOf(list),
-                          scrolls});
+                          scrolls,
+                          /*scrolls_sideways=*/false,
+                          colour});
   return width;
 }
 
@@ -130,8 +132,12 @@ void Canvas::TextIn(ImFont* font, const Box& box, Align align, Colour colour,
   Box shown = ClipOf(list);
   shown.x0 = std::max(shown.x0, box.x0);
   shown.x1 = std::min(shown.x1, box.x1);
-  record.texts.push_back(
-      {std::string(text), {at.x, at.y, at.x + width, at.y + font->FontSize}, shown, scrolls});
+  record.texts.push_back({std::string(text),
+                          {at.x, at.y, at.x + width, at.y + font->FontSize},
+                          shown,
+                          scrolls,
+                          /*scrolls_sideways=*/false,
+                          colour});
   const ImVec4 clip(box.x0, box.y0 - font->FontSize, box.x1, box.y1 + font->FontSize);
   list.AddText(font, font->FontSize, {std::round(at.x), std::round(at.y)}, colour, text.data(),
                text.data() + text.size(), 0.0F, width > box.Width() ? &clip : nullptr);

@@ -29,6 +29,8 @@ struct TextRecord {
   Box clip{};            // the part of the window that shows it
   bool scrolls = false;  // in a panel that scrolls up and down, so it may be cut there
   bool scrolls_sideways = false;
+  Colour colour{};
+  bool disabled = false;  // of a control that cannot be used, which may be pale
 };
 
 // The content of a frame, for tests, which read this instead of pixels.

@@ -8,6 +8,15 @@ namespace {
 
 std::uint32_t Channel(Colour colour, int shift) { return colour >> shift & 0xFF; }
 
+// Relative luminance; channels are linear in light by IEC 61966-2-1.
+double LuminanceOf(Colour colour) {
+  const auto linear = [colour](int shift) {
+    const double value = Channel(colour, shift) / 255.0;
+    return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(0) + 0.7152 * linear(8) + 0.0722 * linear(16);
+}
+
 }  // namespace
 
 Colour Faded(Colour colour, float alpha) {
@@ -26,6 +35,15 @@ Colour Mixed(Colour under, Colour over, float share) {
     mixed |= static_cast<Colour>(low + (high - low) * part + 0.5F) << shift;
   }
   return mixed;
+}
+
+double Contrast(Colour a, Colour b) {
+  const double x = LuminanceOf(a) + 0.05, y = LuminanceOf(b) + 0.05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+Colour Readable(Colour under, Colour a, Colour b) {
+  return Contrast(under, a) >= Contrast(under, b) ? a : b;
 }
 
 Theme DarkTheme() {
@@ -64,7 +82,7 @@ Theme LightTheme() {
       .muted = Rgb(0x4f5b67),
       .faint = Rgb(0x64707c),
       .on_span = Rgb(0xffffff),
-      .amber = Rgb(0xa25f00),
+      .amber = Rgb(0x905400),
       .worse = Rgb(0xd1242f),
       .better = Rgb(0x0757d8),
       .accent = Rgb(0x000000),

@@ -22,6 +22,12 @@ Colour Faded(Colour colour, float alpha);
 // Mixes `share` in [0, 1] of `over` with the rest of `under`; opaque.
 Colour Mixed(Colour under, Colour over, float share);
 
+// Contrast ratio of the Web Content Accessibility Guidelines 2.1, from 1 to 21; alpha is ignored.
+double Contrast(Colour a, Colour b);
+
+// The one of two text colours that can be read better on `under`.
+Colour Readable(Colour under, Colour a, Colour b);
+
 struct Theme {
   Colour ground{};
   Colour panel{};  // header, numbers, tooltips

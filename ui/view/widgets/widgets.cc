@@ -12,10 +12,11 @@ constexpr float kLabelColumn = 150.0F;
 
 ImVec4 Vec(Colour colour) { return ImGui::ColorConvertU32ToFloat4(colour); }
 
-// Adds a text at `at` in the current panel to the record.
-void NoteText(const ScreenFrame& frame, ImFont* font, std::string_view text, ImVec2 at,
-              ImVec2 size = {}) {
-  if (text.empty()) return;
+// Adds a text at `at` in the current panel to the record, in the current colour of texts. Null if
+// there is no text.
+TextRecord* NoteText(const ScreenFrame& frame, ImFont* font, std::string_view text, ImVec2 at,
+                     ImVec2 size = {}) {
+  if (text.empty()) return nullptr;
   if (size.x <= 0.0F) size = {frame.canvas.WidthOf(font, text), font->FontSize};
   const ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 low = list.GetClipRectMin(), high = list.GetClipRectMax();
@@ -23,18 +24,28 @@ void NoteText(const ScreenFrame& frame, ImFont* font, std::string_view text, ImV
                                        {at.x, at.y, at.x + size.x, at.y + size.y},
                                        {low.x, low.y, high.x, high.y},
                                        /*scrolls=*/true,
-                                       /*scrolls_sideways=*/ImGui::GetScrollMaxX() > 0.0F});
+                                       /*scrolls_sideways=*/ImGui::GetScrollMaxX() > 0.0F,
+                                       ImGui::GetColorU32(ImGuiCol_Text)});
+  return &frame.canvas.record.texts.back();
 }
 
 // The same within the previous widget, which shows the text behind a margin of `pad`.
-void NoteTextInWidget(const ScreenFrame& frame, std::string_view text, float pad, float right) {
+TextRecord* NoteTextInWidget(const ScreenFrame& frame, std::string_view text, float pad,
+                             float right) {
   const std::string_view shown = text.substr(0, text.find("##"));
-  if (shown.empty()) return;
   const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
   const float y = (low.y + high.y - ImGui::GetFontSize()) / 2;
-  NoteText(frame, ImGui::GetFont(), shown, {low.x + pad, y});
-  Box& clip = frame.canvas.record.texts.back().clip;
-  clip.x1 = std::min(clip.x1, high.x - right);
+  TextRecord* const noted = NoteText(frame, ImGui::GetFont(), shown, {low.x + pad, y});
+  if (noted != nullptr) noted->clip.x1 = std::min(noted->clip.x1, high.x - right);
+  return noted;
+}
+
+// The value of the previous widget, which shows it in its middle.
+void NoteValue(const ScreenFrame& frame, ImFont* font, std::string_view text) {
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  const float width = frame.canvas.WidthOf(font, text);
+  const float x = std::max(low.x, (low.x + high.x - width) / 2);
+  NoteText(frame, font, text, {x, (low.y + high.y - font->FontSize) / 2});
 }
 
 void Words(const ScreenFrame& frame, ImFont* font, Colour colour, std::string_view text) {
@@ -83,7 +94,7 @@ void ApplyStyle(const Theme& theme, float scale) {
   const Colour over = Mixed(theme.panel, theme.text, 0.14F);
   const Colour held = Mixed(theme.panel, theme.text, 0.22F);
   set(ImGuiCol_Text, theme.text);
-  set(ImGuiCol_TextDisabled, theme.faint);
+  set(ImGuiCol_TextDisabled, theme.muted);  // hints in fields
   set(ImGuiCol_WindowBg, 0);
   set(ImGuiCol_ChildBg, 0);
   set(ImGuiCol_PopupBg, theme.panel);
@@ -181,7 +192,8 @@ bool Button(const ScreenFrame& frame, const char* label, bool enabled) {
   const bool used = ImGui::Button(label);
   ImGui::EndDisabled();
   Record(frame, label);
-  NoteTextInWidget(frame, label, ImGui::GetStyle().FramePadding.x, 0.0F);
+  TextRecord* const noted = NoteTextInWidget(frame, label, ImGui::GetStyle().FramePadding.x, 0.0F);
+  if (noted != nullptr) noted->disabled = !enabled;
   frame.canvas.record.labels.push_back(frame.canvas.record.widgets.back().label);
   return used;
 }
@@ -201,6 +213,16 @@ bool LinkButton(const ScreenFrame& frame, const char* label) {
   NoteText(frame, ImGui::GetFont(),
            std::string_view(label).substr(0, std::string_view(label).find("##")), at);
   frame.canvas.record.labels.emplace_back(label);
+  return used;
+}
+
+bool SelectableRow(const ScreenFrame& frame, const std::string& text, bool chosen,
+                   std::string_view name) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const bool used = ImGui::Selectable(text.c_str(), chosen, ImGuiSelectableFlags_SpanAllColumns);
+  Record(frame, name.empty() ? std::string_view(text) : name);
+  NoteText(frame, ImGui::GetFont(), text, at);
+  frame.canvas.record.labels.push_back(text);
   return used;
 }
 
@@ -248,6 +270,7 @@ bool IntSlider(const ScreenFrame& frame, const char* label, int* value, int low,
       ImGui::SliderInt(id.c_str(), value, low, high, "%d", ImGuiSliderFlags_AlwaysClamp);
   ImGui::PopFont();
   Record(frame, label);
+  NoteValue(frame, frame.canvas.fonts.mono, std::to_string(*value));
   frame.canvas.record.labels.push_back(std::to_string(*value));
   return used;
 }
@@ -266,6 +289,7 @@ bool Slider(const ScreenFrame& frame, const char* label, double* value, double l
                               (logarithmic ? ImGuiSliderFlags_Logarithmic : ImGuiSliderFlags_None));
   ImGui::PopFont();
   Record(frame, label);
+  NoteValue(frame, frame.canvas.fonts.mono, text);
   frame.canvas.record.labels.push_back(text);
   return used;
 }
@@ -276,6 +300,13 @@ bool TextField(const ScreenFrame& frame, const char* label, std::string* text, c
   if (room > 0.0F) ImGui::SetNextItemWidth(-room);
   const bool used = ImGui::InputTextWithHint(id.c_str(), hint, text);
   Record(frame, label);
+  const bool empty = text->empty();
+  ImGui::PushStyleColor(ImGuiCol_Text, empty ? frame.canvas.theme.muted : frame.canvas.theme.text);
+  TextRecord* const noted = NoteTextInWidget(frame, empty ? std::string_view(hint) : *text,
+                                             ImGui::GetStyle().FramePadding.x, 0.0F);
+  ImGui::PopStyleColor();
+  // A text that is too long for its field scrolls in it.
+  if (noted != nullptr) noted->scrolls_sideways = !empty;
   frame.canvas.record.labels.push_back(*text);
   return used;
 }

@@ -37,6 +37,10 @@ bool Button(const ScreenFrame& frame, const char* label, bool enabled = true);
 bool SmallButton(const ScreenFrame& frame, const char* label, std::string_view name);
 // Clickable text, as wide as the panel.
 bool LinkButton(const ScreenFrame& frame, const char* label);
+// The first cell of a table's row, which a click on any of its cells selects. `name` identifies it
+// in the record; empty: its text.
+bool SelectableRow(const ScreenFrame& frame, const std::string& text, bool chosen,
+                   std::string_view name = {});
 bool Toggle(const ScreenFrame& frame, const char* label, bool* on);
 bool Combo(const ScreenFrame& frame, const char* label, int* chosen,
            const std::vector<std::string>& items);

@@ -146,24 +146,34 @@ FoldedRankMap Fold(const RankMap& map, std::size_t max_rows, std::size_t max_col
   return folded;
 }
 
-// The median of the other ranks comes from the sorted list of all medians with the own entry
-// skipped: O(log n) per rank instead of a new sort.
-std::vector<Straggler> StragglersOf(const RankMap& map, double min) {
+// The own entry is skipped: O(log n) for each rank instead of a new sort.
+double MedianOfOthers(std::span<const double> medians, double own_median) {
+  if (medians.size() < 2) return 0.0;
+  const auto own = std::lower_bound(medians.begin(), medians.end(), own_median);
+  const auto other = [&](std::size_t k) {
+    return k < static_cast<std::size_t>(own - medians.begin()) ? medians[k] : medians[k + 1];
+  };
+  const std::size_t count = medians.size() - 1, half = count / 2;
+  const double median = count % 2 == 1 ? other(half) : (other(half - 1) + other(half)) / 2;
+  return median;
+}
+
+std::vector<double> SortedMedians(const RankMap& map) {
   std::vector<double> medians;
   for (const RankRow& row : map.rows) {
     if (row.steps > 0) medians.push_back(row.median);
   }
   std::sort(medians.begin(), medians.end());
+  return medians;
+}
+
+std::vector<Straggler> StragglersOf(const RankMap& map, double min) {
+  const std::vector<double> medians = SortedMedians(map);
   std::vector<Straggler> found;
   if (medians.size() < 2) return found;
   for (const RankRow& row : map.rows) {
     if (row.steps == 0) continue;
-    const auto own = std::lower_bound(medians.begin(), medians.end(), row.median);
-    const auto other = [&](std::size_t k) {
-      return k < static_cast<std::size_t>(own - medians.begin()) ? medians[k] : medians[k + 1];
-    };
-    const std::size_t count = medians.size() - 1, half = count / 2;
-    const double median = count % 2 == 1 ? other(half) : (other(half - 1) + other(half)) / 2;
+    const double median = MedianOfOthers(medians, row.median);
     const bool over = median > 0.0 && row.median >= (1.0 + kStragglerShare) * median;
     if (over && row.median - median >= min) found.push_back({row.rank, row.median, median});
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,12 @@ struct Straggler {
   double others = 0.0;  // median of the other ranks' medians
   double Excess() const { return median / others - 1.0; }
 };
+
+// The medians of the ranks that have any, ascending.
+std::vector<double> SortedMedians(const RankMap& map);
+
+// Median of `medians` without one entry equal to `own_median`; 0 if there is no other. O(log n).
+double MedianOfOthers(std::span<const double> medians, double own_median);
 
 // The stragglers, worst first. `min`: minimum difference, so that a large fraction of a tiny
 // value does not count. O(ranks log ranks).

@@ -173,8 +173,25 @@ std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
   return plans;
 }
 
+void KeepFront(const FoundPlans& found, std::vector<TrainerFront>& fronts) {
+  const PlanSetup& setup = found.request->setup;
+  std::erase_if(fronts, [&setup](const TrainerFront& front) {
+    PlanSetup same = front.setup;
+    same.trainer = setup.trainer;
+    return same != setup || front.setup.trainer == setup.trainer;
+  });
+  TrainerFront front{setup};
+  for (const FoundPlan& plan : found.plans) {
+    if (!plan.ranked.pareto) continue;
+    front.points.emplace_back(static_cast<double>(MemoryOf(plan)), plan.tokens_per_s);
+  }
+  std::sort(front.points.begin(), front.points.end());
+  fronts.push_back(std::move(front));
+}
+
 // The axes also cover the measured runs and their forecasts, so that all marks lie inside the plot.
-PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& measured) {
+PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& measured,
+                      const std::vector<TrainerFront>& fronts) {
   PlanScatter out;
   out.device_bytes = static_cast<double>(found.request->cluster.device.memory_bytes);
   out.low_memory = out.low_rate = 1e300;
@@ -195,6 +212,11 @@ PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& 
     Hold(static_cast<double>(run.memory_bytes), run.tokens_per_s, out);
     if (run.forecast_tokens_per_s <= 0) continue;
     Hold(static_cast<double>(run.forecast_memory_bytes), run.forecast_tokens_per_s, out);
+  }
+  for (const TrainerFront& front : fronts) {
+    if (front.setup.trainer == found.request->setup.trainer) continue;
+    for (const auto& [memory, rate] : front.points) Hold(memory, rate, out);
+    out.others.push_back(front);
   }
   if (out.low_rate > out.high_rate) out.low_memory = out.low_rate = 0;  // no marks at all
   Widen(out.low_memory, out.high_memory);

@@ -64,6 +64,16 @@ struct MeasuredPlan {
 std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
                                           const std::map<RunId, std::string>& models);
 
+// The Pareto front of an earlier search, which differed from the present one in its trainer alone.
+struct TrainerFront {
+  PlanSetup setup{};
+  std::vector<std::pair<double, double>> points{};  // memory and tokens/s, by ascending memory
+};
+
+// Adds the front of `found`, in place of an earlier one of the same trainer. Fronts of other
+// models, machines or batches are dropped.
+void KeepFront(const FoundPlans& found, std::vector<TrainerFront>& fronts);
+
 // One mark of the scatter.
 struct PlanPoint {
   double memory_bytes = 0;
@@ -76,6 +86,7 @@ struct PlanScatter {
   std::vector<PlanPoint> points;           // by plan
   std::vector<std::size_t> front;          // plans of the front, by ascending memory
   std::vector<MeasuredPlan> measured;      // measured runs of the same model
+  std::vector<TrainerFront> others;        // fronts of other trainers
   double low_memory = 0, high_memory = 1;  // ranges of the axes
   double low_rate = 0, high_rate = 1;
   double device_bytes = 0;
@@ -87,8 +98,10 @@ struct PlanScatter {
   double Y(double tokens_per_s) const { return (tokens_per_s - low_rate) / (high_rate - low_rate); }
 };
 
-// The axes cover all plans, the measured runs of the same model and their forecasts.
-PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& measured);
+// The axes cover all plans, the measured runs of the same model and their forecasts, and the fronts
+// of other trainers.
+PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& measured,
+                      const std::vector<TrainerFront>& fronts = {});
 
 // The plan whose mark is nearest to a point of the plot; `nullopt` if none is within `reach`.
 // Distances are in widths of the plot; `aspect` is its width divided by its height.

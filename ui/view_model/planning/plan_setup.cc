@@ -85,6 +85,13 @@ Result<MachineRates> MachineOf(const PlanSetup& setup, const Catalogue& catalogu
   FT_ASSIGN(ClusterSpec cluster, MakeCluster(gpu, setup.nodes, setup.devices_per_node));
   DeviceProfile profile = DeriveProfile(cluster);
   origin = "assumed from published peaks";
+  if (setup.trainer != kOwnTrainer) {
+    FT_ASSIGN(const Trainer trainer, TrainerOf(setup.trainer));
+    if (trainer.software.has_value()) {
+      profile = DeriveProfile(cluster, trainer.software->system);
+      origin += "; kernels and host of preset " + trainer.software->name;
+    }
+  }
   return MachineRates{std::move(cluster), std::move(profile)};
 }
 
@@ -118,6 +125,14 @@ Result<PlanRequest> Resolve(const PlanSetup& setup, const Catalogue& catalogue,
   base.global_batch =
       setup.global_batch > 0 ? setup.global_batch : DefaultBatch(cluster.Devices(), base.sequence);
   SearchSpace space = DefaultSpace(model, cluster, cluster.Devices(), base);
+  if (setup.trainer != kOwnTrainer && setup.gpu != kLocal) {
+    FT_ASSIGN(const Trainer trainer, TrainerOf(setup.trainer));
+    std::vector<const PlanField*> given;
+    for (const Constraint& constraint : setup.constraints) {
+      if (const PlanField* const field = FindPlanField(constraint.field)) given.push_back(field);
+    }
+    ApplyTrainer(trainer, given, model.layers, space);
+  }
   for (const Constraint& constraint : setup.constraints) FT_TRY(Constrain(constraint, space));
   return PlanRequest{setup,           model, machine, cluster, std::move(costs), std::move(origin),
                      std::move(space)};
@@ -220,6 +235,7 @@ std::string CommandOf(const PlanSetup& setup) {
   text += setup.gpu == kLocal
               ? setup.gpu
               : fmt::format("{}x{}x{}", setup.nodes, setup.devices_per_node, setup.gpu);
+  if (setup.gpu != kLocal) text += " --for " + setup.trainer;
   if (setup.sequence > 0) text += fmt::format(" --sequence {}", setup.sequence);
   if (setup.global_batch > 0) text += fmt::format(" --global-batch {}", setup.global_batch);
   for (const Constraint& constraint : setup.constraints) {

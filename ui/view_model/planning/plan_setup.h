@@ -14,6 +14,7 @@
 #include "sim/search/space/space.h"
 #include "ui/run_view.h"
 #include "ui/view_model/planning/hardware.h"
+#include "ui/view_model/planning/trainers.h"
 
 namespace foretrain::ui {
 
@@ -44,7 +45,8 @@ struct PlanSetup {
   std::int64_t sequence = 0;      // 0: DefaultSequence
   std::int64_t global_batch = 0;  // 0: DefaultBatch
   std::vector<Constraint> constraints{};
-  int simulated = 4;  // plans in a round of simulations
+  std::string trainer{kOwnTrainer};  // whose plans are searched; a CPU runs foretrain's own
+  int simulated = 4;                 // plans in a round of simulations
 
   bool operator==(const PlanSetup&) const = default;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ui/view_model/ranks/lane_keys.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -18,15 +20,6 @@ void Remember(ViewState& state) {
   if (!state.undo.empty() && state.undo.back() == state.viewport) return;
   if (state.undo.size() == kMaxUndo) state.undo.erase(state.undo.begin());
   state.undo.push_back(state.viewport);
-}
-
-// Scrolls only if the lane is not completely visible; then it is centred.
-void ScrollTo(const Layout& layout, std::size_t lane, ViewState& state) {
-  const float top = static_cast<float>(lane) * layout.lane_height;
-  const float visible = layout.lanes.Height();
-  if (top < state.scroll || top + layout.lane_height > state.scroll + visible) {
-    state.scroll = std::clamp(top - (visible - layout.lane_height) / 2, 0.0F, layout.max_scroll);
-  }
 }
 
 double MiddleOf(const CompareModel& model, const SpanRef& ref) {
@@ -62,7 +55,7 @@ void GoToCounterpart(const CompareModel& model, const Layout& layout, ViewState&
   state.viewport = {view.start_ns + by, view.end_ns + by};
   state.selected = counterpart;
   state.selected_lane = lane;
-  ScrollTo(layout, lane, state);
+  ScrollToLane(layout, lane, state);
 }
 
 // Wraps around at both ends.
@@ -181,7 +174,7 @@ void OnKey(const CompareModel& model, const Layout& layout, char32_t typed, View
     case U'.':
       return ChangeStep(model, 1, state);
     default:
-      return Toggle(key, state);
+      if (!OnLaneKey(model, key, state)) Toggle(key, state);
   }
 }
 
@@ -204,10 +197,13 @@ double TimeAt(const Layout& layout, const ViewState& state, float x) {
 }
 
 // A press starts a pan, or a measured range with shift. Whether it was a click is decided at
-// release, by the distance moved.
-void OnPress(const Layout& layout, const InputFrame& input, ViewState& state) {
+// release, by the distance moved. The gutter and the overview have drags of their own.
+void OnPress(const CompareModel& model, const Layout& layout, const InputFrame& input,
+             ViewState& state) {
   const bool on_plot = layout.window.Contains(input.x, input.y) && input.y < layout.legend.y0;
   if (!on_plot) return;
+  if (layout.overview.Contains(input.x, input.y)) Remember(state);
+  if (OnLanePress(model, layout, input, state)) return;
   state.moved = 0.0F;
   state.drag = input.shift ? Drag::kMeasure : Drag::kPan;
   const double at = TimeAt(layout, state, input.x);
@@ -221,6 +217,7 @@ void OnMove(const CompareModel& model, const Layout& layout, const InputFrame& i
     state.measure->to_ns = TimeAt(layout, state, input.x);
     return;
   }
+  if (OnLaneMove(model, layout, input, state)) return;
   const double by = -input.dx * state.viewport.LengthNs() / std::max(1, layout.Columns());
   state.viewport = Panned(state.viewport, by, model.all);
   state.scroll = std::clamp(state.scroll - input.dy, 0.0F, layout.max_scroll);
@@ -261,7 +258,7 @@ void OnWheel(const CompareModel& model, const Layout& layout, const InputFrame& 
 // While dragging there is no hover, since the span under the mouse moves with it.
 void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& input,
              ViewState& state) {
-  if (input.pressed) OnPress(layout, input, state);
+  if (input.pressed) OnPress(model, layout, input, state);
   if (state.drag != Drag::kNone && input.down && !input.pressed) {
     OnMove(model, layout, input, state);
   }
@@ -270,7 +267,8 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
     state.hovered = HitTest(model, layout, state.viewport, input.x, input.y);
   }
   if (input.released && state.drag != Drag::kNone) {
-    if (state.moved <= kClickSlop) OnClick(layout, input, state);
+    const bool click = state.moved <= kClickSlop && state.drag != Drag::kOverview;
+    click ? OnClick(layout, input, state) : OnLaneDrop(model, layout, input, state);
     state.drag = Drag::kNone;
   }
   if (input.double_clicked) OnDoubleClick(model, state);
@@ -287,6 +285,7 @@ void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& 
 ViewState StartOf(const CompareModel& model) {
   ViewState state{.viewport = Fitted(model.extent)};
   state.wanted = model.options;
+  state.order.grouped = model.lanes.size() > kMaxLoneLanes;
   std::int64_t max = -1;
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
@@ -316,6 +315,7 @@ ViewState CarryOver(const CompareOptions& before, bool same_runs, const CompareM
     state.found.clear();
     state.found_at = 0;
   }
+  if (!same_runs) state.order = {.grouped = after.lanes.size() > kMaxLoneLanes};
   // A warp changes the order of the forecast's spans.
   const bool warped =
       before.alignment == Alignment::kWarp || after.options.alignment == Alignment::kWarp;
@@ -362,7 +362,7 @@ void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, 
       }
     }
   }
-  ScrollTo(layout, *lane, state);
+  ScrollToLane(layout, *lane, state);
 }
 
 // Keeps the zoom, so that found spans can be compared at the same scale.
@@ -378,7 +378,7 @@ void GoToFound(const CompareModel& model, const Layout& layout, std::size_t at, 
   const double length = state.viewport.LengthNs();
   const double start = MiddleOf(model, ref) - length / 2;
   state.viewport = {start, start + length};
-  ScrollTo(layout, *lane, state);
+  ScrollToLane(layout, *lane, state);
 }
 
 // Keys come before the mouse, so that a hover is determined in the final view.

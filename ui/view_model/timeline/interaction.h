@@ -37,7 +37,7 @@ struct Measure {
   double to_ns = 0.0;
 };
 
-enum class Drag : std::uint8_t { kNone, kPan, kMeasure };
+enum class Drag : std::uint8_t { kNone, kPan, kMeasure, kOverview, kLane };
 
 struct ViewState {
   Viewport viewport{};
@@ -55,8 +55,12 @@ struct ViewState {
   std::vector<SpanRef> found{};
   std::size_t found_at = 0;  // index of the selected one
   Drag drag = Drag::kNone;
-  float moved = 0.0F;       // pixels since the button was pressed
-  CompareOptions wanted{};  // options that the model should be built with
+  float moved = 0.0F;  // pixels since the button was pressed
+  LaneOrder order{};
+  std::size_t dragged_lane = 0;              // of Drag::kLane
+  std::optional<std::size_t> gutter_lane{};  // lane whose name is under the mouse
+  std::optional<std::size_t> reveal{};       // lane to scroll to once it is shown
+  CompareOptions wanted{};                   // options that the model should be built with
 };
 
 // State of a new view: the whole step, and the memory of the fullest rank.
@@ -73,7 +77,7 @@ ViewState CarryOver(const CompareOptions& before, bool same_runs, const CompareM
 //
 // Keys: W A S D zoom and pan, F fit, M counterpart, [ ] worst errors, comma and full stop steps, Q
 // rows, P counters. G and Z B E K X alignment, C critical path, / search, N next found, U back,
-// Escape clears.
+// Escape clears. R L V order the lanes (ui/view_model/ranks/lane_keys.h).
 void Update(const CompareModel& model, const Layout& layout, const InputFrame& input,
             ViewState& state);
 

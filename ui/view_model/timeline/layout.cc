@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace foretrain::ui {
 namespace {
 
 // In pixels at scale 1.
 constexpr float kAxis = 26.0F;
+constexpr float kOverview = 24.0F;
+constexpr float kMinForOverview = 300.0F;  // a lower window has none
 constexpr float kLegend = 30.0F;
 constexpr float kDrift = 112.0F;
 constexpr float kMemory = 150.0F;
-constexpr float kGutter = 104.0F;
+constexpr float kGutter = 124.0F;
 constexpr float kRight = 16.0F;
 constexpr float kGap = 8.0F;
 constexpr float kMinLane = 46.0F;
@@ -85,8 +88,9 @@ float CountersHeight(const CompareModel& model, float scale) {
 
 // Queue rows have a fixed height and scroll; merged lanes share the available height within limits.
 // `counters`: height of the counters, which come on top of either.
-float LaneHeight(const CompareModel& model, float available, float scale, float counters) {
-  const auto lanes = static_cast<float>(std::max<std::size_t>(1, model.lanes.size()));
+float LaneHeight(const CompareModel& model, std::size_t shown, float available, float scale,
+                 float counters) {
+  const auto lanes = static_cast<float>(std::max<std::size_t>(1, shown));
   if (model.options.rows == LaneRows::kQueues) {
     const auto rows = static_cast<float>(RowCount(model));
     return std::round((rows * kQueueRow + 2 * kLanePad + kErrorLine + kStripGap) * scale) +
@@ -174,18 +178,38 @@ void FillCounters(const CompareModel& model, const Box& inner, float scale, Lane
   }
 }
 
+// Where the mouse pins a lane, at the right end of its name, and expands or closes its group, in
+// the line below.
+void PlaceGutter(LaneBox& lane, const Layout& layout) {
+  const auto px = [&layout](float units) { return std::round(units * layout.scale); };
+  const float top = lane.box.y0 + px(kLanePad), right = layout.plot_x0 - px(6);
+  lane.pin = {right - px(14), top, right, top + px(16)};
+  if (!lane.row.closed && !lane.row.heads) return;
+  lane.group = {lane.box.x0 + px(10), top + px(18), right, top + px(34)};
+}
+
+std::size_t ShownLanes(const CompareModel& model, const Layout& layout) {
+  return layout.list == nullptr ? model.lanes.size() : layout.list->rows.size();
+}
+
 // Only lanes that are at least partly visible get boxes, so the cost does not depend on the number
-// of ranks drawn.
+// of ranks.
 void FillLanes(const CompareModel& model, bool counters, Layout& layout) {
   const float scale = layout.scale;
   const float pad = std::round(kLanePad * scale);
   const float graphs = counters ? CountersHeight(model, scale) : 0.0F;
-  for (std::size_t i = 0; i < model.lanes.size(); ++i) {
+  const std::size_t shown = ShownLanes(model, layout);
+  if (shown == 0 || layout.lane_height <= 0.0F) return;
+  const auto first = static_cast<std::size_t>(std::floor(layout.scroll / layout.lane_height));
+  for (std::size_t i = first; i < shown; ++i) {
     const float y0 =
         layout.lanes.y0 - std::round(layout.scroll) + static_cast<float>(i) * layout.lane_height;
-    LaneBox lane{.lane = i,
-                 .box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
-    if (lane.box.y1 <= layout.lanes.y0 || lane.box.y0 >= layout.lanes.y1) continue;
+    if (y0 >= layout.lanes.y1) break;
+    LaneBox lane{.box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
+    lane.row = layout.list == nullptr ? LaneRow{.lane = i} : layout.list->rows[i];
+    lane.lane = lane.row.lane;
+    if (lane.box.y1 <= layout.lanes.y0) continue;
+    if (layout.list != nullptr) PlaceGutter(lane, layout);
     const Box inner{layout.plot_x0, lane.box.y0 + pad, layout.plot_x1, lane.box.y1 - pad - graphs};
     if (model.options.rows == LaneRows::kMerged) {
       FillMerged(model, inner, scale, lane);
@@ -202,16 +226,18 @@ void FillLanes(const CompareModel& model, bool counters, Layout& layout) {
 // Fixed parts are cut first. Panels are added only if the lanes keep their minimum height, and they
 // share the height that the lanes cannot use.
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
-                  std::size_t memory_lane, bool counters) {
-  Layout layout{.scale = scale};
+                  std::size_t memory_lane, bool counters, std::shared_ptr<const LaneList> list) {
+  Layout layout{.scale = scale, .list = std::move(list)};
   layout.window = {std::floor(window.x0), std::floor(window.y0), std::floor(window.x1),
                    std::floor(window.y1)};
   layout.plot_x0 = layout.window.x0 + std::round(kGutter * scale);
   layout.plot_x1 = std::max(layout.plot_x0, layout.window.x1 - std::round(kRight * scale));
   Cutter cut(layout.window, scale);
+  const bool overview = layout.list != nullptr && cut.Left() >= kMinForOverview * scale;
+  if (overview) layout.overview = cut.Top(kOverview);
   layout.axis = cut.Top(kAxis);
   layout.legend = cut.Bottom(kLegend);
-  const auto lanes = static_cast<float>(model.lanes.size());
+  const auto lanes = static_cast<float>(ShownLanes(model, layout));
   const float wanted = std::min(lanes * 80.0F, 4 * kMinLane + kMinLanes);
   const auto fits = [&](float panel) { return cut.Left() >= (panel + kGap + kMinLanes) * scale; };
   // Height that the lanes cannot use goes to the panels.
@@ -229,12 +255,18 @@ Layout MakeLayout(const CompareModel& model, const Box& window, float scale, flo
     cut.Bottom(kGap);
   }
   layout.lanes = cut.Top(cut.Left() / scale + 1.0F);
-  layout.lane_height = LaneHeight(model, layout.lanes.Height(), scale,
+  layout.lane_height = LaneHeight(model, ShownLanes(model, layout), layout.lanes.Height(), scale,
                                   counters ? CountersHeight(model, scale) : 0.0F);
   layout.max_scroll = std::max(0.0F, lanes * layout.lane_height - layout.lanes.Height());
   layout.scroll = std::clamp(scroll, 0.0F, layout.max_scroll);
   FillLanes(model, counters, layout);
   return layout;
+}
+
+std::optional<std::size_t> Layout::PlaceOf(std::size_t lane) const {
+  if (list == nullptr) return lane;
+  if (lane >= list->places.size()) return std::nullopt;
+  return list->places[lane];
 }
 
 std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport) {

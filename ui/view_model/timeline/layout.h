@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "ui/view_model/ranks/lane_list.h"
 #include "ui/view_model/runs/compare_model.h"
 #include "ui/view_model/timeline/ticks.h"
 #include "ui/view_model/timeline/viewport.h"
@@ -39,7 +42,10 @@ struct CounterBox {
 
 struct LaneBox {
   std::size_t lane = 0;
+  LaneRow row{};
   Box box{};                       // gutter included
+  Box pin{};                       // in the gutter; empty without a list of lanes
+  Box group{};                     // expands and closes its group; empty if it heads none
   std::vector<StripBox> strips{};  // forecast above measurement
   Box error{};                     // empty unless both runs are present
   std::vector<CounterBox> counters{};
@@ -53,7 +59,8 @@ struct ViewSize {
 
 struct Layout {
   float scale = 1.0F;
-  Box window{};  // the whole view
+  Box window{};    // the whole view
+  Box overview{};  // the whole step, above the axis; empty without a list of lanes
   Box axis{};
   Box lanes{};
   Box drift{};
@@ -65,15 +72,21 @@ struct Layout {
   float scroll = 0.0F;                // clamped to the content
   float max_scroll = 0.0F;            // > 0 if the lanes do not all fit
   std::vector<LaneBox> lane_boxes{};  // lanes that are at least partly visible
+  // Null: all lanes by rank. Shared by the layouts of the screen that made it.
+  std::shared_ptr<const LaneList> list{};
 
   int Columns() const { return plot_x1 > plot_x0 ? static_cast<int>(plot_x1 - plot_x0) : 0; }
+  // Place of a lane among those that are shown; `nullopt` if another one stands for it.
+  std::optional<std::size_t> PlaceOf(std::size_t lane) const;
 };
 
 // Boxes lie on whole pixels. Panels that do not fit a small `window` are left out: memory first,
 // then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: lane of the memory panel.
-// `counters`: whether lanes show their counters. O(visible lanes).
+// `counters`: whether lanes show their counters. `list`: the lanes that are shown; null for all.
+// O(visible lanes).
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
-                  std::size_t memory_lane, bool counters = false);
+                  std::size_t memory_lane, bool counters = false,
+                  std::shared_ptr<const LaneList> list = nullptr);
 
 // Ticks of the time axis that all panels share.
 std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport);

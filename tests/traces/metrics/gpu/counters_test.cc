@@ -27,7 +27,7 @@ TEST(GpuCounters, AreGroupedByRankAndSeriesInOrderOfTime) {
                                          {"gpu_power_w", 0, -1, 5, 650.0},
                                          Activity(0, 0, 0.75),
                                          Activity(1, 4, std::nan("")),
-                                         {"gpu_throttle_reasons", 0, -1, 5, 4.0}});
+                                         {"gpu_xid", 0, -1, 5, 79.0}});
   ASSERT_EQ(counters.size(), 3U);
   EXPECT_EQ(counters[0].rank, 0);
   EXPECT_EQ(counters[0].series.title, "SM active");
@@ -85,6 +85,20 @@ TEST(GpuCounters, MeansOfAStepUseEachRanksWindow) {
   EXPECT_EQ(means[0].series.name, "gpu_sm_activity");
   EXPECT_DOUBLE_EQ(means[0].mean, 0.8);
   EXPECT_THAT(GpuMeansOf(counters, windows, 9), IsEmpty());
+}
+
+// Bits of NVML: 0x4 power cap, 0x1 idle, 0x20 heat.
+TEST(GpuCounters, TellWhenAGpuIsThrottled) {
+  const std::vector<GpuCounter> counters =
+      GpuCountersOf(std::vector<Counter>{{"gpu_throttle_reasons", 2, -1, 0, 0x4},
+                                         {"gpu_throttle_reasons", 2, -1, 10, 0x1},
+                                         {"gpu_throttle_reasons", 2, -1, 20, 0x21},
+                                         {"gpu_throttle_reasons", 2, -1, 30, -1.0}});
+  ASSERT_EQ(counters.size(), 1U);
+  EXPECT_EQ(counters[0].series.title, "throttled");
+  std::vector<double> values;
+  for (const GpuReading& reading : counters[0].readings) values.push_back(reading.value);
+  EXPECT_EQ(values, (std::vector<double>{1, 0, 1, 0}));
 }
 
 TEST(GpuCounters, HaveUnits) {

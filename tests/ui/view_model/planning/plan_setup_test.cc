@@ -60,6 +60,26 @@ TEST_F(PlanSetupTest, RefusesWhatItDoesNotKnowWithASentence) {
   EXPECT_THAT(Get().error().message, HasSubstr("choose a GPU"));
 }
 
+// FSDP has no pipelines, so no plan of the space may have one; a constraint says otherwise.
+TEST_F(PlanSetupTest, HoldsTheSpaceToATrainer) {
+  EXPECT_THAT(TrainerNames(), Contains("megatron"));
+  setup_.constraints.clear();
+  setup_.trainer = "fsdp";
+  const auto request = Get();
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  EXPECT_THAT(request->origin, HasSubstr("preset"));
+  bool checked = false;
+  for (const SearchChoice& choice : request->space.choices) {
+    if (choice.field->name != "pp") continue;
+    EXPECT_EQ(choice.values, (std::vector<std::int64_t>{1}));
+    checked = true;
+  }
+  EXPECT_TRUE(checked || request->space.base.pp == 1);
+  EXPECT_THAT(CommandOf(setup_), HasSubstr(" --for fsdp"));
+  setup_.trainer = "nobody";
+  EXPECT_THAT(Get().error().message, HasSubstr("nobody"));
+}
+
 TEST_F(PlanSetupTest, FiltersNamesByTheirLettersInAnyCase) {
   EXPECT_THAT(ModelNames(catalogue_, "LLAMA3-8"), Contains("llama3-8b"));
   EXPECT_THAT(ModelNames(catalogue_, "LLAMA3-8"), Not(Contains("gpt2-124m")));

@@ -85,9 +85,9 @@ TEST_F(Interaction, ZoomsAtTheMouseAndBack) {
 TEST_F(Interaction, DragsTimeByPixels) {
   MoveTo(XOf(100.0), MeasuredY());
   Press();
-  ASSERT_EQ(layout_.Columns(), 1480);
-  Drag(x_ - 148.0F, y_);
-  // 148 of 1,480 columns: a tenth of 360.5 ns.
+  ASSERT_EQ(layout_.Columns(), 1460);
+  Drag(x_ - 146.0F, y_);
+  // 146 of 1,460 columns: a tenth of 360.5 ns.
   EXPECT_NEAR(state_.viewport.start_ns, -5.25 + 36.05, 1e-9);
   Release();
   EXPECT_FALSE(state_.selected.has_value());
