@@ -131,6 +131,9 @@ enum { FT_SCALE_SIDE = 128 };
   use(LION, lion, FtMomentum)                                                                \
   use(AVERAGE, average, FtAverage)                                                           \
   use(COMBINE, combine, FtCombine)                                                           \
+  use(FACTOR_SUMS, factor_sums, FtFactorSums)                                                \
+  use(FACTOR_MOMENTS, factor_moments, FtFactorMoments)                                       \
+  use(FACTOR_SIZE, factor_size, FtAdafactor)                                                 \
   use(ADAFACTOR, adafactor, FtAdafactor)
 // clang-format on
 
@@ -505,7 +508,8 @@ typedef struct FtAttentionBackward {
 // are [rows, kv_stride]; out, lse and `window` are as above, by query row. Runs name the rows of
 // the first sample; those of sample b lie b * sample_rows further on. If merge != 0, out and lse
 // hold the result of earlier parts over other keys, and receive the combined result. A query with
-// no key in this part keeps its out and lse; without merge it gets 0 and -inf.
+// no key in this part keeps its out and lse; without merge it gets 0 and -inf. document_starts, by
+// query row, is as above, and so at most the query's position.
 typedef struct FtAttentionPartForward {
   const void* q;
   const void* k;
@@ -523,6 +527,7 @@ typedef struct FtAttentionPartForward {
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
+  const int32_t* document_starts;
 } FtAttentionPartForward;
 
 // Gradients of one part's queries and keys; out and lse are those of all parts together. dq is laid
@@ -548,6 +553,7 @@ typedef struct FtAttentionPartBackward {
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
+  const int32_t* document_starts;
 } FtAttentionPartBackward;
 
 // Causal attention that materializes its scores. scores, weights and dropped are [batch, heads,
@@ -1108,10 +1114,12 @@ typedef struct FtCombine {
   FtDtype x_dtype;
 } FtCombine;
 
-// Adafactor (Shazeer and Stern 2018) as in PyTorch's torch.optim.Adafactor, on one tensor [rows,
-// cols]. moment1 [rows] and moment2 [cols] hold the factored second moment: means of squared
-// gradients of each row and of each column. A vector has rows 1 and no moment1 (NULL): moment2
-// holds its second moment. With t = `step`, counted from 1, and rms(x) = sqrt(mean of x^2):
+// Adafactor (Shazeer and Stern 2018) as in PyTorch's torch.optim.Adafactor, in four calls, because
+// a tensor may lie on several ranks in parts. A part is `rows` x `cols` consecutive numbers: whole
+// rows, or a range of one row. moment1 and moment2 are the factored second moment: means of squared
+// gradients of each row and of each column of the whole tensor. A vector has one row and no moments
+// of rows (NULL): moment2 holds its second moment. With t = `step`, counted from 1, and rms(x) =
+// sqrt(mean of x^2), over the whole tensor:
 //
 //   alpha = max(1e-3, rms(param)) min(lr, 1 / sqrt(t))
 //   moment += t^-0.8 (mean of g^2 - moment)          of rows, columns, or a vector's elements
@@ -1119,16 +1127,49 @@ typedef struct FtCombine {
 //   u = g / sqrt(max(v, e^2))
 //   param = (1 - lr weight_decay) param - alpha u / max(1, rms(u))
 //
-// The decay applies if `decays` != 0. g is the gradient, clipped by squared_norm and max_norm as in
-// FtAdamW; if squared_norm is infinite or NaN, nothing is written. noise and weights are as in
-// FtAdamW.
+// g is the gradient, clipped by squared_norm and max_norm as in FtAdamW. If squared_norm is
+// infinite or NaN, nothing is written.
+//
+// factor_sums, on each part: row_sums[rows] and col_sums[cols] += g^2, param_squares[0] += param^2.
+typedef struct FtFactorSums {
+  const void* param;
+  const void* grad;
+  float* row_sums;
+  float* col_sums;
+  float* param_squares;
+  const float* squared_norm;
+  int64_t rows, cols;
+  float max_norm;
+  FtDtype dtype;
+  FtDtype grad_dtype;
+} FtFactorSums;
+
+// The new moments of a whole tensor of `rows` x `cols`, from the sums over all its parts.
+// row_mean[0] becomes the mean of moment1.
+typedef struct FtFactorMoments {
+  const float* row_sums;
+  const float* col_sums;
+  float* moment1;
+  float* moment2;
+  float* row_mean;
+  const float* squared_norm;
+  int64_t rows, cols, step;
+} FtFactorMoments;
+
+// factor_size, on each part: update_squares[0] += u^2; it reads grad and moments alone. adafactor:
+// the update of a part, once update_squares is the sum over all parts. moment1 and moment2 are
+// those of the part's rows and columns; the whole tensor has `inner` elements. The decay applies if
+// `decays` != 0. noise and weights are as in FtAdamW.
 typedef struct FtAdafactor {
   void* param;
   const void* grad;
-  float* moment1;
-  float* moment2;
+  const float* moment1;
+  const float* moment2;
+  const float* row_mean;
+  const float* param_squares;
+  float* update_squares;
   const float* squared_norm;
-  int64_t rows, cols, step;
+  int64_t rows, cols, inner, step;
   float lr, weight_decay, max_norm;
   int32_t decays;
   FtDtype dtype;

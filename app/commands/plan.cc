@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/cli/command_line.h"
+#include "app/cli/flags/document_tokens.h"
 #include "app/cli/goal_options.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -21,6 +22,15 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kMaxTop = 1000;
+
+// The plan with the values that all plans of the space have.
+Plan CommonOf(const SearchSpace& space) {
+  Plan plan = space.base;
+  for (const SearchChoice& choice : space.choices) {
+    if (choice.values.size() == 1) choice.field->set(plan, choice.values.front());
+  }
+  return plan;
+}
 
 // Searches, then compares other numbers of devices, then varies the machine's rates; the later
 // parts are optional. Ctrl-C during a search prints nothing: half a search has no best plan.
@@ -39,6 +49,7 @@ class PlanCommand final : public Command {
     arguments.Option("--deadline", deadline_, "TIME",
                      "With --tokens: find the fewest devices that finish in time, e.g. 60d");
     arguments.Option("--price", price_, "X", "Price of one device for one hour");
+    document_tokens_.Declare(arguments);
     DeclareTable(arguments);
     arguments.Footer(
         "A choice of the plan may be a value, a list 1,2,4, a range 1..8 (powers of two) or auto.\n"
@@ -60,6 +71,7 @@ class PlanCommand final : public Command {
                   "--top: " + std::to_string(top_) + " is outside 1 to " + std::to_string(kMaxTop));
     }
     FT_ASSIGN(PlanQuestion question, search_.Ask());
+    FT_TRY(document_tokens_.CountIn(CommonOf(question.space), question.context));
     const ForecastContext& context = question.context;
     report.framework = question.framework;
     report.memory_bytes = question.memory_bytes;
@@ -94,7 +106,10 @@ class PlanCommand final : public Command {
     const DialectFlags& dialect = search_.dialect();
     std::string command =
         CommandOf(search_.model(), search_.cluster(), question.preset, best, context.cluster);
-    if (!question.preset && !context.cluster.is_cpu) command += dialect.ForText();
+    if (!context.cluster.is_cpu) {
+      if (!question.preset) command += dialect.ForText();
+      command += document_tokens_.ForText();
+    }
     FT_ASSIGN(const DialectFlags::Emitted emitted,
               dialect.Emit(best, context.model, search_.model(), context.cluster));
     std::string text;
@@ -168,6 +183,7 @@ class PlanCommand final : public Command {
   bool sensitivity_ = false;
   std::string devices_, tokens_, deadline_;
   double price_ = 0;
+  DocumentTokens document_tokens_;
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "app/cli/defaults.h"
-#include "app/cli/flags/bounded_numbers.h"
 #include "app/cli/flags/checkpoint_flags.h"
 #include "app/cli/flags/dialect_flags.h"
+#include "app/cli/flags/document_tokens.h"
 #include "app/cli/flags/run_flags.h"
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -48,10 +48,7 @@ class Predict final : public Command {
                             "Forecast with the software of this trainer, as `plan --for` does");
     DeclareGraphs(arguments, cluster_.cuda_graphs);
     goodput_.Declare(arguments);
-    arguments.Parsed("--document-tokens", "N",
-                     "Tokens of a document, for attention with --documents; default: a sample is "
-                     "one document. `train` counts those of its data",
-                     Into(document_tokens_, 1, INT32_MAX));
+    document_tokens_.Declare(arguments);
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store the forecast as a run in this file");
     arguments.Option(
@@ -85,7 +82,7 @@ class Predict final : public Command {
     FT_ASSIGN(AskedPlan asked_plan, AskPlan(asked, plan_, dialect_));
     defaults_ = asked_plan.defaults;
     Plan plan = asked_plan.plan;
-    FT_TRY(CountDocuments(plan, context));
+    FT_TRY(document_tokens_.CountIn(plan, context));
     Plan emitted = asked_plan.stated;
     const bool states_order = preset || !plan_.plan_file.empty() || plan_.Given("rank_order");
     if (!states_order && OrdersRanks(context.cluster)) {
@@ -134,16 +131,6 @@ class Predict final : public Command {
   }
 
  private:
-  Result<void> CountDocuments(const Plan& plan, ForecastContext& context) const {
-    if (document_tokens_ > 0 && !plan.documents) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--document-tokens " + std::to_string(document_tokens_) +
-                      ": attention does not end at documents; give --documents too");
-    }
-    context.costs.SetDocumentTokens(static_cast<double>(document_tokens_));
-    return {};
-  }
-
   Result<Exit> Explain(const ForecastContext& context, const Forecast& forecast) const {
     FT_ASSIGN(const std::vector<ExplainedOp> ops,
               ExplainOps(forecast.program, forecast.costs, context.costs, explain_));
@@ -338,8 +325,8 @@ class Predict final : public Command {
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
   std::string store_, explain_, out_;
-  std::string defaults_;              // the plan's values that nothing gave, for people
-  std::int64_t document_tokens_ = 0;  // 0: not given
+  std::string defaults_;  // the plan's values that nothing gave, for people
+  DocumentTokens document_tokens_;
   bool listing_ = false;
   bool ops_ = false;
 };

@@ -300,7 +300,7 @@ Result<bool> TrainAsMember(const ForecastContext& given, const Plan& plan,
   FT_TRY(
       PrepareEvaluation(options.evaluation, context, data.evaluation.get(), forecast.program, job));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training, data.evaluation.get()));
   const StopSignals signals;
   RealClock clock;
   RunSink nobody;  // the recording goes to rank 0
@@ -343,7 +343,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& given, c
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   const PredictedTimes predicted{forecast.simulation.step_s, evaluation_s};
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training));
+  if (job.processes != nullptr)
+    FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training, data.evaluation.get()));
   PosixFileSystem files;
   SystemClock clock;
   FT_ASSIGN(auto step_files, StepFiles::Open(files, clock, options.step_files));

@@ -66,24 +66,29 @@ Result<TrainJob> JobOf(const ForecastContext& context, const Plan& plan,
 }
 
 Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options,
-                        const TokenData& data) {
+                        const TokenData& data, const TokenData* evaluation) {
   FT_TRY(
       group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
   FT_TRY(group.Agree("program", HexText(job.program->hash)));
   FT_TRY(group.Agree("data file",
                      fmt::format("{} tokens, hash {}", data.tokens(), HexText(data.Digest()))));
+  FT_TRY(group.Agree("--eval-data", evaluation == nullptr
+                                        ? "none"
+                                        : fmt::format("{} tokens, hash {}", evaluation->tokens(),
+                                                      HexText(evaluation->Digest()))));
   const CaptureWindow& window = job.executor.window;
   return group.Agree(
       "command",
-      fmt::format("steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
-                  "attention {}, tensor kernels {}, capture {} of "
-                  "steps {} to {} of ranks {}, counters every {} ns, spikes {}",
-                  job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
-                  Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
-                  static_cast<int>(job.executor.attention),
-                  static_cast<int>(job.executor.tensor_kernels), static_cast<int>(options.capture),
-                  window.first_step, window.end_step, fmt::join(window.ranks, " "),
-                  options.counters_interval_ns, job.skips_spikes ? "skipped" : "told"));
+      fmt::format(
+          "steps {} to {}, seed {}, learning rate {}, {}, graphs {}, "
+          "attention {}, tensor kernels {}, capture {} of "
+          "steps {} to {} of ranks {}, counters every {} ns, spikes {}, evaluations every {} of {}",
+          job.executor.first_step, AllSteps(job), job.seed, Describe(job.learning_rate),
+          Describe(job.executor.optimizer), job.executor.graphs ? "on" : "off",
+          static_cast<int>(job.executor.attention), static_cast<int>(job.executor.tensor_kernels),
+          static_cast<int>(options.capture), window.first_step, window.end_step,
+          fmt::join(window.ranks, " "), options.counters_interval_ns,
+          job.skips_spikes ? "skipped" : "told", job.evaluation.every, job.evaluation.batches));
 }
 
 }  // namespace foretrain

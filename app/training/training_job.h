@@ -23,7 +23,9 @@ Result<TrainJob> JobOf(const ForecastContext& context, const Plan& plan,
 // Compares build, program, data and settings with those of rank 0's process: processes that differ
 // would train on in silence, each another model. Errors: kInvalidArgument, naming what differs;
 // those of ProcessGroup::Agree. O(tokens).
+//
+//   evaluation  held-out data; null: none
 Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options,
-                        const TokenData& data);
+                        const TokenData& data, const TokenData* evaluation);
 
 }  // namespace foretrain

@@ -73,15 +73,38 @@ void Describe(ArgumentReader& reader, FtCombine& g) {
       {Read("x", g.x, g.x_dtype, Row(g.elements)), Plain("out", g.out, Row(g.elements))});
 }
 
-// Rows and columns have their own moments; a vector has those of its elements alone.
-void Describe(ArgumentReader& reader, FtAdafactor& g) {
+// Rows and columns have their own sums and moments; a vector has those of its elements alone.
+void Describe(ArgumentReader& reader, FtFactorSums& g) {
   reader.Float("dtype", g.dtype).Float("grad_dtype", g.grad_dtype);
-  reader.Size("rows", g.rows).Size("cols", g.cols).AtLeast("step", g.step, 1);
+  reader.Size("rows", g.rows).Size("cols", g.cols);
   const Extent all = Rows(g.rows, g.cols);
-  reader.Tensors({ReadWrite("param", g.param, g.dtype, all),
-                  Read("grad", g.grad, g.grad_dtype, all),
+  reader.Tensors({Read("param", g.param, g.dtype, all), Read("grad", g.grad, g.grad_dtype, all),
+                  Plain("row_sums", g.row_sums, Row(g.rows), g.rows > 1),
+                  Plain("col_sums", g.col_sums, Row(g.cols)),
+                  Plain("param_squares", g.param_squares, Row(1))});
+}
+
+void Describe(ArgumentReader& reader, FtFactorMoments& g) {
+  reader.Size("rows", g.rows).Size("cols", g.cols).AtLeast("step", g.step, 1);
+  const bool is_matrix = g.rows > 1;
+  reader.Tensors({Plain("row_sums", g.row_sums, Row(g.rows), is_matrix),
+                  Plain("col_sums", g.col_sums, Row(g.cols)),
+                  Plain("moment1", g.moment1, Row(g.rows), is_matrix),
+                  Plain("moment2", g.moment2, Row(g.cols)), Plain("row_mean", g.row_mean, Row(1))});
+}
+
+// The size of the update reads gradient and moments alone.
+void Describe(ArgumentReader& reader, FtAdafactor& g) {
+  reader.Float("grad_dtype", g.grad_dtype).Size("rows", g.rows).Size("cols", g.cols);
+  const Extent all = Rows(g.rows, g.cols), one = Row(1);
+  reader.Tensors({Read("grad", g.grad, g.grad_dtype, all),
                   Plain("moment1", g.moment1, Row(g.rows), g.rows > 1),
-                  Plain("moment2", g.moment2, Row(g.cols))});
+                  Plain("moment2", g.moment2, Row(g.cols)), Plain("row_mean", g.row_mean, one),
+                  Plain("update_squares", g.update_squares, one)});
+  if (reader.kernel() == FT_KERNEL_FACTOR_SIZE) return;
+  reader.Float("dtype", g.dtype).AtLeast("step", g.step, 1).AtLeast("inner", g.inner, 1);
+  reader.Tensors(
+      {ReadWrite("param", g.param, g.dtype, all), Plain("param_squares", g.param_squares, one)});
   Weights(reader, g);
 }
 

@@ -53,6 +53,9 @@ struct VectorKernels {
   void (*softcap)(const FtSoftcap&);
   void (*momentum)(const FtMomentum&);
   void (*lion)(const FtMomentum&);
+  void (*factor_sums)(const FtFactorSums&);
+  void (*factor_moments)(const FtFactorMoments&);
+  void (*factor_size)(const FtAdafactor&);
   void (*adafactor)(const FtAdafactor&);
 };
 

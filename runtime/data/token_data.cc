@@ -172,6 +172,16 @@ std::int64_t TokenData::FirstSampleOf(const BatchRequest& request) const {
          (request.dp * micro_batches_ + request.micro_batch) * micro_batch_;
 }
 
+// Under context parallelism a rank holds two chunks of each sample.
+std::vector<TokenData::Chunk> TokenData::ChunksOf(int cp) const {
+  if (cp_ == 1) return {{0, sequence_}};
+  std::vector<Chunk> chunks;
+  for (const std::int64_t position : ChunkPositions(sequence_, cp_, cp)) {
+    chunks.push_back({position, sequence_ / (2 * std::int64_t{cp_})});
+  }
+  return chunks;
+}
+
 // The token that ends a document belongs to it.
 Result<void> TokenData::StartsOfSample(std::int64_t index, std::span<std::int32_t> starts) const {
   if (by_index_) {
@@ -190,15 +200,18 @@ Result<void> TokenData::StartsOfSample(std::int64_t index, std::span<std::int32_
   return {};
 }
 
-// Plans with documents do not split sequences.
 Result<void> TokenData::FillDocumentStarts(const BatchRequest& request,
                                            std::span<std::int32_t> starts) {
   if (!by_index_ && document_end_ < 0) return BatchSource::FillDocumentStarts(request, starts);
   const std::int64_t first = FirstSampleOf(request);
-  const auto length = static_cast<std::size_t>(sequence_);
+  const std::vector<Chunk> chunks = ChunksOf(request.cp);
+  std::vector<std::int32_t> sample(static_cast<std::size_t>(sequence_));
+  auto to = starts.begin();
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    FT_TRY(StartsOfSample(first + row,
-                          starts.subspan(static_cast<std::size_t>(row) * length, length)));
+    FT_TRY(StartsOfSample(first + row, sample));
+    for (const Chunk& chunk : chunks) {
+      to = std::copy_n(sample.begin() + chunk.position, chunk.tokens, to);
+    }
   }
   return {};
 }
@@ -223,20 +236,16 @@ Result<double> TokenData::MeanDocumentTokens() const {
 Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                              std::span<std::int32_t> targets) {
   const std::int64_t first = FirstSampleOf(request);
-  // Under context parallelism a rank holds two chunks of each sample.
-  const std::int64_t chunks = cp_ > 1 ? 2 : 1;
-  const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * std::int64_t{cp_}) : sequence_;
-  const auto positions = ChunkPositions(sequence_, cp_, request.cp);
+  const std::vector<Chunk> chunks = ChunksOf(request.cp);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequence_) + 1);
+  std::int64_t to = 0;
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
     FT_TRY(ReadSample(first + row, tokens));
-    for (std::int64_t piece = 0; piece < chunks; ++piece) {
-      const std::int64_t position = positions[static_cast<std::size_t>(piece)];
-      const std::int64_t to = (row * chunks + piece) * chunk;
-      if (!ids.empty()) std::copy_n(tokens.begin() + position, chunk, ids.begin() + to);
-      if (!targets.empty()) {
-        std::copy_n(tokens.begin() + position + 1, chunk, targets.begin() + to);
-      }
+    for (const Chunk& chunk : chunks) {
+      const auto from = tokens.begin() + chunk.position;
+      if (!ids.empty()) std::copy_n(from, chunk.tokens, ids.begin() + to);
+      if (!targets.empty()) std::copy_n(from + 1, chunk.tokens, targets.begin() + to);
+      to += chunk.tokens;
     }
   }
   return {};

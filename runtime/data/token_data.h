@@ -75,6 +75,12 @@ class TokenData : public BatchSource {
             const Plan& plan);
   static Result<void> CheckDocuments(const std::vector<Source>& sources, const DataOptions& options,
                                      std::int64_t vocab, const Plan& plan);
+  // Consecutive tokens of a sample.
+  struct Chunk {
+    std::int64_t position = 0, tokens = 0;
+  };
+  // Those of rank `cp`, in their order.
+  std::vector<Chunk> ChunksOf(int cp) const;
   // Number of a request's first sample.
   std::int64_t FirstSampleOf(const BatchRequest& request) const;
   static Result<std::unique_ptr<TokenData>> Make(std::vector<Source> sources,

@@ -1,6 +1,7 @@
 #include "runtime/executor/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -67,21 +68,45 @@ Result<void> CheckDevices(const ExecutorOptions& options) {
 // Everything that the threads of a run share. It lives until the last of them has returned, even if
 // the executor is gone.
 struct Executor::State {
-  State(std::shared_ptr<const Program> program, const FtDeviceApi& api, RunClock& clock,
-        ExecutorOptions options, int world_size)
-      : shared(std::move(program), api, clock, std::move(options), world_size) {}
+  // `owner`: whose arenas the ranks use, and whose control, so that a failure of either ends both;
+  // null: their own.
+  State(std::shared_ptr<State> owner, std::shared_ptr<const Program> program,
+        const FtDeviceApi& api, RunClock& clock, ExecutorOptions options, int world_size)
+      : memory(std::move(owner)),
+        shared(std::move(program), api, clock, memory ? memory->shared.control : own_control,
+               std::move(options), world_size),
+        in_turn(shared.program.get()) {}
 
   // Ops of ranks in other processes are named too, because the program holds all ranks.
   std::string TextOf(int rank, OpId op) const {
-    for (const RankProgram& program : shared.program->ranks) {
-      if (program.rank == rank) return OpText(*shared.program, program, op);
+    const Program& program = *in_turn.load();
+    for (const RankProgram& of_rank : program.ranks) {
+      if (of_rank.rank == rank) return OpText(program, of_rank, op);
     }
     return Describe(op);
   }
 
+  // A program in another's memory exchanges tensors between processes as that one does: a group of
+  // processes has one world.
+  Result<void> ShareWorld() {
+    for (std::size_t i = 0; i < shared.program->ranks.size(); ++i) {
+      const std::vector<ChannelKey> known =
+          KeysOf(*memory->shared.program, memory->shared.program->ranks[i]);
+      for (const ChannelKey& key : KeysOf(*shared.program, shared.program->ranks[i])) {
+        if (std::binary_search(known.begin(), known.end(), key)) continue;
+        return Fail(ErrorCode::kUnsupported,
+                    "the program that shares the memory of another one has a communicator " +
+                        key.Text("of its own,") + "; run the ranks as threads of one process");
+      }
+    }
+    return {};
+  }
+  RankWorld& World() { return world != nullptr ? *world : *memory->world; }
+
   // Creates the communicators of `options.local`.
   Result<void> MakeWorld() {
     const std::vector<LocalRank>& local = shared.options.local;
+    if (memory != nullptr && shared.options.world) return ShareWorld();
     const auto text = [this](int rank, OpId op) { return TextOf(rank, op); };
     if (shared.options.world) {
       FT_ASSIGN(world, shared.options.world({*shared.program, local, shared.api, shared.clock,
@@ -98,9 +123,11 @@ struct Executor::State {
     return {};
   }
 
-  std::shared_ptr<State> memory;  // whose arenas the ranks use; null: their own
+  const std::shared_ptr<State> memory;
+  RunControl own_control;
   RunShared shared;
-  std::unique_ptr<RankWorld> world;
+  std::atomic<const Program*> in_turn;          // of those that use this world, the one that runs
+  std::unique_ptr<RankWorld> world;             // null: that of `memory`
   std::vector<std::unique_ptr<RankRun>> ranks;  // ranks that run here, in the program's order
   std::vector<RankSlot> slots;                  // of all ranks of the program, by slot
   std::int64_t next_step = 0;
@@ -261,8 +288,8 @@ Result<std::unique_ptr<Executor>> Executor::MakeWith(Executor* owner,
     FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
   }
   const int world = WorldOf(*program);
-  auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
-  if (owner != nullptr) state->memory = owner->state_;
+  auto state = std::make_shared<State>(owner == nullptr ? nullptr : owner->state_,
+                                       std::move(program), api, clock, std::move(options), world);
   const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {
@@ -273,7 +300,7 @@ Result<std::unique_ptr<Executor>> Executor::MakeWith(Executor* owner,
   FT_TRY(state->MakeWorld());
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto rank = RankRun::Make(state->shared, places[i], static_cast<int>(i),
-                              state->world->Rank(local[i].rank),
+                              state->World().Rank(local[i].rank),
                               owner == nullptr ? nullptr : &owner->Arena(static_cast<int>(i)));
     if (!rank.has_value()) {
       Error error = std::move(rank).error();
@@ -317,6 +344,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
 // Runs the threads of a call to their end.
 Result<void> Executor::RunCalled(const std::shared_ptr<RunCall>& call) {
   State& state = *state_;
+  (state.world != nullptr ? state : *state.memory).in_turn = state.shared.program.get();
   for (const auto& rank : state.ranks) rank->Begin(*call);
   std::vector<std::thread> threads = StartThreads(state_, call);
   const bool joined = JoinAll(state, threads);

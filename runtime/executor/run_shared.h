@@ -75,19 +75,21 @@ struct RunShared {
   const FtDeviceApi& api;
   RunClock& clock;
   const ExecutorOptions options;
-  RunControl control;
+  RunControl& control;
   FlightRecorder flight;
   Gate stall_gate;  // gate at which threads sleep that an injected fault stalls or delays
   ComputeTurns turns;
   std::mutex sink_mutex;
   DeviceShares shares;  // one for each rank here, by place; created before the ranks
 
+  // `the_control` outlives it.
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
-            RunClock& the_clock, ExecutorOptions the_options, int world)
+            RunClock& the_clock, RunControl& the_control, ExecutorOptions the_options, int world)
       : program(std::move(the_program)),
         api(the_api),
         clock(the_clock),
         options(std::move(the_options)),
+        control(the_control),
         flight(world),
         stall_gate(clock, control),
         turns(clock, control, options.take_turns) {}

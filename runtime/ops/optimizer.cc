@@ -127,6 +127,18 @@ KernelCall MakeMomentum(const BoundOp& op) {
 }
 
 // Steps count from 1: the rate of the moments falls with them.
+KernelCall MakeFactorMoments(const BoundOp& op) {
+  KernelCall call;
+  call.args = BindArguments<FtFactorMoments>(op);
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtFactorMoments moments = args.As<FtFactorMoments>();
+    moments.step = values.step + 1;
+    return api.factor_moments(queue, &moments);
+  };
+  return call;
+}
+
 KernelCall MakeAdafactor(const BoundOp& op) {
   auto g = BindArguments<FtAdafactor>(op);
   g.squared_norm = NormOf(op, "squared_norm");
@@ -185,6 +197,7 @@ std::span<const KernelMaker> OptimizerMakers() {
       KernelMaker{OpKind::kSgd, &MakeSgd},
       KernelMaker{OpKind::kMomentum, &MakeMomentum<&FtDeviceApi::momentum>},
       KernelMaker{OpKind::kLion, &MakeMomentum<&FtDeviceApi::lion>},
+      KernelMaker{OpKind::kFactorMoments, &MakeFactorMoments},
       KernelMaker{OpKind::kAdafactor, &MakeAdafactor},
       KernelMaker{OpKind::kAdamWAmend, &MakeAdamWAmend},
       KernelMaker{OpKind::kSgdAmend, &MakeSgdAmend},

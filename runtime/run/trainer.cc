@@ -163,7 +163,8 @@ class Segments {
         saver_(saver),
         evaluator_(evaluator),
         reporter_(reporter),
-        end_(executor.next_step() + job.steps) {
+        end_(executor.next_step() + job.steps),
+        apart_(job.processes != nullptr) {
     SetDue();
   }
 
@@ -172,22 +173,25 @@ class Segments {
   Result<RunSummary> Run(BatchSource& batches, RunSink& sink, RunSink& evaluations,
                          const std::function<bool()>& stop) {
     RunSummary all;
+    std::int64_t saved = executor_.next_step();  // steps that need no checkpoint
     for (bool stopped = false; executor_.next_step() < end_ && !stopped;) {
       const std::int64_t next = executor_.next_step();
+      const std::int64_t until = PauseAfter(next);
       const auto pause = [&] { return (stop && stop()) || clock_.Now() >= due_ns_; };
-      FT_ASSIGN(const RunSummary part,
-                executor_.Run(PauseAfter(next) - next, batches, sink, pause));
+      FT_ASSIGN(const RunSummary part, executor_.Run(until - next, batches, sink, pause));
       Append(part, all);
       const bool due = clock_.Now() >= due_ns_;
-      stopped = (part.stopped && !due) || (stop && stop());
       const std::int64_t now = executor_.next_step();
-      if (now == next) continue;
+      // Processes that were asked to stop at different moments ran the same steps.
+      stopped = apart_ ? now < until : (part.stopped && !due) || (stop && stop());
+      if (now == next && !stopped) continue;
       if (evaluator_ != nullptr && !stopped && (now == end_ || evaluator_->IsDue(now))) {
         FT_ASSIGN(const EvaluationReport report, evaluator_->Run(now - 1));
         evaluations.OnEvaluation(report);
       }
       const bool by_step = plan_.every_steps > 0 && now % plan_.every_steps == 0;
-      if (saver_ != nullptr && (due || by_step || stopped || now == end_)) {
+      if (saver_ != nullptr && now > saved && (due || by_step || stopped || now == end_)) {
+        saved = now;
         FT_TRY(saver_->Save(now, TimeAfter(all, stopped || now == end_), reporter_.Losses()));
         SetDue();
       }
@@ -226,6 +230,7 @@ class Segments {
   HeldOutLoss* const evaluator_;
   const Reporter& reporter_;
   const std::int64_t end_;
+  const bool apart_;         // ranks run in other processes too
   std::int64_t due_ns_ = 0;  // time of the next checkpoint by time
 };
 

@@ -141,13 +141,29 @@ Estimate CostModel::FromParts(const Op& op, CostTerms* terms) const {
 }
 
 bool CostModel::HasDocuments(const Op& op) const {
+  if (document_tokens_ <= 0) return false;
+  const auto tokens = static_cast<double>(op.shape.sequence);
+  if (FamilyOf(op.kind) == OpFamily::kAttentionPart) {
+    const bool wide = op.shape.window == 0 || op.shape.window > PairsOfQuery();
+    return document_tokens_ < tokens * op.shape.cp && wide && !op.bidirectional;
+  }
   const bool flash = op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward;
-  return flash && document_tokens_ > 0 && document_tokens_ < static_cast<double>(op.shape.sequence);
+  return flash && document_tokens_ < tokens;
 }
 
-// The same rows as samples of the documents' length.
+// Keys that a query sees at the mean: the tokens of its document up to its own.
+std::int64_t CostModel::PairsOfQuery() const {
+  return std::max<std::int64_t>(1, std::llround((document_tokens_ + 1) / 2));
+}
+
+// The same rows as samples of the documents' length. A part of a sequence keeps its rows and gets a
+// window with as many keys as a query sees, since pairs then lie as near to the diagonal.
 Op CostModel::OfDocuments(const Op& op) const {
   Op of = op;
+  if (FamilyOf(op.kind) == OpFamily::kAttentionPart) {
+    of.shape.window = PairsOfQuery();
+    return of;
+  }
   of.shape.sequence = std::max<std::int64_t>(1, std::llround(document_tokens_));
   const double documents = static_cast<double>(op.shape.batch * op.shape.sequence) /
                            static_cast<double>(of.shape.sequence);
@@ -161,8 +177,9 @@ Estimate CostModel::Base(const Op& op, const GroupPlace& place, CostTerms* terms
   if (HasDocuments(op)) {
     const Op of = OfDocuments(op);
     if (terms != nullptr) {
-      terms->Fact("documents", static_cast<double>(of.shape.batch));
-      terms->Fact("tokens of a document", static_cast<double>(of.shape.sequence));
+      terms->Fact("documents",
+                  static_cast<double>(op.shape.batch * op.shape.sequence) / document_tokens_);
+      terms->Fact("tokens of a document", document_tokens_);
     }
     return Base(of, place, terms);
   }

@@ -71,7 +71,8 @@ class CostModel {
 
   // Flash attention over whole sequences then costs that of as many documents of `tokens` tokens
   // each, >= 1, as fill its rows: the cost of samples that hold documents with this mean
-  // (TokenData::MeanDocumentTokens). 0: a sample is one document. Leaves out attention that stores
+  // (TokenData::MeanDocumentTokens). Attention of parts (context parallelism) costs that of a
+  // window with as many pairs. 0: a sample is one document. Leaves out attention that stores
   // scores, whose matrices are as large with documents.
   void SetDocumentTokens(double tokens) { document_tokens_ = tokens; }
   double document_tokens() const { return document_tokens_; }
@@ -125,6 +126,7 @@ class CostModel {
   Estimate Base(const Op& op, const GroupPlace& place, CostTerms* terms = nullptr) const;
   bool HasDocuments(const Op& op) const;
   Op OfDocuments(const Op& op) const;
+  std::int64_t PairsOfQuery() const;
   double Slowdown(const Op& op, const MeasuredTables::Table* table, std::size_t level) const;
   double LoadOf(const Op& op) const;
   const Figure& OverheadFigure(OverheadKind kind) const;

@@ -44,8 +44,10 @@ std::vector<Case> PlansWithEachFeature() {
       if (names.contains(one.name)) kept.push_back(one);
     }
   }
-  kept.push_back(
-      {"Dp2Adafactor", With([](Plan& p) { p.dp = 2, p.optimizer = OptimizerKind::kAdafactor; })});
+  kept.push_back({"Dp2Tp2Zero2Adafactor", With([](Plan& p) {
+                    p.dp = p.tp = 2, p.zero_stage = 2, p.optimizer = OptimizerKind::kAdafactor;
+                  })});
+  kept.push_back({"Cp2Documents", With([](Plan& p) { p.cp = 2, p.documents = true; })});
   return kept;
 }
 

@@ -10,11 +10,6 @@ namespace foretrain {
 Result<double> PrepareEvaluation(const EvaluationOptions& options, const ForecastContext& context,
                                  TokenData* data, Program& program, TrainJob& job) {
   if (data == nullptr) return 0.0;
-  if (job.processes != nullptr) {
-    return Fail(ErrorCode::kUnsupported,
-                "--eval-data, --eval-fraction: ranks that are processes do not evaluate; train "
-                "without a launcher, with ranks as threads, or leave the option out");
-  }
   FT_ASSIGN(Program evaluation, CompileEvaluation(program));
   FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(evaluation));
   SimulateOptions simulate;

@@ -15,7 +15,7 @@ namespace foretrain {
 //
 //   data  borrowed by the job; null: none is asked for
 //
-// Errors: those of CompileEvaluation and of the simulation; kUnsupported, ranks are processes.
+// Errors: those of CompileEvaluation and of the simulation.
 Result<double> PrepareEvaluation(const EvaluationOptions& options, const ForecastContext& context,
                                  TokenData* data, Program& program, TrainJob& job);
 

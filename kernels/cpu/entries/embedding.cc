@@ -6,6 +6,16 @@
 namespace foretrain {
 namespace {
 
+// Position of row `row` of a sample; the row itself if no run contains it.
+template <class Arguments>
+std::int64_t PositionOf(const Arguments& g, std::int64_t row) {
+  for (std::int64_t r = 0; r < g.run_count; ++r) {
+    const FtRun& run = g.runs[r];
+    if (row >= run.row && row < run.row + run.rows) return run.position + row - run.row;
+  }
+  return row;
+}
+
 // Refuses rows whose document begins outside the sample or after them: they would read past the
 // table of positions.
 template <class Arguments>
@@ -13,9 +23,10 @@ void CheckStarts(Check& check, const Arguments& g, std::int64_t first_row) {
   for (std::int64_t row = first_row;
        g.document_starts != nullptr && check.ok() && row < first_row + g.rows; ++row) {
     const std::int32_t start = g.document_starts[row];
-    if (start >= 0 && start <= row % g.sequence) continue;
+    const std::int64_t position = PositionOf(g, row % g.sequence);
+    if (start >= 0 && start <= position) continue;
     check.Refuse(FT_FAILED, "row %lld has position %lld of its sample and a document from %d on",
-                 static_cast<long long>(row), static_cast<long long>(row % g.sequence), start);
+                 static_cast<long long>(row), static_cast<long long>(position), start);
   }
 }
 

@@ -14,7 +14,7 @@ void SetCrossEntropyEntries(FtDeviceApi& api);       // cross_entropy*, z_loss*,
 void SetRouterEntries(FtDeviceApi& api);             // route, route_backward
 void SetMoeEntries(FtDeviceApi& api);                // expert_*, grouped_gemm
 void SetGateEntries(FtDeviceApi& api);               // gate_*, count_choices, balance_bias
-// adamw, sgd, momentum, lion, adafactor, average, combine, scale_loss, (de)quantize
+// adamw, sgd, momentum, lion, adafactor with its sums, average, combine, scale_loss, (de)quantize
 void SetUpdateEntries(FtDeviceApi& api);
 void SetQuantizeTensorEntry(FtDeviceApi& api);
 void SetShortTensorEntries(FtDeviceApi& api);  // add_norm_forward, sum_ranks, copy_rows

@@ -49,6 +49,14 @@ void Lion(Check& check, const FtMomentum& g) {
   StoreWeights(g);
 }
 
+void FactorSums(Check& check, const FtFactorSums& g) { check.queue()->kernels->factor_sums(g); }
+
+void FactorMoments(Check& check, const FtFactorMoments& g) {
+  check.queue()->kernels->factor_moments(g);
+}
+
+void FactorSize(Check& check, const FtAdafactor& g) { check.queue()->kernels->factor_size(g); }
+
 // Rows and columns of the weights are contiguous, as those of the parameters are.
 void Adafactor(Check& check, const FtAdafactor& g) {
   check.queue()->kernels->adafactor(g);
@@ -129,6 +137,9 @@ void SetUpdateEntries(FtDeviceApi& api) {
   Set<&FtDeviceApi::sgd, &Sgd>(api);
   Set<&FtDeviceApi::momentum, &Momentum>(api);
   Set<&FtDeviceApi::lion, &Lion>(api);
+  Set<&FtDeviceApi::factor_sums, &FactorSums>(api);
+  Set<&FtDeviceApi::factor_moments, &FactorMoments>(api);
+  Set<&FtDeviceApi::factor_size, &FactorSize>(api);
   Set<&FtDeviceApi::adafactor, &Adafactor>(api);
   Set<&FtDeviceApi::average, &Average>(api);
   Set<&FtDeviceApi::combine, &Combine>(api);

@@ -117,13 +117,14 @@ FT_INLINE Vector Progression(int64_t first, float step) {
 // j <= i + ahead.
 struct View {
   int64_t queries, keys;
-  int64_t ahead;   // position of the first query minus that of the first key
-  int64_t window;  // from WindowOf
+  int64_t ahead;      // position of the first query minus that of the first key
+  int64_t window;     // from WindowOf
+  int64_t begin = 0;  // first key of the queries' document, if it begins among these keys
 
   // Query i sees keys [FirstOf(i), KeysOf(i)), counted from the first key of the block.
   FT_INLINE int64_t KeysOf(int64_t query) const { return Clamp(query + ahead + 1, 0, keys); }
   FT_INLINE int64_t FirstOf(int64_t query) const {
-    return Clamp(query + ahead + 1 - window, 0, keys);
+    return Clamp(query + ahead + 1 - window, begin, keys);
   }
   // Number of leading queries of the block that may see key `key` or a later one.
   FT_INLINE int64_t QueriesOf(int64_t key) const { return Clamp(key - ahead + window, 0, queries); }

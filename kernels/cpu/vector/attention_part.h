@@ -49,6 +49,21 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   return whole;
 }
 
+// Number of query rows from `row` on whose document begins where that of `row` does, at most
+// `most`. Documents of consecutive rows begin one after the other.
+template <class Arguments>
+FT_INLINE int64_t RowsOfDocument(const Arguments& g, int64_t row, int64_t most) {
+  if (g.document_starts == nullptr) return most;
+  int64_t rows = 1;
+  while (rows < most && g.document_starts[row + rows] == g.document_starts[row]) ++rows;
+  return rows;
+}
+// Position at which the document of a query row begins.
+template <class Arguments>
+FT_INLINE int64_t DocumentStart(const Arguments& g, int64_t row) {
+  return g.document_starts != nullptr ? g.document_starts[row] : 0;
+}
+
 // Initial running maximum, sum and output of the queries from `row` on: empty, or the merged result
 // so far. An earlier result with log-sum lse is equivalent to one key with score lse, so its sum is
 // 1.
@@ -87,17 +102,19 @@ FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& b
   ForwardFinish(whole, block, row, head, queries);
 }
 
-// Processes the queries from i on of a run, for one head. `shift` is the row offset of the sample.
+// Processes `queries` queries of one document, from i on of a run, for one head. `shift` is the row
+// offset of the sample.
 FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                                     const FtAttentionForward& whole, const ForwardBlock& block,
-                                    const FtRun& run, int64_t shift, int64_t head, int64_t i) {
+                                    const FtRun& run, int64_t shift, int64_t head, int64_t i,
+                                    int64_t queries) {
   const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
   const int64_t value_dim = ValueDim(g);
   const int64_t kv_head = head / (g.heads / g.kv_heads);
   const Bend bend = BendOf(g, head);
-  const int64_t queries = Least(kForwardQueries, run.rows - i);
   const int64_t row = run.row + shift + i;
   const int64_t position = run.position + i;
+  const int64_t start = DocumentStart(g, row);
   const int64_t window = WindowOf(g.window);
   CopyTransposed(Floats(g.q) + row * g.q_stride + head * g.head_dim, g.q_stride, queries,
                  g.head_dim, scale, block.queries, kForwardQueries);
@@ -105,7 +122,8 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
   for (int64_t r = 0; r < g.key_run_count; ++r) {
     const FtRun& keys = g.key_runs[r];
     const int64_t seen = Least(keys.rows, position + queries - keys.position);
-    const int64_t first = Greatest(0, position + 1 - window - keys.position);
+    const int64_t first =
+        Greatest(Greatest(0, start - keys.position), position + 1 - window - keys.position);
     for (int64_t j = first; j < seen; j += kForwardKeys) {
       const View view{.queries = queries,
                       .keys = Least(kForwardKeys, seen - j),
@@ -134,9 +152,13 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
   const FtAttentionForward whole = AsWhole(g);
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
     for (int64_t r = 0; r < g.query_run_count; ++r) {
-      for (int64_t i = 0; i < g.query_runs[r].rows; i += kForwardQueries) {
-        PartForwardOfQueries(g, whole, block, g.query_runs[r], item / g.heads * g.sample_rows,
-                             item % g.heads, i);
+      const FtRun& run = g.query_runs[r];
+      const int64_t shift = item / g.heads * g.sample_rows;
+      for (int64_t i = 0; i < run.rows;) {
+        const int64_t queries =
+            RowsOfDocument(g, run.row + shift + i, Least(kForwardQueries, run.rows - i));
+        PartForwardOfQueries(g, whole, block, run, shift, item % g.heads, i, queries);
+        i += queries;
       }
     }
   }
@@ -151,10 +173,14 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
   const int64_t ahead = run.position - key_position;  // first query of the run minus first key
   const Bend bend = BendOf(g, head);
   const int64_t end = Least(run.rows, keys - 1 + window - ahead);
-  for (int64_t i = Greatest(0, -ahead); i < end; i += kBackwardQueries) {
-    const int64_t queries = Least(kBackwardQueries, end - i);
+  for (int64_t i = Greatest(0, -ahead), next = i; i < end; i = next) {
     const int64_t row = run.row + shift + i;
-    const View view{.queries = queries, .keys = keys, .ahead = ahead + i, .window = window};
+    const int64_t queries = RowsOfDocument(g, row, Least(kBackwardQueries, end - i));
+    next = i + queries;
+    const int64_t begin = Greatest(0, DocumentStart(g, row) - key_position);
+    if (begin >= keys) break;  // and so are the documents of later queries
+    const View view{
+        .queries = queries, .keys = keys, .ahead = ahead + i, .window = window, .begin = begin};
     BackwardLoadQueries(whole, block, row, head, queries);
     float* dq = Floats(g.dq) + row * g.q_stride + head * g.head_dim;
     for (int64_t q = 0; q < queries; q += kStripRows) {

@@ -1,4 +1,5 @@
-// Adafactor: an update whose second moment is the product of a row's and a column's.
+// Adafactor: an update whose second moment is the product of a row's and a column's. Its tensor may
+// lie on several ranks in parts (FtAdafactor).
 #pragma once
 
 #include <stdint.h>
@@ -28,26 +29,55 @@ FT_INLINE double SumOfSquares(const float* x, int64_t n) {
   return sum;
 }
 
-// moment += rate (mean of (factor g)^2 - moment), of each row and of each column. Columns are
-// summed over rows in blocks (SumRows), and so are those of a vector, which is one row.
-FT_INLINE void FactorMoments(const FtAdafactor& g, float factor, float rate) {
+// Adds the squares of a part's gradient to those of its rows and columns, and those of its
+// parameters. Columns are summed over rows in blocks (SumRows), and so are those of one row.
+inline void FactorSums(const FtFactorSums& g) {
+  if (Skips(nullptr, g.squared_norm)) return;
+  const float factor = GradientFactor(g.squared_norm, g.max_norm, 1.0F);
   const float squared = factor * factor;
-  for (int64_t row = 0; g.rows > 1 && row < g.rows; ++row) {
-    const double mean = SumOfSquares(Floats(g.grad) + row * g.cols, g.cols) * double{squared} /
-                        static_cast<double>(g.cols);
-    g.moment1[row] += rate * (static_cast<float>(mean) - g.moment1[row]);
+  g.param_squares[0] += static_cast<float>(SumOfSquares(Floats(g.param), g.rows * g.cols));
+  for (int64_t row = 0; g.row_sums != nullptr && row < g.rows; ++row) {
+    g.row_sums[row] +=
+        static_cast<float>(SumOfSquares(Floats(g.grad) + row * g.cols, g.cols) * double{squared});
   }
-  for (int64_t col = 0; col < g.cols; ++col) {
-    g.moment2[col] *= 1.0F - rate;
-  }
-  const float each = rate * squared / static_cast<float>(g.rows);
   SumRows<4>(
-      g.rows, g.cols, /*accumulate=*/true, g.moment2, nullptr,
+      g.rows, g.cols, /*accumulate=*/true, g.col_sums, nullptr,
       [&](int64_t row, int64_t c, auto access, Vector& sum, Vector&)
           __attribute__((always_inline)) {
             const Vector value = access.load(Floats(g.grad) + row * g.cols + c);
-            sum += value * value * each;
+            sum += value * value * squared;
           });
+}
+
+// moments += rate (sums / count - moments).
+FT_INLINE void MoveMoments(const float* sums, int64_t numbers, int64_t count, float rate,
+                           float* moments) {
+  const float each = static_cast<float>(1.0 / static_cast<double>(count));
+  for (int64_t i = 0; i < numbers; ++i) {
+    moments[i] += rate * (sums[i] * each - moments[i]);
+  }
+}
+
+// The new moments of a whole tensor, and the mean of those of its rows; 1 of a vector.
+inline void FactorMoments(const FtFactorMoments& g) {
+  if (Skips(nullptr, g.squared_norm)) return;
+  const auto rate = static_cast<float>(__builtin_pow(static_cast<double>(g.step), -0.8));
+  MoveMoments(g.col_sums, g.cols, g.rows, rate, g.moment2);
+  g.row_mean[0] = 1.0F;
+  if (g.moment1 == nullptr) return;
+  MoveMoments(g.row_sums, g.rows, g.cols, rate, g.moment1);
+  double mean = 0.0;
+  for (int64_t row = 0; row < g.rows; ++row) {
+    mean += double{g.moment1[row]};
+  }
+  g.row_mean[0] = static_cast<float>(mean / static_cast<double>(g.rows));
+}
+
+// The moment of a row over the mean of all rows'; 1 of a vector.
+FT_INLINE float RowFactor(const FtAdafactor& g, int64_t row) {
+  if (g.moment1 == nullptr) return 1.0F;
+  const float mean = g.row_mean[0];
+  return g.moment1[row] / (mean > kFactorFloor ? mean : kFactorFloor);
 }
 
 // Elements c to c + kLanes of u in a row whose moment, over the mean of all rows', is `row`.
@@ -59,34 +89,30 @@ FT_INLINE Vector FactoredStep(const FtAdafactor& g, const float* grad, float row
   return access.load(grad + c) / SquareRoot(Max(floor, v));
 }
 
-// Four passes over the tensor: sizes of the parameters, moments, size of the update, update.
-inline void Adafactor(const FtAdafactor& g) {
-  const int64_t elements = g.rows * g.cols;
-  if (elements == 0 || Skips(nullptr, g.squared_norm)) return;
-  const auto count = static_cast<double>(elements), step = static_cast<double>(g.step);
+// Adds the squares of a part's update.
+inline void FactorSize(const FtAdafactor& g) {
+  if (Skips(nullptr, g.squared_norm)) return;
   const float factor = GradientFactor(g.squared_norm, g.max_norm, 1.0F);
-  const double size = __builtin_sqrt(SumOfSquares(Floats(g.param), elements) / count);
-  FactorMoments(g, factor, static_cast<float>(__builtin_pow(step, -0.8)));
-  double mean = 0.0;
-  for (int64_t row = 0; g.rows > 1 && row < g.rows; ++row) {
-    mean += double{g.moment1[row]};
-  }
-  mean /= static_cast<double>(g.rows);
-  const float least = mean > double{kFactorFloor} ? static_cast<float>(mean) : kFactorFloor;
-  const auto row_factor = [&](int64_t row) __attribute__((always_inline)) {
-    return g.rows > 1 ? g.moment1[row] / least : 1.0F;
-  };
   double squares = 0.0;
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* grad = Floats(g.grad) + row * g.cols;
-    const float scale = row_factor(row);
+    const float scale = RowFactor(g, row);
     squares += double{SumOver(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector u = FactoredStep(g, grad, scale, c, access);
           return u * u;
         })};
   }
-  const double update = __builtin_sqrt(squares / count) * double{factor};
+  g.update_squares[0] += static_cast<float>(squares * double{factor} * double{factor});
+}
+
+// Updates a part.
+inline void Adafactor(const FtAdafactor& g) {
+  if (Skips(nullptr, g.squared_norm)) return;
+  const auto count = static_cast<double>(g.inner), step = static_cast<double>(g.step);
+  const float factor = GradientFactor(g.squared_norm, g.max_norm, 1.0F);
+  const double size = __builtin_sqrt(double{g.param_squares[0]} / count);
+  const double update = __builtin_sqrt(double{g.update_squares[0]} / count);
   const double rate = 1.0 / __builtin_sqrt(step);
   const double alpha = (size > kMinParameterSize ? size : kMinParameterSize) *
                        (double{g.lr} < rate ? double{g.lr} : rate);
@@ -96,14 +122,14 @@ inline void Adafactor(const FtAdafactor& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* grad = Floats(g.grad) + row * g.cols;
     float* param = Floats(g.param) + row * g.cols;
-    const float scale = row_factor(row);
+    const float scale = RowFactor(g, row);
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           const Vector p = access.load(param + c);
           access.store(param + c, (p - p * decay) - FactoredStep(g, grad, scale, c, access) * by);
         });
   }
-  for (int64_t i = 0; g.noise != 0 && i < elements; ++i) {
+  for (int64_t i = 0; g.noise != 0 && i < g.rows * g.cols; ++i) {
     Floats(g.param)[i] = StochasticBf16(Floats(g.param)[i], g.noise);
   }
 }

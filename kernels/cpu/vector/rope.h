@@ -6,6 +6,7 @@
 
 #include "base/device_api.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector/rows.h"
 #include "kernels/cpu/vector/simd.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
@@ -126,7 +127,7 @@ FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first
 // sample, so angles serve one row; they follow from the position alone.
 FT_INLINE void RopeOfDocuments(const FtRope& g, RopeAngles& angles) {
   for (int64_t row = 0; row < g.rows; ++row) {
-    angles.MoveTo(row % g.sequence - g.document_starts[row]);
+    angles.MoveTo(PositionOf(g, row));
     RopeRows(g, angles, row, row + 1);
   }
 }

@@ -82,10 +82,8 @@ FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
 // Position of row `row`, counted through all samples: in its sample, or in its document.
 template <class Arguments>
 FT_INLINE int64_t PositionOf(const Arguments& g, int64_t row) {
-  if (g.document_starts != nullptr) {
-    return row % g.sequence - g.document_starts[row];
-  }
-  return PositionIn(g.runs, g.run_count, row % g.sequence);
+  const int64_t start = g.document_starts != nullptr ? g.document_starts[row] : 0;
+  return PositionIn(g.runs, g.run_count, row % g.sequence) - start;
 }
 
 // An id that this rank does not hold gives a row of zeros, so that a sum over ranks is the whole

@@ -65,6 +65,9 @@ constexpr VectorKernels MakeTable(const char* name) {
           .softcap = &Softcap,
           .momentum = &Momentum,
           .lion = &Lion,
+          .factor_sums = &FactorSums,
+          .factor_moments = &FactorMoments,
+          .factor_size = &FactorSize,
           .adafactor = &Adafactor};
 }
 

@@ -15,12 +15,12 @@ void SetCudaSumEntries(FtDeviceApi& api);          // squared_norm, count_not_fi
 // Entries adamw, sgd, their amendments, momentum, lion, average, combine, count_skipped,
 // scale_loss.
 void SetCudaUpdateEntries(FtDeviceApi& api);
-void SetCudaAdafactorEntry(FtDeviceApi& api);   // adafactor
-void SetCudaExchangeEntries(FtDeviceApi& api);  // quantize, dequantize, sum_ranks
-void SetCudaRouterEntries(FtDeviceApi& api);    // route, route_backward
-void SetCudaExpertEntries(FtDeviceApi& api);    // expert_gather, _combine, _dots
-void SetCudaGateEntries(FtDeviceApi& api);      // gate_*, count_choices, balance_bias
-void SetCudaGemmEntries(FtDeviceApi& api);      // gemm, grouped_gemm, expert_bias, _bias_grad
+void SetCudaAdafactorEntries(FtDeviceApi& api);  // factor_sums, _moments, _size, adafactor
+void SetCudaExchangeEntries(FtDeviceApi& api);   // quantize, dequantize, sum_ranks
+void SetCudaRouterEntries(FtDeviceApi& api);     // route, route_backward
+void SetCudaExpertEntries(FtDeviceApi& api);     // expert_gather, _combine, _dots
+void SetCudaGateEntries(FtDeviceApi& api);       // gate_*, count_choices, balance_bias
+void SetCudaGemmEntries(FtDeviceApi& api);       // gemm, grouped_gemm, expert_bias, _bias_grad
 void SetCudaAttentionForwardEntries(FtDeviceApi& api);   // attention_forward, _part_forward
 void SetCudaAttentionBackwardEntries(FtDeviceApi& api);  // attention_backward, _part_backward
 void SetCudaStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward

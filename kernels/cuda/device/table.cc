@@ -46,7 +46,7 @@ FtDeviceApi MakeKernels() {
   SetCudaLossEntries(api);
   SetCudaSumEntries(api);
   SetCudaUpdateEntries(api);
-  SetCudaAdafactorEntry(api);
+  SetCudaAdafactorEntries(api);
   SetCudaExchangeEntries(api);
   SetCudaRouterEntries(api);
   SetCudaExpertEntries(api);

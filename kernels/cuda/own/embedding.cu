@@ -204,21 +204,31 @@ __global__ void PositionsKernel(FtEmbeddingBackward g, Runs runs) {
 // The same where positions count from the starts of documents: any row may have the position, so
 // each thread looks at all of them, in order.
 template <class T>
-__global__ void DocumentPositionsKernel(FtEmbeddingBackward g) {
+__global__ void DocumentPositionsKernel(FtEmbeddingBackward g, Runs runs, std::int64_t places) {
   const std::int64_t thread = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
   const std::int64_t octets = (g.cols + kOctet - 1) / kOctet;
   const std::int64_t place = thread / octets, col = thread % octets * kOctet;
-  if (place >= g.sequence) return;
+  if (place >= places) return;
   const std::int64_t left = g.cols - col, at = place * g.cols + col;
   float sum[kOctet] = {}, dy[kOctet];
   LoadAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
   for (std::int64_t row = 0; row < g.rows; ++row) {
-    if (row % g.sequence - g.document_starts[row] != place) continue;
+    if (runs.PositionOf(row % g.sequence) - g.document_starts[row] != place) continue;
     LoadOctet(static_cast<const T*>(g.dy) + row * g.cols + col, left, dy);
 #pragma unroll
     for (int j = 0; j < kOctet; ++j) sum[j] += dy[j];
   }
   StoreAnyOctet(g.positions_grad, g.grad_dtype, at, left, sum);
+}
+
+// Positions below this number may occur.
+std::int64_t PlacesOf(const FtEmbeddingBackward& g, const Runs& runs) {
+  std::int64_t places = runs.count == 0 ? g.sequence : 0;
+  for (std::int32_t r = 0; r < runs.count; ++r) {
+    const std::int64_t end = runs.at[r].position + runs.at[r].rows;
+    places = end > places ? end : places;
+  }
+  return places;
 }
 
 // Bytes of the sums of pieces. Depends on rows and columns alone, as results depend on the pieces.
@@ -276,8 +286,9 @@ void EmbeddingBackward(CudaCheck& check, const FtEmbeddingBackward& g) {
     WithType(g.dtype, [&](auto type) {
       const dim3 grid(Blocks(g.sequence * octets, kBlock));
       if (g.document_starts != nullptr) {
-        FT_LAUNCH(DocumentPositionsKernel<decltype(type)>, grid, dim3(kBlock), 0, check.stream(),
-                  scaled);
+        const std::int64_t places = PlacesOf(g, runs);
+        FT_LAUNCH(DocumentPositionsKernel<decltype(type)>, dim3(Blocks(places * octets, kBlock)),
+                  dim3(kBlock), 0, check.stream(), scaled, runs, places);
         return;
       }
       FT_LAUNCH(PositionsKernel<decltype(type)>, grid, dim3(kBlock), 0, check.stream(), scaled,

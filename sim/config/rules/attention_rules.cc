@@ -13,15 +13,6 @@ std::string ScoresNeedWholeSequences(const Plan& plan) {
       plan.cp);
 }
 
-// A rank with a part of the sequence would need the documents of other ranks' tokens.
-std::string DocumentsNeedWholeSequences(const Plan& plan) {
-  if (!plan.documents || plan.cp == 1) return {};
-  return fmt::format(
-      "documents with cp {}: attention ends at documents only where a rank has whole sequences; "
-      "use cp 1 or leave documents out",
-      plan.cp);
-}
-
 // After the exchange a rank holds outputs of all heads, but softmax sums only of the heads it
 // computed.
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {

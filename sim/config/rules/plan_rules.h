@@ -55,7 +55,6 @@ std::string RecomputeModulesExist(const Plan& plan, const ModelSpec& model);
 
 // Attention: attention_rules.cc.
 std::string ScoresNeedWholeSequences(const Plan& plan);
-std::string DocumentsNeedWholeSequences(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
 std::string WholeHeadNormsNeedAllHeads(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
@@ -91,7 +90,7 @@ std::string ParametersNeedOffloadedUpdates(const Plan& plan);
 
 // Muon, Adafactor and moving averages: update_rules.cc.
 std::string MuonNeedsPlainUpdates(const Plan& plan);
-std::string AdafactorNeedsWholeTensors(const Plan& plan);
+std::string AdafactorNeedsPlainUpdates(const Plan& plan);
 std::string AverageNeedsPlainUpdates(const Plan& plan);
 
 // Schedules whose steps overlap, and post-validation: overlap_rules.cc.

@@ -7,11 +7,10 @@ namespace foretrain {
 
 namespace {
 
-// The field of a plan under which an optimizer cannot update whole matrices in fp32, on the device,
-// at the end of the step; null if there is none.
-const char* AgainstWholeUpdates(const Plan& plan) {
-  return plan.tp > 1                                      ? "tp"
-         : plan.StepsOverlap()                            ? "schedule"
+// The field of a plan under which an optimizer cannot update parameters in fp32, on the device, at
+// the end of the step; null if there is none.
+const char* AgainstPlainUpdates(const Plan& plan) {
+  return plan.StepsOverlap()                              ? "schedule"
          : plan.post_validation                           ? "post_validation"
          : plan.offload_optimizer != OffloadTarget::kNone ? "offload_optimizer"
          : plan.moments != MomentFormat::kFp32            ? "moments"
@@ -25,7 +24,7 @@ const char* AgainstWholeUpdates(const Plan& plan) {
 // Matrices must be whole, and their updates end the step on the device.
 std::string MuonNeedsPlainUpdates(const Plan& plan) {
   if (plan.optimizer != OptimizerKind::kMuon) return {};
-  const char* const field = AgainstWholeUpdates(plan);
+  const char* const field = plan.tp > 1 ? "tp" : AgainstPlainUpdates(plan);
   if (field == nullptr) return {};
   return fmt::format(
       "optimizer muon with {} {}: it updates whole matrices in fp32, on the device and after the "
@@ -33,16 +32,14 @@ std::string MuonNeedsPlainUpdates(const Plan& plan) {
       field, TextOf(PlanFieldOf(field), plan), field);
 }
 
-// Means of rows and columns, and of a whole update, need tensors that no other rank has a part of.
-std::string AdafactorNeedsWholeTensors(const Plan& plan) {
+// Its sums over a tensor follow the last micro-batch.
+std::string AdafactorNeedsPlainUpdates(const Plan& plan) {
   if (plan.optimizer != OptimizerKind::kAdafactor) return {};
-  const bool shards = plan.zero_stage > 0 && plan.Shards() > 1;
-  const char* const field = shards ? "zero_stage" : AgainstWholeUpdates(plan);
+  const char* const field = AgainstPlainUpdates(plan);
   if (field == nullptr) return {};
   return fmt::format(
-      "optimizer adafactor with {} {}: it sums over whole tensors in fp32, on one rank and after "
-      "the "
-      "last micro-batch; use optimizer adamw or leave {} out",
+      "optimizer adafactor with {} {}: it updates in fp32, on the device and after the last "
+      "micro-batch; use optimizer adamw or leave {} out",
       field, TextOf(PlanFieldOf(field), plan), field);
 }
 

@@ -14,6 +14,7 @@ namespace foretrain {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(DocumentsOption, NeedsATokenThatEndsADocument) {
   const TemporaryFolder folder;
@@ -44,6 +45,28 @@ TEST(DocumentsOption, MakesAForecastFasterByTheirLength) {
   EXPECT_LT(step_s("--documents --document-tokens 128"), 0.99 * one_s);
   EXPECT_DOUBLE_EQ(step_s("--documents --document-tokens 8192"), one_s);
   const ProgramEnd end = RunForetrain(folder.path(), predict + "--document-tokens 128");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, HasSubstr("--document-tokens 128: attention does not end at documents"));
+}
+
+// A search counts as a forecast does, and its command carries the option on.
+TEST(DocumentsOption, MakesAPlanFasterByTheirLength) {
+  const TemporaryFolder folder;
+  const std::string search =
+      "plan --json --model llama3-8b --cluster 1x8xh100 --tp 8 --pp 1 --top 1 ";
+  const auto best = [&](const std::string& options) {
+    const ProgramEnd end = RunForetrain(folder.path(), search + options);
+    EXPECT_EQ(end.code, 0) << end.errors;
+    return nlohmann::json::parse(end.output, nullptr, /*allow_exceptions=*/false);
+  };
+  const nlohmann::json one = best("--documents"), many = best("--documents --document-tokens 128");
+  const auto step_s = [](const nlohmann::json& json) {
+    return json.at("plans").at(0).at("step_time_s").get<double>();
+  };
+  EXPECT_LT(step_s(many), 0.99 * step_s(one));
+  EXPECT_THAT(many.at("command").get<std::string>(), HasSubstr(" --document-tokens 128"));
+  EXPECT_THAT(one.at("command").get<std::string>(), Not(HasSubstr("--document-tokens")));
+  const ProgramEnd end = RunForetrain(folder.path(), search + "--document-tokens 128");
   EXPECT_EQ(end.code, 2);
   EXPECT_THAT(end.errors, HasSubstr("--document-tokens 128: attention does not end at documents"));
 }

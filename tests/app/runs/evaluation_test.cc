@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
 #include "tests/app/commands/small_run.h"
+#include "tests/app/runs/pair.h"
 
 namespace foretrain {
 namespace {
@@ -52,6 +54,62 @@ TEST(EvaluationOption, ShowsAndStoresTheLossOfHeldOutData) {
   const ProgramEnd other = RunForetrain(folder.path(), train + "--eval-data tail.txt --json");
   ASSERT_EQ(other.code, 0) << other.errors;
   EXPECT_EQ(LastLine(other.output).at("evaluation_loss"), last);
+}
+
+// A number of a command's lines of JSON that are of a step and have it.
+std::vector<double> NumbersIn(const std::string& output, const char* name) {
+  std::vector<double> numbers;
+  for (const nlohmann::json& line : LinesOf(output)) {
+    if (line.contains(name) && line.contains("step")) numbers.push_back(line.at(name));
+  }
+  return numbers;
+}
+
+TEST(EvaluationOption, HasTheLossOfThreadsWhereRanksAreProcesses) {
+  const TemporaryFolder folder;
+  const char* const evaluation = "evaluation_loss";
+  // Two layers, without the plan.
+  std::string small = SmallTraining(folder);
+  small.replace(small.find("--layers 1"), 10, "--layers 2");
+  small.replace(small.find("--dp 2"), 6, "");
+  for (const char* const plan :
+       {"--dp 2 ", "--dp 2 --zero 3 --ema 0.9 ", "--tp 2 ", "--pp 2 ", "--cp 2 "}) {
+    const std::string train = small + plan +
+                              "--json --steps 5 --eval-every 2 --eval-batches 2 "
+                              "--eval-fraction 0.2 ";
+    const ProgramEnd threads = RunForetrain(folder.path(), train + "--store threads.db");
+    ASSERT_EQ(threads.code, 0) << threads.errors;
+    const ProgramEnd apart = RunCommand(folder.path(), Pair(train, train));
+    EXPECT_EQ(folder.Read("codes"), "0 0\n") << apart.errors << folder.Read("err1");
+    EXPECT_EQ(NumbersIn(apart.output, evaluation), NumbersIn(threads.output, evaluation)) << plan;
+    EXPECT_EQ(NumbersIn(apart.output, evaluation).size(), 3U) << plan << apart.output;
+    EXPECT_EQ(NumbersIn(apart.output, "loss"), NumbersIn(threads.output, "loss")) << plan;
+  }
+}
+
+TEST(EvaluationOption, IsTheSameInAllProcesses) {
+  const TemporaryFolder folder;
+  const std::string train =
+      SmallTraining(folder) + "--json --steps 5 --eval-every 2 --eval-fraction 0.2 --timeout 60s ";
+  const ProgramEnd end =
+      RunCommand(folder.path(), Pair(train + "--eval-batches 2", train + "--eval-batches 1"));
+  EXPECT_EQ(folder.Read("codes"), "2 2\n") << end.errors;
+  EXPECT_THAT(folder.Read("err1"), HasSubstr("rank 1 has another command than rank 0"));
+}
+
+// A signal that comes to one process, at whatever moment, ends both after the same step.
+TEST(EvaluationOption, EndsWithASignalToOneProcess) {
+  for (const char* const delay : {"0", "0.05", "0.1"}) {
+    const TemporaryFolder folder;
+    const std::string train = SmallTraining(folder) +
+                              "--json --steps 100000 --eval-every 1 --eval-batches 1 "
+                              "--eval-fraction 0.2 --save --timeout 60s ";
+    const ProgramEnd end = RunCommand(folder.path(), Pair(train, train,
+                                                          kAfterAStep + std::string("sleep ") +
+                                                              delay + "; kill -TERM $other) & "));
+    EXPECT_EQ(folder.Read("codes"), "143 143\n") << end.errors << folder.Read("err1");
+    EXPECT_TRUE(std::filesystem::exists(folder.path() + "/checkpoints"));
+  }
 }
 
 TEST(EvaluationOption, IsRefusedWhereItCannotBe) {

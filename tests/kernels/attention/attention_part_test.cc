@@ -163,7 +163,8 @@ class AttentionPartTest : public KernelTest {
                                .alibi_heads = 0,
                                .first_head = 0,
                                .softcap = 0.0F,
-                               .random = {}});
+                               .random = {},
+                               .document_starts = nullptr});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -213,7 +214,8 @@ class AttentionPartTest : public KernelTest {
                                 .alibi_heads = 0,
                                 .first_head = 0,
                                 .softcap = 0.0F,
-                                .random = {}});
+                                .random = {},
+                                .document_starts = nullptr});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

@@ -200,6 +200,110 @@ TEST_P(DocumentsTest, AttendAsSamplesOfTheirOwnWithStoredScores) {
   }
 }
 
+// A sequence on two ranks: rank r has chunks r and 3 - r of four, and sees the other's keys in a
+// second part.
+class SplitRows {
+ public:
+  SplitRows(std::int64_t batch, std::int64_t sequence)
+      : batch_(batch), sequence_(sequence), chunk_(sequence / 4) {}
+  std::vector<FtRun> RunsOf(std::int64_t rank) const {
+    return {{0, rank * chunk_, chunk_}, {chunk_, (3 - rank) * chunk_, chunk_}};
+  }
+  // Rows of a rank, of `width` numbers each.
+  template <class Numbers>
+  Numbers Take(std::int64_t rank, std::int64_t width, const Numbers& whole) const {
+    Numbers own;
+    ForEach(rank, width, [&](std::int64_t at) {
+      own.insert(own.end(), whole.begin() + at, whole.begin() + at + width);
+    });
+    return own;
+  }
+  void Add(std::int64_t rank, std::int64_t width, const Floats& own, Floats& whole) const {
+    auto from = own.begin();
+    ForEach(rank, width, [&](std::int64_t at) {
+      for (std::int64_t i = 0; i < width; ++i) whole[static_cast<std::size_t>(at + i)] += *from++;
+    });
+  }
+
+ private:
+  template <class Use>
+  void ForEach(std::int64_t rank, std::int64_t width, const Use& use) const {
+    for (std::int64_t sample = 0; sample < batch_; ++sample) {
+      for (const FtRun& run : RunsOf(rank)) {
+        for (std::int64_t i = 0; i < run.rows; ++i) {
+          use((sample * sequence_ + run.position + i) * width);
+        }
+      }
+    }
+  }
+  std::int64_t batch_, sequence_, chunk_;
+};
+
+// Sums of at most 160 products of numbers up to 1, in another order.
+TEST_P(DocumentsTest, AttendInPartsAsInWholeSamples) {
+  const Packing packing{
+      .sequence = 160,
+      .samples = {{1, 5, 64, 87, 3}, {160}, {40, 1, 39, 41, 39}, {20, 20, 20, 20, 20, 20, 20, 20}}};
+  const Ids starts = packing.Starts();
+  const SplitRows split(packing.batch(), packing.sequence);
+  const Heads cases[] = {{}, {.window = 7}, {.heads = 2, .head_dim = 33}, {.alibi_heads = 4}};
+  for (const Heads& h : cases) {
+    const std::int64_t width = h.heads * h.head_dim, stride = h.Stride();
+    Results whole = Empty(h, std::ssize(starts));
+    Flash(h, 0, packing.batch(), packing.sequence, starts.data(), whole);
+    Results parts{Floats(whole.out.size(), 0.0F), {}, Floats(whole.grads.size(), 0.0F), {}};
+    for (const std::int64_t rank : {0, 1}) {
+      const Floats rows = split.Take(rank, stride, rows_), dout = split.Take(rank, width, dout_);
+      const Ids own_starts = split.Take(rank, 1, starts);
+      const std::vector<FtRun> runs = split.RunsOf(rank);
+      Floats out(dout.size(), NAN), grads(rows.size(), NAN);
+      Floats lse(own_starts.size() * static_cast<std::size_t>(h.heads), NAN);
+      const auto part = [&]<class Arguments>(Arguments& g, const Floats& keys,
+                                             const std::vector<FtRun>& key_runs) {
+        g.q = rows.data(), g.k = keys.data() + width;
+        g.v = keys.data() + width + h.kv_heads * h.head_dim;
+        g.lse = lse.data();
+        g.query_runs = runs.data(), g.key_runs = key_runs.data();
+        g.query_run_count = g.key_run_count = 2;
+        g.batch = packing.batch(), g.sample_rows = packing.sequence / 2;
+        g.q_stride = g.kv_stride = stride;
+        g.heads = static_cast<std::int32_t>(h.heads);
+        g.kv_heads = static_cast<std::int32_t>(h.kv_heads);
+        g.head_dim = static_cast<std::int32_t>(h.head_dim);
+        g.window = h.window, g.alibi_heads = h.alibi_heads;
+        g.document_starts = own_starts.data();
+      };
+      for (const std::int64_t turn : {0, 1}) {
+        FtAttentionPartForward g{};
+        const Floats keys = split.Take((rank + turn) % 2, stride, rows_);
+        const std::vector<FtRun> key_runs = split.RunsOf((rank + turn) % 2);
+        part(g, keys, key_runs);
+        g.out = out.data(), g.merge = turn == 1 ? 1 : 0;
+        Run(api_.attention_part_forward, g);
+      }
+      split.Add(rank, width, out, parts.out);
+      for (const std::int64_t turn : {0, 1}) {
+        FtAttentionPartBackward g{};
+        const Floats keys = split.Take((rank + turn) % 2, stride, rows_);
+        const std::vector<FtRun> key_runs = split.RunsOf((rank + turn) % 2);
+        part(g, keys, key_runs);
+        g.out = out.data(), g.dout = dout.data(), g.dq = grads.data();
+        Floats of_keys(keys.size(), 0.0F);
+        g.dk = of_keys.data() + width, g.dv = of_keys.data() + width + h.kv_heads * h.head_dim;
+        g.dkv_stride = stride, g.accumulate_dq = turn == 1 ? 1 : 0;
+        Run(api_.attention_part_backward, g);
+        split.Add((rank + turn) % 2, stride, of_keys, parts.grads);
+      }
+      for (std::size_t i = 0; i < grads.size(); ++i) {
+        if (static_cast<std::int64_t>(i) % stride >= width) grads[i] = 0.0F;  // k and v
+      }
+      split.Add(rank, stride, grads, parts.grads);
+    }
+    ExpectEqual(parts, whole, /*to_the_bit=*/false,
+                "head_dim " + std::to_string(h.head_dim) + ", window " + std::to_string(h.window));
+  }
+}
+
 TEST_P(DocumentsTest, RotateFromTheirFirstTokens) {
   const Packing packing = Ragged();
   const Ids starts = packing.Starts();
@@ -262,6 +366,56 @@ TEST_P(DocumentsTest, ReadThePositionTableFromItsStart) {
   g.document_starts = starts.data();
   Run(api_.embedding_backward, g);
   // At most 5 additions of numbers up to 1.
+  ExpectClose(grad, expected, {5 * 5 * kUnit}, "positions");
+}
+
+// A rank that holds rows 2, 3 and 8, 9 of a sequence of 12 counts as the whole sequence does.
+TEST_P(DocumentsTest, CountPositionsOfSplitSequencesFromTheirStart) {
+  const std::vector<FtRun> runs = {{0, 2, 2}, {2, 8, 2}};
+  const Ids starts = {0, 3, 3, 9, 1, 1, 8, 8};  // two samples
+  const std::int64_t positions[] = {2, 0, 5, 0, 1, 2, 0, 1};
+  constexpr std::int64_t kCols = 6;
+  const auto set = [&](auto& g) {
+    g.rows = 8, g.sequence = 4;
+    g.runs = runs.data(), g.run_count = 2;
+    g.document_starts = starts.data();
+  };
+  Floats turned = Random(8 * kCols, 1);
+  const Floats before = turned;
+  FtRope rope{};
+  rope.data = turned.data(), rope.row_stride = kCols, rope.heads = 1, rope.head_dim = kCols;
+  rope.theta = 10000.0F;
+  set(rope);
+  Run(api_.rope, rope);
+  for (std::size_t row = 0; row < 8; ++row) {
+    const auto position = static_cast<double>(positions[row]);
+    for (std::size_t pair = 0; pair < 3; ++pair) {
+      const std::size_t x = row * kCols + pair, y = x + 3;
+      const double angle = position * std::pow(10000.0, -static_cast<double>(pair) / 3);
+      EXPECT_NEAR(turned[x], before[x] * std::cos(angle) - before[y] * std::sin(angle), 1e-6) << x;
+      EXPECT_NEAR(turned[y], before[y] * std::cos(angle) + before[x] * std::sin(angle), 1e-6) << x;
+    }
+  }
+  const Ids ids(8, 0);
+  const Floats table(kCols, 0.0F), places = Random(12 * kCols, 2), dy = Random(8 * kCols, 3);
+  Floats out(8 * kCols, NAN), table_grad(kCols, NAN), grad(places.size(), 0.0F);
+  FtEmbeddingForward forward{};
+  forward.ids = ids.data(), forward.table = table.data(), forward.positions = places.data();
+  forward.out = out.data(), forward.cols = kCols, forward.vocab = 1;
+  set(forward);
+  Run(api_.embedding_forward, forward);
+  FtEmbeddingBackward backward{};
+  backward.ids = ids.data(), backward.dy = dy.data(), backward.table_grad = table_grad.data();
+  backward.positions_grad = grad.data(), backward.accumulate_positions = 1;
+  backward.cols = kCols, backward.vocab = 1;
+  set(backward);
+  Run(api_.embedding_backward, backward);
+  Tensor expected(grad.size(), 0.0);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t place = static_cast<std::size_t>(positions[i / kCols]) * kCols + i % kCols;
+    EXPECT_EQ(out[i], places[place]) << i;
+    expected[place] += dy[i];
+  }
   ExpectClose(grad, expected, {5 * 5 * kUnit}, "positions");
 }
 

@@ -87,6 +87,19 @@ TEST_F(TokenFiles, SayWhereTheDocumentOfEachTokenBegins) {
   EXPECT_EQ(starts, std::vector<std::int32_t>(12, 0));
 }
 
+// Samples "abbaaaab" and "aaabaaaa". Rank 0 of two holds tokens 0, 1, 6 and 7 of each.
+TEST_F(TokenFiles, SayWhereDocumentsOfSplitSamplesBegin) {
+  const std::string path = Write("a.txt", "abbaaaabaaabaaaaa");
+  plan_ = {.cp = 2, .sequence = 8, .global_batch = 2, .micro_batch = 2, .documents = true};
+  auto data = TokenData::Open(files_, {.sources = path, .document_end = 'b'}, 256, plan_);
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  std::vector<std::int32_t> starts(8);
+  ASSERT_TRUE((*data)->FillDocumentStarts({}, starts).has_value());
+  EXPECT_EQ(starts, (std::vector<std::int32_t>{0, 0, 3, 3, 0, 0, 4, 4}));
+  ASSERT_TRUE((*data)->FillDocumentStarts({.cp = 1}, starts).has_value());
+  EXPECT_EQ(starts, (std::vector<std::int32_t>{2, 3, 3, 3, 0, 0, 4, 4}));
+}
+
 // Documents of 4, 0, 5 and 1 tokens in one pair, of 3 in the next: the first samples of 6 tokens
 // hold 4 + 2 and 3 + 1 + 2 of them. The number 9 ends no document.
 TEST_F(TokenFiles, TakeDocumentsFromMegatronsIndex) {

@@ -69,8 +69,11 @@ INSTANTIATE_TEST_SUITE_P(
                            p.recompute = RecomputeKind::kFull;
                          })},
                     Case{"Cp2", With([](Plan& p) { p.cp = 2; })},
-                    Case{"Dp2Adafactor",
-                         With([](Plan& p) { p.dp = 2, p.optimizer = OptimizerKind::kAdafactor; })}),
+                    Case{"Cp2Documents", With([](Plan& p) { p.cp = 2, p.documents = true; })},
+                    Case{"Dp2Tp2Zero2Adafactor", With([](Plan& p) {
+                           p.dp = p.tp = 2, p.zero_stage = 2;
+                           p.optimizer = OptimizerKind::kAdafactor;
+                         })}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The loss of an evaluation, and that it leaves the training as it is.
 #include "runtime/run/evaluation.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/parameters/tensors.h"
+#include "runtime/run/rank_world.h"
 #include "tests/runtime/equality/training_by_hand.h"
 #include "tests/runtime/executor/recording_sink.h"
 #include "tests/runtime/gather_tensors.h"
@@ -104,6 +106,23 @@ const Case kCases[] = {
      [](Plan& p) { p.offload_optimizer = p.offload_parameters = OffloadTarget::kNvme; }},
     {"all", [](Plan& p) { p.dp = p.tp = p.pp = 2, p.zero_stage = 1, p.clip_norm = 1; }},
 };
+
+// Ranks that are processes have the communicators of the training alone.
+TEST(Evaluation, ExchangesTensorsInGroupsOfTheTraining) {
+  for (const Case& c : kCases) {
+    Plan plan = TinyPlan();
+    c.change(plan);
+    auto training = Compile(TinyGpt(), plan);
+    ASSERT_TRUE(training.has_value()) << training.error().message;
+    const auto evaluation = CompileEvaluation(*training);
+    ASSERT_TRUE(evaluation.has_value()) << evaluation.error().message;
+    for (std::size_t rank = 0; rank < training->ranks.size(); ++rank) {
+      EXPECT_THAT(KeysOf(*training, training->ranks[rank]),
+                  testing::IsSupersetOf(KeysOf(*evaluation, evaluation->ranks[rank])))
+          << c.name;
+    }
+  }
+}
 
 // Sums in another order change a loss of about 5 by a few of its roundings, 2^-24 of it each.
 constexpr double kTolerance = 1e-6;

@@ -186,6 +186,38 @@ TEST(CostModel, CountsDocumentsAsSamplesOfTheirLength) {
   }
 }
 
+// Queries of documents of 85.3 tokens see (85.3 + 1) / 2 = 43 keys each at the mean, so that a part
+// of a sequence of 4 x 512 tokens costs that of a window of 43. A narrower window stays.
+TEST(CostModel, CountsDocumentsInPartsOfSequencesAsAWindow) {
+  CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
+  Op op;
+  op.op_class = OpClass::kAttention;
+  op.shape = {.rows = 2048,
+              .inner = 2048,
+              .batch = 4,
+              .sequence = 512,
+              .heads = 8,
+              .kv_heads = 8,
+              .head_dim = 64,
+              .cp = 4};
+  for (const OpKind kind : {OpKind::kAttentionPartForward, OpKind::kAttentionPartBackward}) {
+    for (const std::int64_t window : {0, 43, 7}) {
+      op.kind = kind;
+      op.shape.window = window;
+      model.SetDocumentTokens(0);
+      const double whole_s = model.CostOf(op).Alone();
+      Op windowed = op;
+      windowed.shape.window = window == 0 ? 43 : window;
+      const double expected_s = model.CostOf(windowed).Alone();
+      EXPECT_TRUE(window > 0 || expected_s < whole_s);
+      model.SetDocumentTokens(512 / 6.0);
+      EXPECT_DOUBLE_EQ(model.CostOf(op).Alone(), expected_s) << window;
+      model.SetDocumentTokens(2048);
+      EXPECT_DOUBLE_EQ(model.CostOf(op).Alone(), whole_s) << window;
+    }
+  }
+}
+
 // Compute takes 1.2 times as long during communication, which does not slow down. Copies neither
 // slow down nor slow down others.
 TEST(CostModel, SlowsComputeOnAGpuDuringCommunication) {

@@ -30,7 +30,7 @@ struct AttentionCall {
   float scale, softcap;
   KeepRule rule;
   std::int32_t drops;
-  const std::int32_t* document_starts;  // of whole calls; NULL: a sample is one document
+  const std::int32_t* document_starts;  // by query row; NULL: a sample is one document
 };
 
 // Outputs of the forward pass. merge != 0: combined with the values already there.
@@ -83,12 +83,12 @@ inline std::int64_t TilesOf(const Runs& runs, int tile_rows = kRows) {
   return tiles;
 }
 
-// Position at which the document of a query begins; `shift`: the sample's first row. 0 past the
-// rows.
-FT_DEVICE std::int64_t DocumentStart(const AttentionCall& g, std::int64_t shift,
-                                     std::int64_t query) {
-  if (g.document_starts == nullptr || query >= g.sample_rows) return 0;
-  return g.document_starts[shift + query];
+// Position at which the document of query `y` of a tile begins; `shift`: the sample's first row. 0
+// past the rows.
+FT_DEVICE std::int64_t DocumentStart(const AttentionCall& g, const RowTile& queries,
+                                     std::int64_t shift, int y) {
+  if (g.document_starts == nullptr || y >= queries.rows) return 0;
+  return g.document_starts[queries.row + shift + y];
 }
 
 // True if some query of one tile sees some key of the other. The first query's document begins
@@ -98,7 +98,7 @@ FT_DEVICE bool Meet(const AttentionCall& g, const RowTile& queries, const RowTil
   if (queries.rows == 0 || keys.rows == 0) return false;
   if (keys.position > queries.position + queries.rows - 1) return false;
   const std::int64_t last = keys.position + keys.rows - 1;
-  if (last < DocumentStart(g, shift, queries.position)) return false;
+  if (last < DocumentStart(g, queries, shift, 0)) return false;
   return g.window == 0 || last > queries.position - g.window;
 }
 
@@ -192,6 +192,7 @@ AttentionCall CallOf(const Arguments& g) {
   call.dtype = g.dtype;
   call.scale = g.scale > 0.0F ? g.scale : 1.0F / sqrtf(static_cast<float>(g.head_dim));
   call.softcap = g.softcap;
+  call.document_starts = g.document_starts;
   call.rule = KeepRuleOf(g.random);
   call.drops = g.random.probability > 0.0F ? 1 : 0;
   return call;
@@ -213,7 +214,6 @@ AttentionCall WholeCall(CudaCheck& check, const Arguments& g) {
   call.queries.at[0] = call.keys.at[0] = {0, 0, g.sequence};
   call.queries.count = call.keys.count = 1;
   call.sample_rows = g.sequence;
-  call.document_starts = g.document_starts;
   call.q_stride = call.kv_stride = g.row_stride;
   return call;
 }

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kBlock)
   const RowTile mine = TileOf(g.queries, blockIdx.x);
   const std::int64_t row = mine.row + shift + y, item = row * g.heads + head;
   const std::int64_t query = mine.position + y;
-  const std::int64_t start = DocumentStart(g, shift, query);
+  const std::int64_t start = DocumentStart(g, mine, shift, y);
   const float slope = AlibiSlope(g, head);
   LoadRows(g.q, g.dtype, mine, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
   LoadRows(b.dout, g.dtype, mine, shift, std::int64_t{g.heads} * g.value_dim, head * g.value_dim,
@@ -126,7 +126,7 @@ FT_DEVICE void FillPair(const AttentionCall& g, const BackwardTensors& b, const 
             lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t item = (queries.row + sample * g.sample_rows + y) * g.heads + head;
   const std::int64_t query = queries.position + y;
-  const std::int64_t start = DocumentStart(g, sample * g.sample_rows, query);
+  const std::int64_t start = DocumentStart(g, queries, sample * g.sample_rows, y);
   const float lse = y < queries.rows ? b.lse[item] : 0.0F;
   const float delta = y < queries.rows ? b.delta[item] : 0.0F;
   for (int j = lane; j < kRows; j += kLanes) {

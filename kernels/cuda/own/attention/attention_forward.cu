@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   const std::int64_t kv_head = head / (g.heads / g.kv_heads);
   const RowTile mine = TileOf(g.queries, blockIdx.x);
   const std::int64_t item = (mine.row + shift + y) * g.heads + head, query = mine.position + y;
-  const std::int64_t start = DocumentStart(g, shift, query);
+  const std::int64_t start = DocumentStart(g, mine, shift, y);
   const float slope = AlibiSlope(g, head);
   LoadRows(g.q, g.dtype, mine, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
   RunningRow<kDims> row = BeginRow<kDims>(g, o, item, lane, y < mine.rows);

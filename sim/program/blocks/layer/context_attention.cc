@@ -72,12 +72,21 @@ void ContextAttention::Exchange(std::int16_t projection) {
   Communicate(OpKind::kAllToAll, "attention.qkv.exchange", packed, at_.qkv, QkvElements());
 }
 
+std::int16_t ContextAttention::StartsOfPart(const std::string& name, const Share& share) {
+  if (starts_ == kNoSlot || !share.queries_all) return starts_;
+  const std::int16_t all = b_.TemporaryIn(b_.FormatOf(starts_), name + ".starts", Rows() * cp_);
+  Communicate(OpKind::kAllGather, name + ".starts.gather", starts_, all, Rows() * cp_);
+  return all;
+}
+
 // `merges`: combines with the output and lse of earlier parts by their softmax sums, as online
 // softmax does.
 void ContextAttention::PartForward(const std::string& name, std::int16_t q, std::int16_t kv,
                                    std::int16_t out, const Share& share, bool merges) {
   const auto to = [&](std::int16_t slot) { return merges ? InOut(slot) : Out(slot); };
+  const std::int16_t starts = StartsOfPart(name, share);
   Op& op = b_.Add(OpKind::kAttentionPartForward, name, {In(q), In(kv), to(out), to(at_.lse)});
+  b_.AlsoReads(starts);
   op.accumulate = merges;
   SetScores(context_.model, op);
   op.bidirectional = !context_.model.causal;
@@ -89,9 +98,11 @@ void ContextAttention::PartForward(const std::string& name, std::int16_t q, std:
 void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, std::int16_t d_out,
                                     const PartGradients& to, const Share& share, bool adds) {
   const bool by_heads = kind_ == ContextParallelKind::kAllToAll;
+  const std::int16_t starts = StartsOfPart(name, share);
   Op& op = b_.Add(OpKind::kAttentionPartBackward, name,
                   {In(at_.qkv), In(kv), In(by_heads ? out_of_heads_ : at_.out), In(at_.lse),
                    In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
+  b_.AlsoReads(starts);
   op.accumulate = adds;
   SetScores(context_.model, op);
   op.bidirectional = !context_.model.causal;

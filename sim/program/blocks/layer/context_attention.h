@@ -38,6 +38,10 @@ class ContextAttention {
   static constexpr int kSavedIndex = 64;
   void Bind(const Tensors& tensors, std::optional<Category> saved, Category otherwise);
 
+  // Attention ends at documents. `starts`: where those of this rank's rows begin; kNoSlot: it does
+  // not. Forward and Backward read it.
+  void EndAtDocuments(std::int16_t starts) { starts_ = starts; }
+
   // Forward, in this order. Projection: returns the tensor of this rank's tokens that the
   // projection writes and rope rotates. Exchange: moves it to `qkv`. Forward: qkv -> out, lse; a
   // backward that recomputes them calls it again.
@@ -81,6 +85,9 @@ class ContextAttention {
   void Communicate(OpKind kind, const std::string& name, std::int16_t in, std::int16_t out,
                    std::int64_t elements);
 
+  // Document starts of a part's queries: under all-to-all those of all ranks, gathered; kNoSlot if
+  // attention does not end at documents.
+  std::int16_t StartsOfPart(const std::string& name, const Share& share);
   std::int16_t GatheredKeys(const std::string& suffix);
   void ForwardRing();
   void BackwardRing(std::int16_t d_out, std::int16_t d_qkv);
@@ -92,6 +99,7 @@ class ContextAttention {
   ContextParallelKind kind_;
   int cp_, tp_;
   Tensors at_;
+  std::int16_t starts_ = kNoSlot;        // of documents, by this rank's rows
   std::int16_t out_of_heads_ = kNoSlot;  // all-to-all: outputs of this rank's heads, all tokens
   std::int16_t keys_ = kNoSlot;          // backward: [k | v], of all ranks or of this one
   std::int16_t arriving_ = kNoSlot;      // backward: gradients that Finish waits for

@@ -64,6 +64,7 @@ void Layer::SetBidirectional(Op& op) const {
 // Sinks and the cast for the output projection follow any kind of core.
 void Layer::AttentionCore() {
   if (SharesSequence()) {
+    shared.EndAtDocuments(DocumentStarts());
     shared.Forward();
   } else if (WritesScores(context.plan)) {
     StandardCore(attention);

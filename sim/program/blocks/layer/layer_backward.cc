@@ -331,7 +331,10 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   layer.AdapterInputGradient(kOutLinear, "attention.out.input_grad", whole, d_inner, d_attention,
                              layer.rows);
   layer.AttentionCoreAgain(have);
-  if (layer.SharesSequence()) layer.shared.Backward(d_attention, d_qkv);
+  if (layer.SharesSequence()) {
+    layer.shared.EndAtDocuments(layer.DocumentStarts());
+    layer.shared.Backward(d_attention, d_qkv);
+  }
   Weight();
   b.LinearWeightGradient("attention.out", whole, layer.attention_input,
                          layer.Gradient("d_out.weight", kOutWeight), kNoSlot, layer.rows,

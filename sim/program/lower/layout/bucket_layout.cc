@@ -62,13 +62,21 @@ bool IsUpdatedWhole(const BlockParameter& parameter, BlockKind kind, const Plan&
 }
 
 // Numbers behind a tensor's last row, which pad its parameter, belong to none.
-std::vector<MatrixPlace> MatricesOf(const BlockParameter& parameter, BlockKind kind,
+std::vector<MatrixSplit> MatricesOf(const BlockParameter& parameter, BlockKind kind,
                                     const Plan& plan) {
-  std::vector<MatrixPlace> matrices;
+  std::vector<MatrixSplit> matrices;
   if (!IsUpdatedWhole(parameter, kind, plan)) return matrices;
   std::int64_t offset = 0;
   for (const ModelTensor& part : parameter.parts) {
-    matrices.push_back({offset, part.rows, part.cols});
+    MatrixSplit& matrix = matrices.emplace_back();
+    matrix.place.offset = offset;
+    matrix.place.rows = part.rows;
+    matrix.place.cols = part.cols;
+    matrix.axis = parameter.split;
+    matrix.copies = parameter.split == SplitAxis::kNone ? plan.tp : part.Copies(plan.tp);
+    const int pieces = plan.tp / matrix.copies;
+    matrix.each = parameter.split == SplitAxis::kRows ? RowsOfPiece(part, pieces)
+                                                      : CeilDiv(part.cols, pieces);
     offset += ElementsOf(part, parameter.split, plan.tp);
   }
   return matrices;
@@ -286,8 +294,17 @@ class Builder {
     }
     out_.matrices.resize(static_cast<std::size_t>(number) + 1);
     std::vector<MatrixPlace>& matrices = out_.matrices.back();
-    for (MatrixPlace matrix : size.matrices) {
+    for (const MatrixSplit& split : size.matrices) {
+      MatrixPlace matrix = split.place;
       matrix.offset += begin;
+      matrix.own_rows = {0, matrix.rows};
+      matrix.own_cols = {0, matrix.cols};
+      const int piece = variant_.tp / split.copies;
+      if (split.axis != SplitAxis::kNone) {
+        ShardRange& own = split.axis == SplitAxis::kRows ? matrix.own_rows : matrix.own_cols;
+        SplitRange(own.end, split.each, piece, own.begin, own.end);
+      }
+      matrix.counted = variant_.tp % split.copies == 0 || (size.experts && plan_.ExpertsSpanTp());
       matrix.row_moments = RowMomentsOf(matrices);
       matrix.col_moments = ColMomentsOf(matrices);
       matrix.decays = size.decays;

@@ -23,15 +23,18 @@ struct ShardRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
-// A matrix in a bucket, row by row.
+// A matrix in a bucket, row by row: under tensor parallelism, a part of its rows or columns.
 struct MatrixPlace {
   std::int64_t offset = 0;  // elements from the start of the bucket
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;    // of the whole matrix
   std::int64_t cols = 0;
   // Adafactor: the first numbers of its rows and of its columns in the bucket's two moments.
   std::int64_t row_moments = 0;
   std::int64_t col_moments = 0;
   bool decays = false;
+  ShardRange own_rows, own_cols;  // of this rank
+  // This rank counts the part into sums over tensor-parallel ranks: it is the first that holds it.
+  bool counted = true;
 };
 struct BucketLayout {
   std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet

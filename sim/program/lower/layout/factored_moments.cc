@@ -24,9 +24,9 @@ std::int64_t FactoredMoments(const ModelSpec& model, const Plan& plan) {
     std::int64_t moments = 0;
     for (const ParameterSize& size : sizes.of_kind[static_cast<std::size_t>(kind)]) {
       if (kind == BlockKind::kHead && size.token_table) continue;
-      for (const MatrixPlace& matrix : size.matrices) {
-        const std::int64_t rows = matrix.rows > 1 ? matrix.rows : 0;
-        moments += (rows + matrix.cols) * (size.experts ? plan.ep : 1);
+      for (const MatrixSplit& split : size.matrices) {
+        const std::int64_t rows = split.place.rows > 1 ? split.place.rows : 0;
+        moments += (rows + split.place.cols) * (size.experts ? plan.ep : 1);
       }
     }
     return blocks * moments;

@@ -8,10 +8,20 @@
 
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
+#include "sim/program/blocks/parameters.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/lower/layout/bucket_layout.h"
 
 namespace foretrain {
+
+// A matrix of a parameter, and its split over tensor-parallel ranks: each piece has `each` rows or
+// columns, or fewer at the end, and lies on `copies` ranks.
+struct MatrixSplit {
+  MatrixPlace place;  // but for this rank's part
+  SplitAxis axis = SplitAxis::kNone;
+  std::int64_t each = 0;
+  int copies = 1;
+};
 
 // A parameter as a layout needs it.
 struct ParameterSize {
@@ -19,7 +29,7 @@ struct ParameterSize {
   std::int64_t elements = 0;      // on one rank
   std::int64_t packed_bytes = 0;  // if quantized, else 0
   bool token_table = false;
-  std::vector<MatrixPlace> matrices;  // of which it consists, if Muon or Adafactor updates it
+  std::vector<MatrixSplit> matrices;  // of which it consists, if Muon or Adafactor updates it
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };
 

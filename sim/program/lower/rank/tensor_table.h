@@ -51,8 +51,12 @@ enum class TensorKind : std::uint8_t {
   kNormThen,
   kNotFiniteIn,
   kNotFiniteThen,
-  kMomentumShard,   // what Muon orthogonalizes, of this rank's shard: bucket
-  kMomentumWhole,   // and of the whole bucket
+  kMomentumShard,  // what Muon orthogonalizes, of this rank's shard: bucket
+  kMomentumWhole,  // and of the whole bucket
+  // Adafactor's: bucket.
+  kFactorSums,      // of rows, of columns and of parameters' squares
+  kFactorMeans,     // of the moments of rows, by tensor
+  kFactorSizes,     // squares of the update, by tensor
   kDocumentStarts,  // first block of the chunk that reads them, micro-batch
 };
 

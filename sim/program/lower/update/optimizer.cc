@@ -128,19 +128,20 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     const auto add = [&](Skeleton& to, InstructionKind kind, const StepRule& rule) {
       to.push_back({{kind, Pass::kUpdate, 0, micro_batch, bucket}, &rule});
     };
-    if (context.BucketAt(bucket).orthogonal) {
+    const Bucket& of = context.BucketAt(bucket);
+    if (of.orthogonal) {
       for (const SkeletonStep& step : MuonSteps(context, bucket)) updates.push_back(step);
+    } else if (of.factored) {
+      for (const SkeletonStep& step : AdafactorSteps(context, bucket)) updates.push_back(step);
     }
-    const ShardRange shard = ShardOf(context.BucketAt(bucket));
+    const ShardRange shard = ShardOf(of);
     const bool updates_here = shard.end > shard.begin && !OffloadOf(context, bucket).offloaded;
     const bool later = context.plan.post_validation;
-    if (updates_here && context.BucketAt(bucket).factored) {
-      updates.push_back(AdafactorStep(context, bucket, micro_batch));
-    } else if (updates_here && !context.BucketAt(bucket).orthogonal) {
+    if (updates_here && !of.orthogonal && !of.factored) {
       add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
     }
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);
-    if (SharesUpdate(context.plan, context.BucketAt(bucket))) {
+    if (SharesUpdate(context.plan, of)) {
       add(later ? amendments : updates, InstructionKind::kAllGather, kUpdatedGather);
     }
   }

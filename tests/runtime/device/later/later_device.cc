@@ -475,6 +475,9 @@ void SetKernels(FtDeviceApi& api) {
   FT_SET(squared_norm);
   FT_SET(adamw);
   FT_SET(sgd);
+  FT_SET(factor_sums);
+  FT_SET(factor_moments);
+  FT_SET(factor_size);
   FT_SET(adafactor);
   FT_SET(count_not_finite);
   FT_SET(count_skipped);

@@ -296,10 +296,14 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   momentum.format = NumberFormat::kBf16;
   ExpectWork(momentum, 70, 160);
   ExpectWork(Make(OpKind::kLion, {.elements = 10}), 120, 200);
-  // Parameters read twice and written, gradients read four times, 2 + 5 moments read and written;
-  // of a vector gradients three times and its own moments.
-  ExpectWork(Make(OpKind::kAdafactor, {.rows = 2, .cols = 5, .elements = 10}), 170, 280 + 56);
-  ExpectWork(Make(OpKind::kAdafactor, {.rows = 1, .cols = 10, .elements = 10}), 150, 240 + 80);
+  // Parameters 10, gradients twice 10, and 2 + 5 sums read and written; 7 sums read and 7 moments
+  // read and written; gradients and moments; parameters read and written, and gradients.
+  const OpShape part{.rows = 2, .cols = 5};
+  ExpectWork(Make(OpKind::kFactorSums, part), 60, 4 * (30 + 14));
+  ExpectWork(Make(OpKind::kFactorMoments, part), 35, 4 * 21);
+  ExpectWork(Make(OpKind::kFactorSize, part), 70, 4 * 17);
+  ExpectWork(Make(OpKind::kAdafactor, {.rows = 2, .cols = 5, .inner = 20, .elements = 10}), 90,
+             4 * 30);
   ExpectWork(Make(OpKind::kAdamWAmend, {.elements = 10}), 2, 8);  // nothing to amend
   ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
   ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
