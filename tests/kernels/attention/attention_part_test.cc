@@ -163,7 +163,11 @@ class AttentionPartTest : public KernelTest {
                                .alibi_heads = 0,
                                .first_head = 0,
                                .softcap = 0.0F,
-                               .random = {}});
+                               .random = {},
+                               .key_sample_rows = 0,
+                               .bias = nullptr,
+                               .bias_stride = 0,
+                               .bias_zero = 0});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -213,7 +217,12 @@ class AttentionPartTest : public KernelTest {
                                 .alibi_heads = 0,
                                 .first_head = 0,
                                 .softcap = 0.0F,
-                                .random = {}});
+                                .random = {},
+                                .key_sample_rows = 0,
+                                .bias = nullptr,
+                                .bias_grad = nullptr,
+                                .bias_stride = 0,
+                                .bias_zero = 0});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

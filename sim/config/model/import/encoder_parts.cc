@@ -1,5 +1,6 @@
 // Readers of families with an encoder (own_parts.h).
 #include <array>
+#include <cmath>
 
 #include "base/text.h"
 #include "sim/config/model/import/own_parts.h"
@@ -51,8 +52,12 @@ void MoreOfRoberta(Config& config, ModelSpec& model) {
 void MoreOfT5(Config& config, ModelSpec& model) {
   model.encoder_layers = config.Count("num_layers");
   model.relative_buckets = config.CountOr("relative_attention_num_buckets", 32);
+  model.relative_max_distance = config.CountOr("relative_attention_max_distance", 128);
   model.attention_scale = 1;
-  config.IgnoreIn({"relative_attention_max_distance", "is_gated_act", "dense_act_fn"});
+  if (model.tied_embeddings) {
+    model.logit_scale = 1 / std::sqrt(static_cast<double>(model.hidden));
+  }
+  config.IgnoreIn({"is_gated_act", "dense_act_fn"});
   const std::string otherwise = model.IsGated() ? "gated-gelu" : "relu";
   const std::string kind = config.StringOr("feed_forward_proj", otherwise);
   std::vector<std::string> known;

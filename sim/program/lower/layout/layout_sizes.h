@@ -8,6 +8,7 @@
 
 #include "sim/config/model/model_spec.h"
 #include "sim/config/plan/plan.h"
+#include "sim/program/blocks/parameters.h"
 #include "sim/program/ir/groups.h"
 #include "sim/program/lower/layout/bucket_layout.h"
 
@@ -23,7 +24,7 @@ struct ParameterSize {
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };
 
-inline constexpr std::size_t kLayoutKinds = 4;  // number of BlockKind values
+inline constexpr std::size_t kLayoutKinds = kBlockKindCount;
 
 // By BlockKind and parameter; empty for a kind that the model does not have.
 struct ParameterSizes {
