@@ -26,6 +26,9 @@ def make(config_path, seed):
     if config.is_encoder_decoder:
         kind = AutoModelForSeq2SeqLM
     model = kind.from_config(config, attn_implementation="eager")
+    if config.is_encoder_decoder and not fields.get("tie_word_embeddings", True):
+        # Published weights of T5 1.1 and mT5 have a head of their own, but version 5 ties it.
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     model.eval()  # no dropout
     with torch.no_grad():  # vectors too, so that a missing term shows
         for parameter in model.parameters():
