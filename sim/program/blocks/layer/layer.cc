@@ -159,6 +159,7 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
     ExpertsForward(layer, layer.Output());
   } else {
     Mlp(layer, nullptr, layer.Output());
+    layer.HandOn();
   }
   return std::move(layer.b);
 }

@@ -198,9 +198,9 @@ struct Layer {
     std::int16_t weights = kNoSlot, mask = kNoSlot, dropped = kNoSlot;
   };
   ScoreTensors scores;
-  // Encoder-decoders (stacks.cc): the whole stream that comes in, the biases of self-attention and
-  // their gradient, and cross-attention.
-  std::int16_t stream = kNoSlot, biases = kNoSlot, d_biases = kNoSlot;
+  // Encoder-decoders (stacks.cc): the streams that come in and go out, the biases of self-attention
+  // and their gradient, and cross-attention.
+  std::int16_t stream = kNoSlot, handed_on = kNoSlot, biases = kNoSlot, d_biases = kNoSlot;
   struct CrossTensors {
     std::int16_t normed = kNoSlot, rstd = kNoSlot, query = kNoSlot, keys = kNoSlot,
                  attention = kNoSlot, lse = kNoSlot, residual = kNoSlot;
@@ -355,12 +355,13 @@ struct Layer {
     return context.chunk > 0 ? context.chunk : context.plan.sequence;
   }
   // ---- Encoder-decoders (stacks.cc). StackRows: the rows of the layer's stack in a stream; in
-  // other models the tensor itself. Output: the slot of the layer's output, in which all but the
-  // stack's rows is written. CrossAttention: from the residual to the one after it. CrossGradient:
-  // the same backward, given the gradient of the sum; it adds to dx the gradient of the encoder's
-  // output. TableGradients: the parts of dx that the layer hands on, and its own table's gradient.
+  // other models the tensor itself. Output: these rows of the layer's output. HandOn writes the
+  // rest of it. CrossAttention: from the residual to the one after it. CrossGradient: the same
+  // backward, given the gradient of the sum; it adds to dx the gradient of the encoder's output.
+  // TableGradients: the parts of dx that the layer hands on, and its own table's gradient.
   std::int16_t StackRows(const char* name, std::int16_t of);
   std::int16_t Output();
+  void HandOn();
   void CrossAttention();
   std::int16_t CrossGradient(LayerTensors have, bool accumulate, std::int16_t d_sum,
                              std::int16_t dy, std::int16_t dx);

@@ -52,23 +52,27 @@ std::int16_t Layer::StackRows(const char* name, std::int16_t of) {
   return ViewOf(b, name, of, RowsOfStack(Stream(context.model, context.plan), context.stack));
 }
 
+std::int16_t Layer::Output() {
+  handed_on = b.Slot("y", BoundaryElements(context.model, context.plan), Category::kActivations,
+                     SlotRole::kOutput);
+  return StackRows("y.rows", handed_on);
+}
+
 // An encoder's layer copies the decoder's rows and both tables, which are consecutive; a decoder's
 // the tables and the encoder's rows. The first decoder layer replaces these rows by their norm.
-std::int16_t Layer::Output() {
-  const std::int16_t y = b.Slot("y", BoundaryElements(context.model, context.plan),
-                                Category::kActivations, SlotRole::kOutput);
-  if (!context.model.HasEncoder()) return y;
+// Comes last, so that the output takes no memory before.
+void Layer::HandOn() {
+  if (!context.model.HasEncoder()) return;
   const Stream parts(context.model, context.plan);
   StreamPart carried{parts.decoder_table.first, parts.Elements() - parts.decoder_table.first};
   if (context.stack == StackKind::kEncoder) carried = {0, parts.encoder.first};
   if (kind == BlockKind::kFirstDecoderLayer) {
     carried = {parts.decoder_table.first, parts.encoder.first - parts.decoder_table.first};
-    CopyOn(b, "encoder.hand_on", cross.memory, ViewOf(b, "y.encoder", y, parts.encoder),
+    CopyOn(b, "encoder.hand_on", cross.memory, ViewOf(b, "y.encoder", handed_on, parts.encoder),
            parts.encoder.elements);
   }
   CopyOn(b, "stream.hand_on", ViewOf(b, "x.carried", stream, carried),
-         ViewOf(b, "y.carried", y, carried), carried.elements);
-  return StackRows("y.rows", y);
+         ViewOf(b, "y.carried", handed_on, carried), carried.elements);
 }
 
 void Layer::MakeCrossTensors(const TensorMaker& make) {
