@@ -1,5 +1,5 @@
-// The head's place in the stream of an encoder-decoder (stream.h), whose decoder rows come first. In
-// other models the head works on the whole tensor of the block before.
+// The head's place in the stream of an encoder-decoder (stream.h), whose decoder rows come first.
+// In other models the head works on the whole tensor of the block before.
 #include "sim/program/blocks/ends/head_ops.h"
 
 namespace foretrain {
