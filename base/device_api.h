@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 22 };
+enum { FT_DEVICE_API_VERSION = 23 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -134,7 +134,9 @@ enum { FT_SCALE_SIDE = 128 };
   use(FACTOR_SUMS, factor_sums, FtFactorSums)                                                \
   use(FACTOR_MOMENTS, factor_moments, FtFactorMoments)                                       \
   use(FACTOR_SIZE, factor_size, FtAdafactor)                                                 \
-  use(ADAFACTOR, adafactor, FtAdafactor)
+  use(ADAFACTOR, adafactor, FtAdafactor)                                                     \
+  use(RELATIVE_BIAS, relative_bias, FtRelativeBias)                                          \
+  use(RELATIVE_BIAS_BACKWARD, relative_bias_backward, FtRelativeBiasBackward)
 // clang-format on
 
 // One per kernel entry, in the same order: the argument of `supports`.
@@ -503,13 +505,17 @@ typedef struct FtAttentionBackward {
   const int32_t* document_starts;
 } FtAttentionBackward;
 
-// One part of causal attention, for context parallelism: queries of some runs of rows against keys
-// of other runs. A query sees the keys at positions up to its own. q is [rows, q_stride], k and v
-// are [rows, kv_stride]; out, lse and `window` are as above, by query row. Runs name the rows of
-// the first sample; those of sample b lie b * sample_rows further on. If merge != 0, out and lse
-// hold the result of earlier parts over other keys, and receive the combined result. A query with
-// no key in this part keeps its out and lse; without merge it gets 0 and -inf. document_starts, by
-// query row, is as above, and so at most the query's position.
+// One part of causal attention, for context parallelism and for keys of another tensor: queries of
+// some runs of rows against keys of other runs. A query sees the keys at positions up to its own. q
+// is [rows, q_stride], k and v are [rows, kv_stride]; out, lse and `window` are as above, by query
+// row. Runs name the rows of the first sample; those of sample b lie b * sample_rows further on,
+// keys b * key_sample_rows (0: sample_rows). If merge != 0, out and lse hold the result of earlier
+// parts over other keys, and receive the combined result. A query with no key in this part keeps
+// its out and lse; without merge it gets 0 and -inf. document_starts, by query row, is as above,
+// and so at most the query's position.
+//
+// bias [heads, bias_stride], if not NULL, has a number for each distance, which the scaled score
+// gets added: element bias_zero + key position - query position of a head's row.
 typedef struct FtAttentionPartForward {
   const void* q;
   const void* k;
@@ -528,10 +534,14 @@ typedef struct FtAttentionPartForward {
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
   const int32_t* document_starts;
+  int64_t key_sample_rows;
+  const float* bias;
+  int64_t bias_stride, bias_zero;
 } FtAttentionPartForward;
 
 // Gradients of one part's queries and keys; out and lse are those of all parts together. dq is laid
-// out like q and added to if accumulate_dq != 0; dk and dv [rows, dkv_stride] are overwritten.
+// out like q and added to if accumulate_dq != 0; dk and dv [rows, dkv_stride] are overwritten, and
+// so is bias_grad, laid out like bias.
 typedef struct FtAttentionPartBackward {
   const void* q;
   const void* k;
@@ -554,7 +564,34 @@ typedef struct FtAttentionPartBackward {
   float softcap;
   FtRandomMask random;  // dropout of the attention weights
   const int32_t* document_starts;
+  int64_t key_sample_rows;
+  const float* bias;
+  float* bias_grad;
+  int64_t bias_stride, bias_zero;
 } FtAttentionPartBackward;
+
+// Spreads T5's table of relative positions [buckets, heads] over the distances of attention (Raffel
+// et al. 2020, s. 2.1): bias[h, queries - 1 + d] = table[bucket of d, h] for each distance d = key
+// position - query position, from 1 - queries to keys - 1; base/numeric/relative_buckets.h has the
+// buckets. bias is [heads, queries + keys - 1].
+typedef struct FtRelativeBias {
+  const void* table;
+  float* bias;
+  int64_t queries, keys;
+  int32_t heads, buckets, max_distance, bidirectional;
+  FtDtype dtype;  // of table
+} FtRelativeBias;
+
+// dx[buckets, heads] = dy[buckets, heads] + the sums of bias_grad over the distances of each
+// bucket.
+typedef struct FtRelativeBiasBackward {
+  const float* bias_grad;
+  const void* dy;
+  void* dx;
+  int64_t queries, keys;
+  int32_t heads, buckets, max_distance, bidirectional;
+  FtDtype dtype;  // of dy and dx
+} FtRelativeBiasBackward;
 
 // Causal attention that materializes its scores. scores, weights and dropped are [batch, heads,
 // sequence, sequence]; mask has one byte per element. weights is the softmax, 0 above the diagonal;

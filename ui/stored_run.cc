@@ -108,7 +108,7 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
     const bool imported = run.info.kind == RunKind::kImported;
     view.metrics.warmup_steps = forecast ? steps - 1 : (steps > 1 && !imported ? 1 : 0);
   }
-  if (specs.model.has_value()) view.layers = static_cast<int>(specs.model->layers);
+  if (specs.model.has_value()) view.layers = static_cast<int>(specs.model->AllLayers());
   if (run.info.program_hash != 0) view.program_hash = fmt::format("{:016x}", run.info.program_hash);
   if (specs.device_bytes > 0) view.device_bytes = specs.device_bytes;
   view.emulated = IsEmulated(run.details_json);

@@ -75,7 +75,7 @@ Result<void> PlanSearch::Restrict(PlanQuestion& question) const {
   if (plan_.Given("expert_headroom")) framework.expert_headroom = 0;
   std::erase_if(framework.values,
                 [this](const auto& entry) { return plan_.Given(entry.first->name); });
-  RestrictTo(framework, question.context.model.layers, question.space);
+  RestrictTo(framework, question.context.model.AllLayers(), question.space);
   return {};
 }
 

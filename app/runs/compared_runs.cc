@@ -81,7 +81,7 @@ void Describe(const std::optional<StoredContext>& stored, ComparedRuns& runs) {
     view.predicted_name = "run " + std::to_string(runs.predicted.info.id);
     view.measured_name = "run " + std::to_string(runs.measured.info.id);
   }
-  if (stored) view.layers = static_cast<int>(stored->context.model.layers);
+  if (stored) view.layers = static_cast<int>(stored->context.model.AllLayers());
   for (const Counter& counter : runs.measured.counters) {
     if (counter.name == "machine_drift") view.machine_drift = counter.value;
   }

@@ -67,7 +67,7 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
   options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
     const auto name = names.find(NameKey(op));
     const std::string instruction =
-        Describe(InstructionOf(op), static_cast<int>(program.model.layers));
+        Describe(InstructionOf(op), static_cast<int>(program.model.AllLayers()));
     return name == names.end() ? instruction : instruction + ", " + name->second;
   };
   auto session = CaptureSession::Open(device, std::move(options));

@@ -69,6 +69,31 @@ void Packed(ArgumentReader& reader, Arguments& g) {
   }
 }
 
+// Checks that a head's row of biases has an element for each distance of the runs.
+template <class Arguments>
+void Biases(ArgumentReader& reader, const Arguments& g) {
+  if (!reader.ok() || g.bias == nullptr) return;
+  for (std::int64_t q = 0; q < g.query_run_count; ++q) {
+    for (std::int64_t k = 0; k < g.key_run_count; ++k) {
+      const FtRun& queries = g.query_runs[q];
+      const FtRun& keys = g.key_runs[k];
+      if (queries.rows == 0 || keys.rows == 0) continue;
+      const std::int64_t first =
+          g.bias_zero + keys.position - (queries.position + queries.rows - 1);
+      const std::int64_t last = g.bias_zero + keys.position + keys.rows - 1 - queries.position;
+      if (first >= 0 && last < g.bias_stride) continue;
+      reader.Refuse(FT_FAILED, "bias: distances take elements %lld to %lld of %lld",
+                    static_cast<long long>(first), static_cast<long long>(last),
+                    static_cast<long long>(g.bias_stride));
+      return;
+    }
+  }
+  if (g.window != 0) {
+    reader.Refuse(FT_FAILED, "window %lld: must be 0 with a bias",
+                  static_cast<long long>(g.window));
+  }
+}
+
 // Checks the runs. Returns the number of rows that a tensor needs to hold them for all samples.
 std::int64_t RowsOfRuns(ArgumentReader& reader, const char* name, const FtRun* runs,
                         std::int64_t count, std::int64_t batch, std::int64_t sample_rows) {
@@ -95,8 +120,11 @@ Extent Part(ArgumentReader& reader, Arguments& g) {
   reader.AtLeast("q_stride", g.q_stride, width.q).AtLeast("kv_stride", g.kv_stride, width.k);
   const std::int64_t queries =
       RowsOfRuns(reader, "query_runs", g.query_runs, g.query_run_count, g.batch, g.sample_rows);
+  const std::int64_t key_rows = g.key_sample_rows > 0 ? g.key_sample_rows : g.sample_rows;
+  reader.Size("key_sample_rows", g.key_sample_rows).Size("bias_stride", g.bias_stride);
   const std::int64_t keys =
-      RowsOfRuns(reader, "key_runs", g.key_runs, g.key_run_count, g.batch, g.sample_rows);
+      RowsOfRuns(reader, "key_runs", g.key_runs, g.key_run_count, g.batch, key_rows);
+  Biases(reader, g);
   if (!reader.ok()) return {};
   reader.Tensors({Read("q", g.q, g.dtype, {queries, width.q, g.q_stride}),
                   Plain("lse", g.lse, Rows(queries, g.heads))});
@@ -207,6 +235,35 @@ void Describe(ArgumentReader& reader, FtLatentHeads& g) {
                   tensor("kv", g.kv, heads * (g.head_dim - g.rotary + g.value_dim), splits),
                   tensor("turned_key", g.turned_key, g.rotary, splits),
                   tensor("qkv", g.qkv, heads * (2 * g.head_dim + g.value_dim), !splits)});
+}
+
+namespace {
+
+// Checks the sizes of a table of relative positions; a bucket's bounds need a positive logarithm.
+template <class Arguments>
+void Relative(ArgumentReader& reader, const Arguments& g) {
+  reader.AtLeast("queries", g.queries, 1).AtMost("queries", g.queries, kMaxRows);
+  reader.AtLeast("keys", g.keys, 1).AtMost("keys", g.keys, kMaxRows);
+  reader.AtLeast("heads", g.heads, 1);
+  reader.AtLeast("buckets", g.buckets, g.bidirectional != 0 ? 4 : 2);
+  reader.AtLeast("max_distance", g.max_distance, g.buckets + 1);
+}
+
+}  // namespace
+
+void Describe(ArgumentReader& reader, FtRelativeBias& g) {
+  reader.Float("dtype", g.dtype);
+  Relative(reader, g);
+  reader.Tensors({Read("table", g.table, g.dtype, Rows(g.buckets, g.heads)),
+                  Plain("bias", g.bias, Rows(g.heads, g.queries + g.keys - 1))});
+}
+
+void Describe(ArgumentReader& reader, FtRelativeBiasBackward& g) {
+  reader.Float("dtype", g.dtype);
+  Relative(reader, g);
+  const Extent table = Rows(g.buckets, g.heads);
+  reader.Tensors({Plain("bias_grad", g.bias_grad, Rows(g.heads, g.queries + g.keys - 1)),
+                  Read("dy", g.dy, g.dtype, table), Write("dx", g.dx, g.dtype, table)});
 }
 
 void Describe(ArgumentReader& reader, FtSinkForward& g) {

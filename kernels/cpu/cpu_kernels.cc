@@ -57,6 +57,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetLinearEntries(api);
   SetEmbeddingEntries(api);
   SetLatentEntries(api);
+  SetRelativeBiasEntries(api);
   SetStandardAttentionEntries(api);
   SetDropoutEntries(api);
   SetCrossEntropyEntries(api);

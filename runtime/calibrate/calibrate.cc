@@ -38,7 +38,7 @@ constexpr std::int64_t kMaxRepeats = 8;
 int RepeatsFor(const CalibrationTarget& target) {
   const auto hidden = static_cast<double>(target.model.hidden);
   const double layer_bytes = 12 * hidden * hidden * 4 / target.plan.tp;
-  const std::int64_t layers = CeilDiv(target.model.layers, target.plan.pp);
+  const std::int64_t layers = CeilDiv(target.model.AllLayers(), target.plan.pp);
   return static_cast<int>(
       std::clamp<std::int64_t>(static_cast<std::int64_t>(kRotatedBytes / layer_bytes) + 1, 1,
                                std::min(layers, kMaxRepeats)));

@@ -351,7 +351,7 @@ Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankAren
 // instruction.
 std::string OpText(const Program& program, const RankProgram& rank, OpId op) {
   if (!IsValidId(op)) return Describe(op);
-  const int layers = static_cast<int>(program.model.layers);
+  const int layers = static_cast<int>(program.model.AllLayers());
   const OpId whole = InstructionOf(op);
   const std::string text = layers > 0 ? Describe(whole, layers) : Describe(whole);
   for (const Instruction& instruction : rank.step) {

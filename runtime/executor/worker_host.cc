@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/numeric/number_formats.h"
+#include "runtime/data/stack_batch.h"
 #include "runtime/executor/worker.h"
 #include "runtime/run/loss_spikes.h"
 #include "traces/metrics/data_wait.h"
@@ -44,7 +45,13 @@ Result<void> Worker::Load(const PlannedLoad& load, Span& span) {
   const BatchRequest request{values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp};
   const bool waits = batches.WouldWait(request, ids_count, targets_count);
   if (ids_count + targets_count > 0) {
-    FT_TRY(batches.Fill(request, all.first(ids_count), all.subspan(ids_count, targets_count)));
+    const std::span<std::int32_t> ids = all.first(ids_count);
+    const std::span<std::int32_t> targets = all.subspan(ids_count, targets_count);
+    FT_TRY(batches.Fill(request, ids, targets));
+    const Program& program = *rank_.shared_.program;
+    if (program.model.HasEncoder()) {
+      DealToStacks({program.plan.EncoderSequence(), program.plan.DecoderSequence()}, ids, targets);
+    }
   }
   const auto starts_count = static_cast<std::size_t>(load.starts_count);
   const std::size_t starts_at = ids_count + targets_count;

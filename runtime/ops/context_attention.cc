@@ -20,17 +20,22 @@ Runs RunsOf(const BoundOp& op, std::int64_t rows, int turn) {
   return {op.runs->OfRank((op.cp - turn + s.cp) % s.cp), SequenceRuns::kOfRank};
 }
 
-// True if two operands are the same tensor.
-bool Same(const BoundOp& op, OperandName a, OperandName b) {
-  return op.operands[PositionOf(op.op, a)].slot == op.operands[PositionOf(op.op, b)].slot;
+// True for attention over whole sequences with keys of another tensor or biases
+// (stack_attention.cc).
+bool IsOfStacks(const BoundOp& op) {
+  return op.op.shape.cp == 1 && (!SameTensor(op, "q", "kv") || op.AccessOf("bias").has_value());
 }
 
 // Keys are columns of the packed qkv if both operands are one tensor, else a tensor [k | v] of
 // their own. Key gradients are of this part only; query gradients add over parts.
 template <auto entry>
 KernelCall MakeAttentionPart(const BoundOp& op) {
+  if (IsOfStacks(op)) {
+    constexpr bool kForward = requires(ArgumentsOf<entry> of) { of.merge; };
+    return kForward ? MakeStackAttentionForward(op) : MakeStackAttentionBackward(op);
+  }
   const OpShape& s = op.op.shape;
-  const QkvColumns q(s), kv(s, !Same(op, "q", "kv"));
+  const QkvColumns q(s), kv(s, !SameTensor(op, "q", "kv"));
   const Runs keys = RunsOf(op, s.inner, s.turn);
   Runs queries = RunsOf(op, s.rows, 0);
   if (op.op.bidirectional) {
@@ -48,7 +53,7 @@ KernelCall MakeAttentionPart(const BoundOp& op) {
   g.q_stride = q.stride;
   g.kv_stride = kv.stride;
   if constexpr (requires { g.dq; }) {
-    const QkvColumns dkv(s, !Same(op, "dq", "dkv"));
+    const QkvColumns dkv(s, !SameTensor(op, "dq", "dkv"));
     g.dq = op.Pointer("dq");
     g.dk = op.Element("dkv", dkv.k);
     g.dv = op.Element("dkv", dkv.v);

@@ -34,7 +34,7 @@ Makers AllMakers() {
   }
   for (const std::span<const KernelMaker> family :
        {ActivationMakers(), AttentionMakers(), ContextAttentionMakers(), EmbeddingMakers(),
-        LinearMakers(), MoeMakers(), OptimizerMakers(), QuantizeMakers()}) {
+        LinearMakers(), MoeMakers(), OptimizerMakers(), QuantizeMakers(), StackAttentionMakers()}) {
     for (const auto& [kind, make] : family) makers[static_cast<std::size_t>(kind)] = make;
   }
   return makers;

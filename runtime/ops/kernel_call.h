@@ -130,7 +130,7 @@ struct BoundOp {
 // Storage for the argument struct of any entry of the table.
 class KernelArgs {
  public:
-  static constexpr std::size_t kBytes = 256;
+  static constexpr std::size_t kBytes = 336;
 
   template <class Arguments>
   KernelArgs& operator=(const Arguments& arguments) {

@@ -25,6 +25,11 @@ std::span<const KernelMaker> LinearMakers();
 std::span<const KernelMaker> MoeMakers();
 std::span<const KernelMaker> OptimizerMakers();
 std::span<const KernelMaker> QuantizeMakers();
+std::span<const KernelMaker> StackAttentionMakers();
+
+// Attention of an encoder-decoder, for the makers of its kinds (stack_attention.cc).
+KernelCall MakeStackAttentionForward(const BoundOp& op);
+KernelCall MakeStackAttentionBackward(const BoundOp& op);
 
 // The device table's name for the activation of kGelu* and kGemmActivation*.
 FtActivation PlainActivationOf(ActivationKind kind);

@@ -19,6 +19,11 @@ struct QkvColumns {
   std::int64_t stride;
 };
 
+// True if two operands are the same tensor.
+inline bool SameTensor(const BoundOp& op, OperandName a, OperandName b) {
+  return op.operands[PositionOf(op.op, a)].slot == op.operands[PositionOf(op.op, b)].slot;
+}
+
 // Index of the op's first head among the model's heads. tp ranks have consecutive shares of the
 // heads. With all-to-all context parallelism (queries of all tokens) each share is divided again
 // over cp ranks.

@@ -36,9 +36,8 @@ std::vector<ParameterPlace> TensorsOf(const ModelSpec& model, const Plan& plan) 
     }
   };
   add(BlockKind::kEmbedding, "");
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    add(model.HasExperts(layer) ? BlockKind::kExpertLayer : BlockKind::kLayer,
-        "layers." + std::to_string(layer) + ".");
+  for (std::int64_t layer = 0; layer < model.AllLayers(); ++layer) {
+    add(KindOfLayer(model, layer), "layers." + std::to_string(layer) + ".");
   }
   add(BlockKind::kHead, "");
   return places;

@@ -250,8 +250,24 @@ std::string AsPostNorm(const ModelSpec& model, const std::string& name) {
   return layer == 0 ? "embedding.norm" + rest : after(layer - 1, rest);
 }
 
+// Layers of both stacks of an encoder-decoder begin at 0 in files. The norm of the encoder's output
+// lies in the first decoder layer here.
+std::string AsStack(const ModelSpec& model, const std::string& name) {
+  constexpr std::string_view kLayers = "layers.", kOfEncoder = "encoder.norm.", kUp = "mlp.up.";
+  if (!name.starts_with(kLayers)) return name;
+  const auto dot = name.find('.', kLayers.size());
+  const std::int64_t layer = std::stoll(name.substr(kLayers.size()));
+  std::string rest = name.substr(dot + 1);
+  if (rest.starts_with(kOfEncoder)) return rest;
+  if (model.IsGated() && rest.starts_with(kUp)) rest.insert(kUp.rfind('u'), "gated_");
+  const bool decodes = layer >= model.encoder_layers;
+  return fmt::format("layers.{}.{}.{}", decodes ? layer - model.encoder_layers : layer,
+                     decodes ? "decoder" : "encoder", rest);
+}
+
 // A multi-token prediction (MTP) layer is stored as one more layer in published files.
 std::string AsLayer(const ModelSpec& model, const std::string& name) {
+  if (model.HasEncoder()) return AsStack(model, name);
   if (model.residual_after_norm) return AsPostNorm(model, name);
   for (std::int64_t depth = 0; depth < model.predict_ahead; ++depth) {
     const std::string prefix = "ahead." + std::to_string(depth) + ".";
@@ -362,7 +378,8 @@ FileTensor TensorNames::Alone(const ParameterPlace& place) const {
     out.turned = model_.RotaryDim();
     out.head_dim = model_.head_dim;
   }
-  const bool lacks_one = model_.mlp == MlpKind::kGeglu || model_.mlp == MlpKind::kSquaredRelu;
+  const bool lacks_one = !model_.HasEncoder() &&
+                         (model_.mlp == MlpKind::kGeglu || model_.mlp == MlpKind::kSquaredRelu);
   if (lacks_one && norm) out.plus = 1.0F;
   return out;
 }

@@ -72,7 +72,7 @@ class TensorNames {
   // The tensor for `place`, which is whole or a part.
   //
   // Norm weights of Gemma and Nemotron are stored minus 1. They are recognized by the model: no
-  // other family here has a gated GELU or a squared ReLU.
+  // other family of decoders here has a gated GELU or a squared ReLU.
   FileTensor For(const ParameterPlace& place) const;
   // True for a tensor that is none of the model's parameters: masks, tables of frequencies, a tied
   // head, tensors of the models that it is joined with.

@@ -151,7 +151,7 @@ class PlanLint {
     FT_CHECK(frameworks.has_value());
     const auto framework = FindFramework(*frameworks, launch_.dialect->framework);
     if (!framework) return {};
-    RestrictTo(*framework, model_.layers, space);
+    RestrictTo(*framework, model_.AllLayers(), space);
     EnumerateOptions options;
     options.memory_bytes = memory_bytes;
     options.host_bytes = host_bytes;

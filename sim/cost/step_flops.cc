@@ -72,10 +72,8 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   LayerFlops layers_once(once), layers_here(rank);
   StepFlops flops;
   flops.model = FlopsOf(once, {.kind = BlockKind::kHead});
-  for (int block = 1; block <= model.layers; ++block) {
-    const BlockKind kind =
-        model.HasExperts(block - 1) ? BlockKind::kExpertLayer : BlockKind::kLayer;
-    flops.model += layers_once.Of(kind, block, RecomputeKind::kNone);
+  for (int block = 1; block <= model.AllLayers(); ++block) {
+    flops.model += layers_once.Of(KindOfLayer(model, block - 1), block, RecomputeKind::kNone);
   }
   flops.hardware = FlopsOf(rank, {.kind = BlockKind::kHead});
   for (int pp = 0; pp < plan.pp; ++pp) {

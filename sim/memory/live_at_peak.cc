@@ -177,7 +177,7 @@ LiveAtPeak FindLiveAtPeak(const Program& program, std::size_t rank, Space space)
   const RankProgram& of = program.ranks[rank];
   const PeakMemory peak = LinkedPeak(of, space);
   const std::vector<OpRef> refs = OpRefs(program, of);
-  const auto layers = static_cast<int>(program.model.layers);
+  const auto layers = static_cast<int>(program.model.AllLayers());
   const auto op_text = [&](std::int32_t op) {
     const OpRef ref = refs[At(op)];
     return fmt::format("{} of {}", OpAt(program, of, ref).name,

@@ -187,12 +187,10 @@ Result<Program> CompileEvaluation(Program& training) {
 
 // One rank and one sample. Without gradients and moments, because no bucket is trained.
 Result<Program> CompileGeneration(const ModelSpec& model, std::int64_t window) {
-  if (!model.causal) {
-    return Fail(
-        ErrorCode::kUnsupported,
-        fmt::format("model {} with causal false: an encoder does not generate tokens; use a "
-                    "decoder",
-                    model.name));
+  if (!model.causal || model.HasEncoder()) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("model {} with {}: only decoders generate tokens; use one", model.name,
+                            model.HasEncoder() ? "encoder_layers" : "causal false"));
   }
   Plan plan;
   plan.sequence = window;

@@ -35,7 +35,8 @@ constexpr double kMaxFrontPasses = kMaxPasses / 8;  // of a plan simulated for i
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
-  return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * passes;
+  return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.AllLayers() + 2) *
+         passes;
 }
 
 class Searcher {

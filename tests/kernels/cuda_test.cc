@@ -42,6 +42,23 @@ TEST_P(CudaEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   EXPECT_EQ(x, Floats(64, 1.0F));
 }
 
+// Encoder-decoders run on CPUs alone: a program that has them is refused before it starts.
+TEST_P(CudaEntryTest, RefusesAttentionOfEncoderDecodersByName) {
+  EXPECT_EQ(api_.supports(FT_KERNEL_RELATIVE_BIAS, FT_F32), 0);
+  EXPECT_EQ(api_.supports(FT_KERNEL_RELATIVE_BIAS_BACKWARD, FT_F32), 0);
+  const FtRun run{0, 0, 2};
+  Floats x(16), lse(2), bias(3);
+  FtAttentionPartForward part{};
+  part.q = part.k = part.v = x.data(), part.out = x.data(), part.lse = lse.data();
+  part.query_runs = part.key_runs = &run, part.query_run_count = part.key_run_count = 1;
+  part.batch = 1, part.sample_rows = 2, part.q_stride = part.kv_stride = 8;
+  part.heads = part.kv_heads = 1, part.head_dim = 8;
+  part.bias = bias.data(), part.bias_stride = 3, part.bias_zero = 1;
+  EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.attention_part_forward(queue_.get(), &part)),
+            "cuda attention_part_forward: no kernel for keys of another length or a bias by "
+            "distance");
+}
+
 TEST_P(CudaEntryTest, SupportsWhatHasAKernelAndNoOtherType) {
   EXPECT_EQ(api_.supports(FT_KERNEL_NORM_FORWARD, FT_F32), 1);
   EXPECT_EQ(api_.supports(FT_KERNEL_NORM_FORWARD, FT_BF16), 1);

@@ -296,6 +296,27 @@ void UseOtherParts(std::uint64_t index, PlannedModel& out) {
   choose([](ModelSpec& m) { m.head_transform = true; });
 }
 
+// Makes encoder-decoders of the plans that can have them, half of the time with uneven sequences.
+void AddEncoders(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0x75);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  ModelSpec model = out.model;
+  model.norm = NormKind::kRmsNorm;
+  model.positions = PositionKind::kRelative;
+  model.relative_buckets = 8;
+  model.encoder_layers = pick(1, 4);
+  model.rotary_dim = model.unused_positions = 0;
+  model.attention_bias = model.output_bias = model.mlp_bias = model.head_bias = false;
+  model.embedding_norm = model.qk_norm = false;
+  Plan plan = out.plan;
+  if (plan.sequence < 2 || pick(0, 1) == 0) return;
+  if (pick(0, 1) == 0) plan.encoder_sequence = pick(1, static_cast<int>(plan.sequence) - 1);
+  plan.stage_layers.clear();
+  if (ValidateModel(model) && ValidatePlan(plan, model)) out = {model, plan};
+}
+
 // Adds dropout and standard attention, which stores its scores, to a third of the plans each.
 void DropNumbers(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 11);
@@ -432,6 +453,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   DropNumbers(index, out);
   FuseEpilogues(index, plan);
   ChooseModules(index, out);
+  AddEncoders(index, out);
   return out;
 }
 
@@ -441,6 +463,7 @@ std::string Describe(const PlannedModel& planned) {
          (m.positions == PositionKind::kRope ? " llama " : " gpt ") +
          (m.tied_embeddings ? "tied " : "") +
          (m.experts > 0 ? "experts " + std::to_string(m.experts) + " " : "") +
+         (m.HasEncoder() ? "encoder " + std::to_string(m.encoder_layers) + " " : "") +
          (m.IsLatent() ? "latent " : "") + (m.predict_ahead > 0 ? "ahead " : "") +
          (m.attention_sinks ? "sinks " : "") + Describe(planned.plan);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small model of the transformers library. Options and output are those of train.py.
 
---config is a config.json of any causal language model, or of BERT or RoBERTa, whose loss is then that of the next token too. --save-init writes the initial weights under the library's
+--config is a config.json of any causal language model, of T5 or mT5, or of BERT or RoBERTa, whose loss is then that of the next token too. --save-init writes the initial weights under the library's
 names, --save-weights those after the last step, or their moving averages with --ema. Needs torch and transformers (written with 5.23).
 """
 import json
@@ -16,14 +16,19 @@ import train
 
 
 def make(config_path, seed):
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
     with open(config_path) as file:
         fields = json.load(file)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     torch.manual_seed(seed)
     kind = AutoModelForMaskedLM if config.model_type in ("bert", "roberta") else AutoModelForCausalLM
+    if config.is_encoder_decoder:
+        kind = AutoModelForSeq2SeqLM
     model = kind.from_config(config, attn_implementation="eager")
+    if config.is_encoder_decoder and not fields.get("tie_word_embeddings", True):
+        # Published weights of T5 1.1 and mT5 have a head of their own, but version 5 ties it.
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     model.eval()  # no dropout
     with torch.no_grad():  # vectors too, so that a missing term shows
         for parameter in model.parameters():
@@ -32,6 +37,14 @@ def make(config_path, seed):
             if name.endswith("e_score_correction_bias"):
                 buffer.add_(torch.randn_like(buffer), alpha=0.1)
     return model
+
+
+def loss_of(model, ids, targets):
+    """The loss of the next token. An encoder reads the first half of a sample; the decoder predicts the second."""
+    if not model.config.is_encoder_decoder:
+        return functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), targets)
+    half = ids.size(1) // 2
+    return model(input_ids=ids[:, :half], labels=ids[:, half:].contiguous()).loss
 
 
 def decays(name, parameter):
@@ -112,7 +125,7 @@ def main():
     for step in range(args.steps):
         ids, targets = train.batch(tokens, step, args)
         model.zero_grad(set_to_none=True)
-        loss = functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), targets)
+        loss = loss_of(model, ids, targets)
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(parameters, args.clip or 1e9).item())
         for update in updates:

@@ -10,6 +10,7 @@ void SetEmbeddingEntries(FtDeviceApi& api);          // embedding_forward, _back
 void SetStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
 void SetDropoutEntries(FtDeviceApi& api);            // dropout, dropout_backward
 void SetLatentEntries(FtDeviceApi& api);             // latent_heads, sink_forward, sink_backward
+void SetRelativeBiasEntries(FtDeviceApi& api);       // relative_bias, relative_bias_backward
 void SetCrossEntropyEntries(FtDeviceApi& api);       // cross_entropy*, z_loss*, targets
 void SetRouterEntries(FtDeviceApi& api);             // route, route_backward
 void SetMoeEntries(FtDeviceApi& api);                // expert_*, grouped_gemm

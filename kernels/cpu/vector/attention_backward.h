@@ -55,7 +55,8 @@ FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock&
 }
 
 // p = 2^(score - lse) and ds = p * (dp - delta) * scale for one query. Both are 0 for keys that the
-// query does not see. The score cap scales ds by its own derivative.
+// query does not see. The score cap scales ds by its own derivative. Adds p * (dp - delta) to the
+// gradient of the biases, which stand after scale and cap.
 FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, const Bend& bend,
                                int64_t i, float scale) {
   float* p = block.p + i * kBackwardKeys;
@@ -79,9 +80,18 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, con
           score = bend.Of(score, Progression(i + view.ahead - j, -1.0F), share);
           passed = passed * share;
         }
+        const int64_t distance = j - i - view.ahead;
+        if (bend.bias != nullptr) {
+          score += access.load(bend.bias + distance) * kLog2E;
+        }
         const Vector probability = access.keep(Exp2(score - lse));
+        const Vector gradient = Load(ds + j) - delta;
         Store(p + j, probability);
-        Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * passed)));
+        Store(ds + j, access.keep(probability * (gradient * passed)));
+        if (bend.bias_grad != nullptr) {
+          float* sum = bend.bias_grad + distance;
+          access.store(sum, access.load(sum) + access.keep(probability * gradient));
+        }
       });
   for (int64_t j = skip; j < first; ++j) {
     p[j] = 0.0F;

@@ -69,12 +69,14 @@ FT_INLINE int64_t ValueDim(const Arguments& g) {
   return g.value_dim > 0 ? g.value_dim : g.head_dim;
 }
 
-// Transforms a score, in base 2, before the softmax: soft cap, then ALiBi bias.
+// Transforms a score, in base 2, before the softmax: soft cap, then a bias by distance.
 struct Bend {
-  float cap;    // 0: none
-  float slope;  // ALiBi: subtracted once per position between key and query
+  float cap;          // 0: none
+  float slope;        // ALiBi: subtracted once per position between key and query
+  const float* bias;  // learned biases of the head; bias[key - query], by positions; null: none
+  float* bias_grad;   // laid out like `bias`; null: not wanted
 
-  FT_INLINE bool IsStraight() const { return cap == 0.0F && slope == 0.0F; }
+  FT_INLINE bool IsStraight() const { return cap == 0.0F && slope == 0.0F && bias == nullptr; }
   // `distances` are query position minus key position, per lane. Sets `share` to the derivative of
   // the capped score; leaves it alone without a cap.
   FT_INLINE Vector Of(Vector score, Vector distances, Vector& share) const {
@@ -105,7 +107,32 @@ FT_INLINE float AlibiSlope(int64_t heads, int64_t head) {
 template <class Arguments>
 FT_INLINE Bend BendOf(const Arguments& g, int64_t head) {
   const float slope = g.alibi_heads > 0 ? AlibiSlope(g.alibi_heads, g.first_head + head) : 0.0F;
-  return {g.softcap * kLog2E, slope * kLog2E};
+  Bend bend{g.softcap * kLog2E, slope * kLog2E, nullptr, nullptr};
+  if constexpr (requires { g.bias; }) {
+    const int64_t zero = head * g.bias_stride + g.bias_zero;
+    if (g.bias != nullptr) {
+      bend.bias = g.bias + zero;
+    }
+    if constexpr (requires { g.bias_grad; }) {
+      if (g.bias_grad != nullptr) {
+        bend.bias_grad = g.bias_grad + zero;
+      }
+    }
+  }
+  return bend;
+}
+
+// Biases in base 2 of `count` queries, one a lane, for one key; `from` is that of the first query,
+// and later ones lie before it. Lanes past them are 0.
+FT_INLINE Vector BiasOfQueries(const float* from, int64_t count) {
+  Vector bias = {};
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if (i < count) {
+      bias[i] = from[-i];
+    }
+  }
+  return bias * kLog2E;
 }
 
 // Lanes hold first, first + step, first + 2 step, ...

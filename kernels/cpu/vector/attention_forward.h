@@ -54,7 +54,7 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
   }
 }
 
-// Applies cap and ALiBi bias to all pairs of the block; keys that a query does not see are hidden
+// Applies cap and biases to all pairs of the block; keys that a query does not see are hidden
 // later.
 FT_INLINE void ForwardBend(const ForwardBlock& block, const View& view, const Bend& bend) {
   if (bend.IsStraight()) {
@@ -64,7 +64,11 @@ FT_INLINE void ForwardBend(const ForwardBlock& block, const View& view, const Be
     for (int64_t c = 0; c < view.queries; c += kLanes) {
       float* at = block.scores + j * kForwardQueries + c;
       Vector share = {};
-      Store(at, bend.Of(Load(at), Progression(c + view.ahead - j, 1.0F), share));
+      Vector score = bend.Of(Load(at), Progression(c + view.ahead - j, 1.0F), share);
+      if (bend.bias != nullptr) {
+        score += BiasOfQueries(bend.bias + (j - c - view.ahead), view.queries - c);
+      }
+      Store(at, score);
     }
   }
 }

@@ -4,7 +4,8 @@
 // 2023).
 //
 // The blocks are those of attention_forward.h and attention_backward.h. Pairs of blocks without a
-// visible key are skipped.
+// visible key are skipped. A learned bias by distance is added to scores; its gradient is summed
+// over samples and queries in a fixed order.
 #pragma once
 
 #include <stdint.h>
@@ -16,6 +17,12 @@
 #include "kernels/cpu/vector/simd.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// Rows between the keys of two samples.
+template <class Arguments>
+FT_INLINE int64_t KeySampleRows(const Arguments& g) {
+  return g.key_sample_rows > 0 ? g.key_sample_rows : g.sample_rows;
+}
 
 // The part as arguments of whole attention; row_stride is that of the keys.
 FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
@@ -102,12 +109,12 @@ FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& b
   ForwardFinish(whole, block, row, head, queries);
 }
 
-// Processes `queries` queries of one document, from i on of a run, for one head. `shift` is the row
-// offset of the sample.
+// Processes `queries` queries of one document, from i on of a run, for one head of a sample.
 FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                                     const FtAttentionForward& whole, const ForwardBlock& block,
-                                    const FtRun& run, int64_t shift, int64_t head, int64_t i,
+                                    const FtRun& run, int64_t sample, int64_t head, int64_t i,
                                     int64_t queries) {
+  const int64_t shift = sample * g.sample_rows, key_shift = sample * KeySampleRows(g);
   const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
   const int64_t value_dim = ValueDim(g);
   const int64_t kv_head = head / (g.heads / g.kv_heads);
@@ -129,14 +136,13 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                       .keys = Least(kForwardKeys, seen - j),
                       .ahead = position - keys.position - j,
                       .window = window};
-      const int64_t at = (keys.row + shift + j) * g.kv_stride;
+      const int64_t at = (keys.row + key_shift + j) * g.kv_stride;
       ForwardScores(whole, block, view, Floats(g.k) + at + kv_head * g.head_dim);
       ForwardBend(block, view, bend);
       for (int64_t c = 0; c < queries; c += kLanes) {
         ForwardSoftmax(block, view, c);
       }
-      ForwardDrop(g.random, block, view,
-                  {shift / Greatest(1, g.sample_rows), head, position, keys.position + j});
+      ForwardDrop(g.random, block, view, {sample, head, position, keys.position + j});
       CopyRows(Floats(g.v) + at + kv_head * value_dim, g.kv_stride, view.keys, value_dim,
                block.values, block.width);
       ForwardValues(block, view);
@@ -153,11 +159,11 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
     for (int64_t r = 0; r < g.query_run_count; ++r) {
       const FtRun& run = g.query_runs[r];
-      const int64_t shift = item / g.heads * g.sample_rows;
+      const int64_t sample = item / g.heads;
       for (int64_t i = 0; i < run.rows;) {
-        const int64_t queries =
-            RowsOfDocument(g, run.row + shift + i, Least(kForwardQueries, run.rows - i));
-        PartForwardOfQueries(g, whole, block, run, shift, item % g.heads, i, queries);
+        const int64_t queries = RowsOfDocument(g, run.row + sample * g.sample_rows + i,
+                                               Least(kForwardQueries, run.rows - i));
+        PartForwardOfQueries(g, whole, block, run, sample, item % g.heads, i, queries);
         i += queries;
       }
     }
@@ -166,8 +172,9 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
 
 // Queries of one run against keys [j, j + keys) of another: adds to dq, block.dk and block.dv.
 FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAttentionBackward& whole,
-                                 const BackwardBlock& block, const FtRun& run, int64_t shift,
+                                 const BackwardBlock& block, const FtRun& run, int64_t sample,
                                  int64_t head, int64_t key_position, int64_t keys) {
+  const int64_t shift = sample * g.sample_rows;
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t window = WindowOf(g.window);
   const int64_t ahead = run.position - key_position;  // first query of the run minus first key
@@ -187,9 +194,8 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
       const int64_t rows = Least(kStripRows, queries - q);
       BackwardScores(whole, block, view, q, rows);
       for (int64_t one = q; one < q + rows; ++one) {
-        BackwardSoftmaxDropped(
-            whole, block, view, bend, scale, one,
-            {shift / Greatest(1, g.sample_rows), head, run.position + i, key_position});
+        BackwardSoftmaxDropped(whole, block, view, bend, scale, one,
+                               {sample, head, run.position + i, key_position});
       }
       BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
     }
@@ -201,11 +207,11 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
 // written once, after all query runs.
 FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
                                   const FtAttentionBackward& whole, const BackwardBlock& block,
-                                  const FtRun& run, int64_t shift, int64_t kv_head, int64_t j) {
+                                  const FtRun& run, int64_t sample, int64_t kv_head, int64_t j) {
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, run.rows - j);
-  const int64_t row = run.row + shift + j;
+  const int64_t row = run.row + sample * KeySampleRows(g) + j;
   const int64_t value_dim = ValueDim(g);
   const int64_t at = row * g.kv_stride + kv_head * g.head_dim;
   const int64_t value_at = row * g.kv_stride + kv_head * value_dim;
@@ -218,7 +224,7 @@ FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
   memset(block.dv, 0, static_cast<size_t>(keys * block.value_width) * sizeof(float));
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t r = 0; r < g.query_run_count; ++r) {
-      PartBackwardOfRun(g, whole, block, g.query_runs[r], shift, head, run.position + j, keys);
+      PartBackwardOfRun(g, whole, block, g.query_runs[r], sample, head, run.position + j, keys);
     }
   }
   const int64_t to = row * g.dkv_stride + kv_head * g.head_dim;
@@ -258,11 +264,13 @@ inline void AttentionPartBackward(const FtAttentionPartBackward& g, float* scrat
   if (g.accumulate_dq == 0) {
     PartClearQueries(g);
   }
+  if (g.bias_grad != nullptr) {
+    memset(g.bias_grad, 0, static_cast<size_t>(g.heads * g.bias_stride) * sizeof(float));
+  }
   for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
     for (int64_t r = 0; r < g.key_run_count; ++r) {
       for (int64_t j = 0; j < g.key_runs[r].rows; j += kBackwardKeys) {
-        PartBackwardOfKeys(g, whole, block, g.key_runs[r], item / g.kv_heads * g.sample_rows,
-                           item % g.kv_heads, j);
+        PartBackwardOfKeys(g, whole, block, g.key_runs[r], item / g.kv_heads, item % g.kv_heads, j);
       }
     }
   }

@@ -1,6 +1,7 @@
 // Reads the catalogue of models from CSV.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/text.h"
 #include "sim/config/catalogue/catalogue.h"
@@ -55,6 +56,15 @@ Result<void> ReadCounts(const CsvReader& row, ModelSpec& model) {
 }
 
 // Phrases that the column other_features may contain, separated by semicolons.
+// T5: scores are not divided by the root of head_dim, and a tied head's logits by that of hidden.
+void AddEncoder(ModelSpec& model, std::int64_t layers) {
+  model.encoder_layers = layers;
+  model.attention_scale = 1;
+  if (model.tied_embeddings) {
+    model.logit_scale = 1 / std::sqrt(static_cast<double>(model.hidden));
+  }
+}
+
 struct Feature {
   std::string_view text;
   void (*set)(ModelSpec& model);
@@ -85,7 +95,8 @@ constexpr std::array kFeatures = {
             [](ModelSpec& m) { m.query_temperature = 0.1, m.query_temperature_floor = 8192; }},
     Feature{"two token types", [](ModelSpec& m) { m.token_types = 2; }},
     Feature{"transform before the logits", [](ModelSpec& m) { m.head_transform = true; }},
-    Feature{"24 encoder layers", [](ModelSpec& m) { m.encoder_layers = 24; }},
+    Feature{"12 encoder layers", [](ModelSpec& m) { AddEncoder(m, 12); }},
+    Feature{"24 encoder layers", [](ModelSpec& m) { AddEncoder(m, 24); }},
     Feature{"32 buckets of distances", [](ModelSpec& m) { m.relative_buckets = 32; }},
 };
 

@@ -11,11 +11,25 @@ struct Feature {
   std::string_view text;
 };
 
+// Layers as T5's: RMSNorm before each branch, relative positions, no biases.
+bool IsLikeT5(const ModelSpec& m) {
+  const bool plain_norms = m.norm == NormKind::kRmsNorm && m.pre_norms && !m.post_norms &&
+                           !m.residual_after_norm && !m.embedding_norm && !m.qk_norm;
+  const bool biased = m.attention_bias || m.output_bias || m.mlp_bias || m.head_bias;
+  const bool plain_attention = m.causal && m.attention_window == 0 && m.attention_chunk == 0 &&
+                               !m.attention_sinks && m.qkv_clip == 0;
+  return m.positions == PositionKind::kRelative && m.order == LayerOrder::kSequential &&
+         plain_norms && !biased && plain_attention && m.token_types == 0 && !m.head_transform &&
+         m.predict_ahead == 0;
+}
+
 constexpr std::array kNotLowered = {
-    Feature{[](const ModelSpec& m) { return m.encoder_layers > 0; },
-            "encoder_layers, an encoder-decoder"},
-    Feature{[](const ModelSpec& m) { return m.positions == PositionKind::kRelative; },
-            "positions relative"},
+    Feature{[](const ModelSpec& m) { return m.HasEncoder() && !IsLikeT5(m); },
+            "encoder_layers with layers unlike T5's"},
+    Feature{[](const ModelSpec& m) {
+              return m.positions == PositionKind::kRelative && !m.HasEncoder();
+            },
+            "positions relative without encoder_layers"},
     Feature{[](const ModelSpec& m) { return m.predict_ahead > 8; }, "predict_ahead above 8"},
     Feature{[](const ModelSpec& m) {
               const bool plain = m.norm == NormKind::kRmsNorm && !m.embedding_norm &&

@@ -42,6 +42,7 @@ constexpr std::array kMore = {
     Member{"token_types", &ModelSpec::token_types, 0, kMaxModelCount},
     Member{"encoder_layers", &ModelSpec::encoder_layers, 0, kMaxModelCount},
     Member{"relative_buckets", &ModelSpec::relative_buckets, 0, kMaxModelCount},
+    Member{"relative_max_distance", &ModelSpec::relative_max_distance, 1, kMaxModelCount},
     Member{"norm_bias", &ModelSpec::norm_bias},
     Member{"head_bias", &ModelSpec::head_bias},
     Member{"embedding_norm", &ModelSpec::embedding_norm},

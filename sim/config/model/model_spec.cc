@@ -346,6 +346,13 @@ Result<void> CheckEncoder(const ModelSpec& model) {
   if (model.encoder_layers > 0 && (model.experts > 0 || model.IsLatent())) {
     return Refuse("encoder_layers {}: experts must be 0 and attention heads", model.encoder_layers);
   }
+  const std::int64_t buckets = model.relative_buckets;
+  if (buckets > 0 && (buckets % 2 != 0 || buckets < 4 || model.relative_max_distance <= buckets)) {
+    return Refuse(
+        "relative_buckets {} with relative_max_distance {}: buckets must be even and at least 4, "
+        "and the distance above them",
+        buckets, model.relative_max_distance);
+  }
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Shape of a transformer: a decoder, an encoder, or the counts of an encoder-decoder. plan.h says
-// how it is split over ranks.
+// Shape of a transformer: a decoder, an encoder, or an encoder-decoder. plan.h says how it is split
+// over ranks.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class MlpKind : std::uint8_t {
   kClampedSwiglu
 };
 // kAlibi subtracts distance times a slope per head from scores (Press et al. 2022). kRelative adds
-// a learned number per head and bucket of distances (T5); its models are counted but not forecast.
+// a learned number per head and bucket of distances, from one table for all layers of a stack (T5).
 enum class PositionKind : std::uint8_t { kLearned, kRope, kAlibi, kNone, kRelative };
 // kLatent: multi-head latent attention, whose keys and values come from one narrow vector per token
 // (DeepSeek-AI 2024, s. 2.1).
@@ -173,9 +173,15 @@ struct ModelSpec {
   // A linear, the activation of `mlp` and a norm between the final norm and the logits.
   bool head_transform = false;
   // T5. Layers of the encoder; `layers` are then the decoder's, each with cross-attention. 0: no
-  // encoder. Counted, not forecast.
+  // encoder.
   std::int64_t encoder_layers = 0;
   std::int64_t relative_buckets = 0;  // buckets of distances, for positions relative
+  // Distance from which the last bucket takes all tokens (base/numeric/relative_buckets.h).
+  std::int64_t relative_max_distance = 128;
+
+  bool HasEncoder() const { return encoder_layers > 0; }
+  // Layers of both stacks. The encoder's come first.
+  std::int64_t AllLayers() const { return encoder_layers + layers; }
 
   // True if layer `layer`, counted from 0, has experts.
   bool HasExperts(std::int64_t layer) const {

@@ -205,12 +205,13 @@ Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
                             Printable(model.name), part));
   }
   FT_TRY(CheckTensorParallel(plan, model));
-  if (model.layers > kMaxLayers) {
-    return Refuse("layers {}: a plan holds at most {} layers", model.layers, kMaxLayers);
+  const std::int64_t layers = model.AllLayers();
+  if (layers > kMaxLayers) {
+    return Refuse("layers {}: a plan holds at most {} layers", layers, kMaxLayers);
   }
-  if (plan.pp > model.layers) {
+  if (plan.pp > layers) {
     return Refuse("pp {}: the model has {} layers and each stage needs one; use at most pp {}",
-                  plan.pp, model.layers, model.layers);
+                  plan.pp, layers, layers);
   }
   FT_TRY(CheckSequence(plan, model));
   FT_TRY(CheckSizes(plan, model));

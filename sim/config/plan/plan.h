@@ -123,7 +123,10 @@ struct Plan {
   // Order in which the degrees run from near to far devices, as an index (DegreesOf).
   int rank_order = 0;
 
-  std::int64_t sequence = 0;      // tokens of one sample
+  std::int64_t sequence = 0;  // tokens of one sample
+  // Leading tokens of a sample that the encoder of an encoder-decoder reads; the decoder predicts
+  // the others. 0: half.
+  std::int64_t encoder_sequence = 0;
   std::int64_t global_batch = 0;  // samples per step over all ranks
   std::int64_t micro_batch = 0;   // samples of one pass on one rank
 
@@ -233,9 +236,9 @@ struct Plan {
   }
   // True if each micro-batch is an update by itself, not a part of the step's.
   bool UpdatesEachMicroBatch() const { return schedule == ScheduleKind::kPipeDream; }
-  // Tokens over which an update averages its gradient.
-  std::int64_t TokensOfUpdate() const {
-    return (UpdatesEachMicroBatch() ? micro_batch * dp : global_batch) * sequence;
+  // Samples over which an update averages its gradient.
+  std::int64_t SamplesOfUpdate() const {
+    return UpdatesEachMicroBatch() ? micro_batch * dp : global_batch;
   }
   // Index in the step's batch of the first sample of a micro-batch on rank `of_dp`.
   std::int64_t FirstSample(int of_dp, int micro_batch_index) const {
@@ -243,6 +246,11 @@ struct Plan {
   }
   // Tokens of one sample on one rank.
   std::int64_t LocalSequence() const { return sequence / cp; }
+  // Tokens of one sample that each stack of an encoder-decoder reads.
+  std::int64_t EncoderSequence() const {
+    return encoder_sequence > 0 ? encoder_sequence : sequence / 2;
+  }
+  std::int64_t DecoderSequence() const { return sequence - EncoderSequence(); }
   bool operator==(const Plan&) const = default;
 };
 

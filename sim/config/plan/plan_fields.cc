@@ -178,6 +178,10 @@ std::vector<PlanField> MakeFields() {
                                 "tp-cp-ep-dp-pp, or another order of these five"),
       Core(Integer<&Plan::sequence>("sequence", "--sequence,--seq-length", 1, count,
                                     "Tokens in one sample; 8k is 8,192")),
+      Integer<&Plan::encoder_sequence>(
+          "encoder_sequence", "--encoder-sequence,--encoder-seq-length", 0, count,
+          "Leading tokens of a sample that an encoder reads; the decoder predicts the others; 0: "
+          "half"),
       Core(Integer<&Plan::global_batch>(
           "global_batch", "--global-batch,--global-batch-size", 1, count,
           "Samples in one step; with k or M tokens in one step: 4M is "

@@ -81,7 +81,7 @@ bool CanCut(const ModelSpec& model, const Plan& options, const PlanField& axis,
     return model.heads % degree == 0 && model.kv_heads % degree == 0 &&
            model.ffn_hidden % degree == 0;
   }
-  if (axis.name == "pp") return degree * options.Chunks() <= model.layers;
+  if (axis.name == "pp") return degree * options.Chunks() <= model.AllLayers();
   if (axis.name == "cp") {
     return options.cp_kind != ContextParallelKind::kAllToAll || model.kv_heads % degree == 0;
   }

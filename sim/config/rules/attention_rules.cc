@@ -76,6 +76,7 @@ std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model) {
   if (model.attention_softcap != 0) what = "attention_softcap";
   if (model.attention_sinks) what = "attention_sinks";
   if (!model.causal) what = "causal false";
+  if (model.HasEncoder()) what = "an encoder-decoder";
   if (what == nullptr) return {};
   return fmt::format(
       "attention standard with {}: only attention flash computes it; use attention flash", what);

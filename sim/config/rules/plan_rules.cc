@@ -206,6 +206,7 @@ std::string DualPipeSumsAtTheEnd(const Plan& plan) {
 // and the last, which has the head, without one. They must match both counts exactly.
 std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
   const int stages = plan.Stages();
+  const std::int64_t layers = model.AllLayers();
   if (!plan.stage_layers.empty()) {
     for (int stage = 1; stage + 1 < static_cast<int>(plan.stage_layers.size()); ++stage) {
       if (plan.stage_layers[static_cast<std::size_t>(stage)] > 0) continue;
@@ -215,20 +216,20 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
           fmt::join(plan.stage_layers, ","), stage);
     }
     std::int64_t sum = 0;
-    for (const int layers : plan.stage_layers) sum += layers;
+    for (const int here : plan.stage_layers) sum += here;
     const auto count = static_cast<int>(plan.stage_layers.size());
-    if (count == stages && sum == model.layers) return {};
+    if (count == stages && sum == layers) return {};
     return fmt::format(
         "stage_layers {}: gives {} layers to {} stages; the model has {} layers and the plan {} "
         "stages",
-        fmt::join(plan.stage_layers, ","), sum, count, model.layers, stages);
+        fmt::join(plan.stage_layers, ","), sum, count, layers, stages);
   }
-  if (stages <= model.layers) return {};
+  if (stages <= layers) return {};
   return fmt::format(
       "schedule {} with pp {} cuts the model into {} stages and it has {} layers; use at most pp "
       "{}",
-      Name(plan.schedule), plan.pp, stages, model.layers,
-      std::max<std::int64_t>(1, model.layers * plan.pp / stages));
+      Name(plan.schedule), plan.pp, stages, layers,
+      std::max<std::int64_t>(1, layers * plan.pp / stages));
 }
 
 // Rows of one micro-batch on one rank.
@@ -357,6 +358,8 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"chunks-are-whole", ChunksAreWhole},
       {"residuals-start-at-wide-norms", ResidualsStartAtWideNorms},
       {"documents-need-causal-sequences", DocumentsNeedCausalSequences},
+      {"stacks-read-tokens", StacksReadTokens},
+      {"stacks-are-whole", StacksAreWhole},
       {"mtp-needs-whole-sequences", MtpNeedsWholeSequences},
       {"mtp-needs-all-logits", MtpNeedsAllLogits},
       {"mtp-drops-nothing", MtpDropsNothing},

@@ -62,6 +62,10 @@ std::string ChunksAreWhole(const Plan& plan, const ModelSpec& model);
 std::string ResidualsStartAtWideNorms(const Plan& plan, const ModelSpec& model);
 std::string DocumentsNeedCausalSequences(const Plan& plan, const ModelSpec& model);
 
+// Encoder-decoders: encoder_rules.cc.
+std::string StacksReadTokens(const Plan& plan, const ModelSpec& model);
+std::string StacksAreWhole(const Plan& plan, const ModelSpec& model);
+
 // Distributing experts: expert_rules.cc.
 std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model);
 std::string WholeExpertsNeedExperts(const Plan& plan, const ModelSpec& model);

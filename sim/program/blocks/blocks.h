@@ -10,9 +10,13 @@
 #include "sim/config/plan/plan.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/parameters.h"
+#include "sim/program/blocks/stream.h"
 #include "sim/program/ir/op.h"
 
 namespace foretrain {
+
+// The stack of an encoder-decoder whose rows a block works on; kBoth: also in other models.
+enum class StackKind : std::uint8_t { kBoth, kEncoder, kDecoder };
 
 // Everything that a block's ops depend on.
 struct BlockContext {
@@ -23,10 +27,23 @@ struct BlockContext {
   std::int64_t chunk = 0;     // tokens of its attention chunks, set by BuildBlock; 0: none
   bool local = false;         // the layer uses the model's sliding window
   bool rotates = false;       // the layer has rotary positions, set by BuildBlock
+  StackKind stack = StackKind::kBoth;  // set by BuildBlock
 
+  // Tokens of a sample that the block works on.
+  std::int64_t Sequence() const {
+    switch (stack) {
+      case StackKind::kBoth:
+        break;
+      case StackKind::kEncoder:
+        return plan.EncoderSequence();
+      case StackKind::kDecoder:
+        return plan.DecoderSequence();
+    }
+    return plan.LocalSequence();
+  }
   // Rows: tokens that linears and attention work on. OwnRows: tokens that norms and residuals work
   // on; with sequence parallelism each tp rank has 1 / tp of the rows, in rank order.
-  std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
+  std::int64_t Rows() const { return plan.micro_batch * Sequence(); }
   std::int64_t OwnRows() const { return plan.sequence_parallel ? Rows() / plan.tp : Rows(); }
 };
 
@@ -36,6 +53,7 @@ BlockFormats WideFormats(const Plan& plan);
 
 // Elements of the activations that one rank passes from a block to the next.
 inline std::int64_t BoundaryElements(const ModelSpec& model, const Plan& plan) {
+  if (model.HasEncoder()) return Stream(model, plan).Elements();
   return BlockContext{model, plan}.OwnRows() * model.hidden;
 }
 
@@ -105,6 +123,9 @@ std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const 
 
 Block EmbeddingForward(const BlockContext& context);
 Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request);
+// Those of an encoder-decoder, which make the stream (stream.h) and end its gradients.
+Block StreamEmbeddingForward(const BlockContext& context);
+Block StreamEmbeddingBackward(const BlockContext& context, const BlockRequest& request);
 
 // With loss_chunks > 1 the forward also computes the logits' gradients, one chunk of rows at a
 // time. It then writes the gradients of the head's weight and of the final norm's output. The

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/result.h"
 #include "sim/program/blocks/backward_passes.h"
 #include "sim/program/blocks/blocks.h"
@@ -17,6 +19,8 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
       return forward ? HeadForward(context, request) : HeadBackward(context, request);
     case BlockKind::kLayer:
     case BlockKind::kExpertLayer:
+    case BlockKind::kDecoderLayer:
+    case BlockKind::kFirstDecoderLayer:
       if (forward) return LayerForward(context, request);
       if (request.pass == Pass::kRecompute) return LayerRecompute(context, request);
       return LayerBackward(context, request);
@@ -25,9 +29,13 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
   return {};
 }
 
-// Adds to the context what depends on the layer: its attention window and rotary positions.
+// Adds to the context what depends on the block: its stack, attention window and rotary positions.
 BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;
+  if (context.model.HasEncoder() && request.kind != BlockKind::kEmbedding) {
+    const bool encodes = request.kind == BlockKind::kLayer;
+    of_layer.stack = encodes ? StackKind::kEncoder : StackKind::kDecoder;
+  }
   of_layer.local = context.model.attention_window > 0 && !request.global;
   of_layer.rotates = context.model.positions == PositionKind::kRope &&
                      (context.model.rotate_global || !request.global);
@@ -94,11 +102,10 @@ Block BackwardPasses::Of(Pass pass) const {
 }
 
 std::string NameOf(const BlockRequest& request) {
-  const char* kind = request.kind == BlockKind::kEmbedding ? "embedding."
-                     : request.kind == BlockKind::kHead    ? "head."
-                     : request.kind == BlockKind::kLayer   ? "layer."
-                                                           : "expert_layer.";
-  std::string name = kind + std::string(Name(request.pass));
+  constexpr std::array<const char*, kBlockKindCount> kKinds = {
+      "embedding.", "layer.", "head.", "expert_layer.", "decoder_layer.", "first_decoder_layer."};
+  std::string name =
+      kKinds[static_cast<std::size_t>(request.kind)] + std::string(Name(request.pass));
   if (request.recompute != RecomputeKind::kNone) {
     name += "." + std::string(Name(request.recompute));
   }

@@ -110,6 +110,23 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m, const Plan& plan
   return list;
 }
 
+// Cross-attention of a decoder layer, split over tp by heads as attention is.
+void AddCrossAttention(const ModelSpec& m, BlockKind kind, std::vector<BlockParameter>& list) {
+  const std::int64_t keys = m.kv_heads * m.head_dim;
+  list[kCrossNormWeight] = Vector("cross.norm.weight", m.hidden);
+  list[kCrossQueryWeight] =
+      Weight("cross.q.weight", m.heads * m.head_dim, m.hidden, SplitAxis::kRows);
+  list[kCrossKeysWeight] = {{{"cross.k.weight", keys, m.hidden, m.kv_heads},
+                             {"cross.v.weight", keys, m.hidden, m.kv_heads}},
+                            SplitAxis::kRows,
+                            true};
+  list[kCrossOutWeight] =
+      Weight("cross.out.weight", m.hidden, m.heads * m.head_dim, SplitAxis::kCols);
+  if (kind == BlockKind::kFirstDecoderLayer) {
+    list[kEncoderNormWeight] = Vector("encoder.norm.weight", m.hidden);
+  }
+}
+
 // Appends one expert's MLP to `up` and `down`. `prefix` begins the tensors' names, for example
 // "experts.3."; `whole`: each expert lies on one tp rank, so that its weights are not split.
 void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width, bool whole,
@@ -277,9 +294,10 @@ BlockParameter OfVocabulary(const char* name, const ModelSpec& m, const Plan& pl
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank) {
   if (IsLayer(kind)) {
-    std::vector<BlockParameter> list = kind == BlockKind::kLayer
-                                           ? LayerParameters(m, plan)
-                                           : ExpertLayerParameters(m, plan, ep_rank);
+    std::vector<BlockParameter> list = kind == BlockKind::kExpertLayer
+                                           ? ExpertLayerParameters(m, plan, ep_rank)
+                                           : LayerParameters(m, plan);
+    if (IsDecoderLayer(kind)) AddCrossAttention(m, kind, list);
     for (const LayerParameter index :
          {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias, kPostNorm1Weight,
           kPostNorm1Bias, kPostNorm2Weight, kPostNorm2Bias}) {
@@ -299,6 +317,12 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     if (m.token_types > 0) {
       list[kTokenTypes] =
           Weight("embedding.types.weight", m.token_types, m.hidden, SplitAxis::kNone);
+    }
+    if (m.HasEncoder()) {
+      list[kEncoderRelative] = Weight("embedding.relative.encoder.weight", m.relative_buckets,
+                                      m.heads, SplitAxis::kCols);
+      list[kDecoderRelative] = Weight("embedding.relative.decoder.weight", m.relative_buckets,
+                                      m.heads, SplitAxis::kCols);
     }
     if (m.embedding_norm) {
       list[kEmbeddingNormWeight] = Vector("embedding.norm.weight", m.hidden);
@@ -328,15 +352,6 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   return list;
 }
 
-// True if head parameter `index` is the choice bias of an MTP layer's router.
-bool IsChoiceBiasOfMtp(const ModelSpec& m, std::size_t index) {
-  for (int depth = 0; depth < m.predict_ahead; ++depth) {
-    const int bias = MtpIndex(depth, int{kMtpLayer} + kChoiceBias);
-    if (index == static_cast<std::size_t>(bias)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
@@ -352,36 +367,6 @@ std::int64_t ElementsOf(const ModelTensor& tensor, SplitAxis split, int tp) {
   const int ranks = tp / tensor.Copies(tp);
   if (split == SplitAxis::kRows) return RowsOfPiece(tensor, ranks) * tensor.cols;
   return RowsOfPiece(tensor, 1) * tensor.cols / (split == SplitAxis::kNone ? 1 : ranks);
-}
-
-ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
-  ParameterCounts counts;
-  const std::int64_t dense = model.DenseLayers();
-  Plan whole = plan;
-  whole.ep = 1;
-  whole.vocab_multiple = 1;
-  for (const auto& [kind, copies] : {std::pair{BlockKind::kEmbedding, std::int64_t{1}},
-                                     {BlockKind::kLayer, dense},
-                                     {BlockKind::kExpertLayer, model.layers - dense},
-                                     {BlockKind::kHead, std::int64_t{1}}}) {
-    if (copies == 0) continue;
-    const auto list = ParametersOf(model, whole, kind);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const BlockParameter& parameter = list[i];
-      // The router's choice bias is set by load balancing and never by a gradient, so it is no
-      // trained parameter.
-      const bool untrained = (IsLayer(kind) && i == kChoiceBias) ||
-                             (kind == BlockKind::kHead && IsChoiceBiasOfMtp(model, i));
-      if (parameter.parts.empty() || untrained) continue;
-      const bool again =
-          kind == BlockKind::kHead && parameter.parts.front().name == kTokenTableName;
-      if (again) continue;
-      const std::int64_t elements = copies * ElementsOf(parameter, /*tp=*/1);
-      counts.all += elements;
-      if (!parameter.frozen) counts.trained += elements;
-    }
-  }
-  return counts;
 }
 
 std::int64_t VocabRows(const ModelSpec& model, const Plan& plan) {

@@ -11,12 +11,40 @@
 
 namespace foretrain {
 
-// Kinds of block. kExpertLayer: a layer whose MLP is a mixture of experts.
-enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead, kExpertLayer };
+// Kinds of block. kExpertLayer: a layer whose MLP is a mixture of experts. In an encoder-decoder,
+// kLayer is one of the encoder; kDecoderLayer has cross-attention, and kFirstDecoderLayer begins
+// with the norm of the encoder's output.
+enum class BlockKind : std::uint8_t {
+  kEmbedding,
+  kLayer,
+  kHead,
+  kExpertLayer,
+  kDecoderLayer,
+  kFirstDecoderLayer
+};
+inline constexpr std::size_t kBlockKindCount = 6;
 
 constexpr bool IsLayer(BlockKind kind) {
-  return kind == BlockKind::kLayer || kind == BlockKind::kExpertLayer;
+  return kind != BlockKind::kEmbedding && kind != BlockKind::kHead;
 }
+constexpr bool IsDecoderLayer(BlockKind kind) {
+  return kind == BlockKind::kDecoderLayer || kind == BlockKind::kFirstDecoderLayer;
+}
+
+// Kind of layer `layer`, counted from 0 over both stacks.
+inline BlockKind KindOfLayer(const ModelSpec& model, std::int64_t layer) {
+  if (model.HasEncoder() && layer >= model.encoder_layers) {
+    return layer == model.encoder_layers ? BlockKind::kFirstDecoderLayer : BlockKind::kDecoderLayer;
+  }
+  return model.HasExperts(layer) ? BlockKind::kExpertLayer : BlockKind::kLayer;
+}
+
+// Kinds of layer that the model has, and how many layers are of each.
+struct LayerCount {
+  BlockKind kind = BlockKind::kLayer;
+  std::int64_t layers = 0;
+};
+std::vector<LayerCount> LayerCounts(const ModelSpec& model);
 
 // How tensor parallelism splits a weight [out, in]. kRows: a column-parallel linear or a table.
 // kCols: a row-parallel linear, or a vector, which is one row. kNone: whole on every rank. If tp
@@ -60,7 +88,9 @@ enum EmbeddingParameter : int {
   kPositionTable,
   kEmbeddingNormWeight,
   kEmbeddingNormBias,
-  kTokenTypes,  // [types, hidden]
+  kTokenTypes,       // [types, hidden]
+  kEncoderRelative,  // biases [buckets, heads] of a stack's distances
+  kDecoderRelative,
   kEmbeddingParameterCount
 };
 enum LayerParameter : int {
@@ -102,6 +132,13 @@ enum LayerParameter : int {
   kKeyNorm,
   kKeyUp,
   kSinks,
+  // Decoder layers of an encoder-decoder: cross-attention, whose queries are the decoder's and
+  // whose keys and values the encoder's. kEncoderNormWeight is the first decoder layer's alone.
+  kCrossNormWeight,
+  kCrossQueryWeight,
+  kCrossKeysWeight,  // [k | v]
+  kCrossOutWeight,
+  kEncoderNormWeight,
   // Low-rank adapters of the four linears, in the order of AdaptedLinear.
   kQkvA,
   kQkvB,

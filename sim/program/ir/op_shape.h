@@ -21,6 +21,7 @@ namespace foretrain {
 //                         scatters its gradients or gathers its updated parameters, else 0
 //   quantize              elements in `rows` pieces, each its numbers followed by its scales; with
 //                         scales in another operand, rows of `cols`
+//   relative bias         heads; rows queries, inner keys, of one sample each
 //   ops that follow counts  sizes for an even distribution of rows over experts
 struct OpShape {
   std::int64_t rows = 0;
@@ -58,7 +59,9 @@ struct OpShape {
   std::int32_t cp = 0;    // ranks that share each sequence (context_parallel.h); 0: none
   std::int32_t turn = 0;  // attention part: keys come from rank r - turn
   std::int32_t tensors = 0;
-  std::int64_t window = 0;  // tokens a query sees, itself included; 0: all before it
+  std::int64_t window = 0;   // tokens a query sees, itself included; 0: all before it
+  std::int32_t buckets = 0;  // relative bias: of distances
+  std::int32_t max_distance = 0;
 
   std::int32_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
   auto operator<=>(const OpShape&) const = default;

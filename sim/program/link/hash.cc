@@ -41,6 +41,7 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity).Add(shape.balance_rows);
   hash.Add(shape.expert_groups).Add(shape.group_limit).Add(shape.members).Add(shape.all_experts);
   hash.Add(shape.pieces).Add(shape.piece);
+  if (shape.buckets > 0) hash.Add(shape.buckets).Add(shape.max_distance);
 }
 
 std::uint64_t HashOfBlock(const Block& block) {

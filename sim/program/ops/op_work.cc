@@ -77,6 +77,15 @@ OpWork CopyWork(const Op& op) {
                                            (static_cast<double>(s.head_dim) + s.ValueDim()))};
 }
 
+// The table's gradient is read and written, and one addition a distance goes into it.
+OpWork RelativeBiasWork(const Op& op) {
+  const OpShape& s = op.shape;
+  const double heads = s.heads, distances = static_cast<double>(s.rows + s.inner - 1);
+  const bool forward = op.kind == OpKind::kRelativeBias;
+  const double table = forward ? Each(op, "table") : Each(op, "dy") + Each(op, "dx");
+  return {forward ? 0 : heads * distances, heads * (s.buckets * table + 4 * distances)};
+}
+
 // Each number of the parts and of the whole is read or written once. The rotated key goes to all
 // heads, or is their sum.
 OpWork LatentWork(const Op& op) {

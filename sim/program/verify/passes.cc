@@ -64,7 +64,7 @@ std::string FaultOf(const Passes& passes, const Plan& plan, BlockKind kind) {
 
 BlockKind KindOf(const Program& program, int block) {
   if (block == 0) return BlockKind::kEmbedding;
-  return block == program.model.layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
+  return block == program.model.AllLayers() + 1 ? BlockKind::kHead : BlockKind::kLayer;
 }
 
 // True if no rank has a block pass other than the forward.

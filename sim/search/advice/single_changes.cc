@@ -23,7 +23,7 @@ constexpr int kMaxTried = 12;
 constexpr double kMaxPasses = 24'000;
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
-  return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * 3;
+  return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.AllLayers() + 2) * 3;
 }
 
 // "--dp 4 --pp 1": the options in which `to` differs from `from`.

@@ -256,9 +256,9 @@ BlockKeys BlockTable::KeysOf(const Plan& plan) {
 const BlockCosts& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
                                    const BlockKeys& keys, bool bytes) {
   StableHash key;
-  key.Add(choice.kind == BlockKind::kLayer         ? keys.dense
+  key.Add(!IsLayer(choice.kind)                    ? keys.ends
           : choice.kind == BlockKind::kExpertLayer ? keys.experts
-                                                   : keys.ends);
+                                                   : keys.dense);
   key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
           (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
   const auto [found, is_new] = figures_.try_emplace(key.Value());

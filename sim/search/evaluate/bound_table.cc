@@ -195,8 +195,7 @@ ClassCosts BoundTable::ClassOf(const Plan& plan, const Blocks& blocks, const Chu
   if (chunk.embedding) add(BlockKind::kEmbedding, 1);
   if (chunk.head) add(BlockKind::kHead, 1);
   for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
-    add((traits & kHasExperts) != 0 ? BlockKind::kExpertLayer : BlockKind::kLayer,
-        chunk.layers[traits]);
+    add(KindOf(traits), chunk.layers[traits]);
   }
   const auto no_less = [&](ChunkPass pass, double seconds) {
     out.seconds[pass] = std::max(out.seconds[pass], seconds);

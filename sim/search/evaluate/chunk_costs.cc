@@ -122,8 +122,7 @@ ClassCosts ChunkCosts::Of(const Plan& plan, const ChunkClass& chunk, const State
   }
   for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
     if (chunk.layers[traits] == 0) continue;
-    const BlockKind kind =
-        (traits & kHasExperts) != 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
+    const BlockKind kind = KindOf(traits);
     add(kind, chunk.layers[traits],
         {.kind = kind,
          .recompute = (traits & kRecomputes) != 0 ? plan.recompute : RecomputeKind::kNone,

@@ -100,11 +100,10 @@ std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
                      blocks_.KeysOf(plan));
     return block.forward.span_s + block.backward.span_s + block.again.span_s;
   };
-  const int layers = static_cast<int>(model_.layers), stages = plan.Stages();
+  const int layers = static_cast<int>(model_.AllLayers()), stages = plan.Stages();
   double sum_s = 0;
   for (int block = 1; block <= layers; ++block) {
-    sum_s += seconds(model_.HasExperts(block - 1) ? BlockKind::kExpertLayer : BlockKind::kLayer,
-                     IsGlobal(model_, plan, block));
+    sum_s += seconds(KindOfLayer(model_, block - 1), IsGlobal(model_, plan, block));
   }
   const std::vector<int> balanced =
       BalanceLayers(layers, stages, seconds(BlockKind::kEmbedding, false), sum_s / layers,

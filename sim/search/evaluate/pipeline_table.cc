@@ -21,7 +21,7 @@ ChunkClass ClassOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
     if (kind == BlockKind::kEmbedding) out.embedding = true;
     if (kind == BlockKind::kHead) out.head = true;
     if (!IsLayer(kind)) continue;
-    unsigned traits = kind == BlockKind::kExpertLayer ? kHasExperts : 0U;
+    unsigned traits = TraitsOf(kind);
     if (IsGlobal(model, plan, block)) traits |= kSeesAll;
     if (RecomputeOf(plan, stage, block) != RecomputeKind::kNone) traits |= kRecomputes;
     ++out.layers[traits];

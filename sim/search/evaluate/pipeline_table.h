@@ -17,9 +17,18 @@
 
 namespace foretrain {
 
-// Bits that tell the layers of a chunk apart: layers with equal bits run equal blocks.
-enum LayerTraits : unsigned { kRecomputes = 1, kSeesAll = 2, kHasExperts = 4 };
-inline constexpr std::size_t kLayerTraitCount = 8;
+// Bits that tell the layers of a chunk apart, with their kind: layers with equal bits run equal
+// blocks.
+enum LayerTraits : unsigned { kRecomputes = 1, kSeesAll = 2, kFirstKind = 4 };
+inline constexpr std::array kLayerKinds = {BlockKind::kLayer, BlockKind::kExpertLayer,
+                                           BlockKind::kDecoderLayer, BlockKind::kFirstDecoderLayer};
+inline constexpr std::size_t kLayerTraitCount = kLayerKinds.size() * kFirstKind;
+constexpr unsigned TraitsOf(BlockKind kind) {
+  unsigned number = 0;
+  while (kLayerKinds[number] != kind) ++number;
+  return number * kFirstKind;
+}
+constexpr BlockKind KindOf(std::size_t traits) { return kLayerKinds[traits / kFirstKind]; }
 
 // The blocks of one chunk of layers. Chunks of the same class take the same time and memory.
 struct ChunkClass {

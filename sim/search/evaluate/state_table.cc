@@ -95,7 +95,7 @@ Costs& StateTable::FindIn(Memo<Costs>& memo, const Plan& plan, std::uint64_t key
     holding.head = holding.head || chunk.head;
     int dense = 0, experts = 0;
     for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
-      ((traits & kHasExperts) != 0 ? experts : dense) += chunk.layers[traits];
+      (KindOf(traits) == BlockKind::kExpertLayer ? experts : dense) += chunk.layers[traits];
     }
     holding.dense += dense;
     holding.experts += experts;
@@ -105,8 +105,10 @@ Costs& StateTable::FindIn(Memo<Costs>& memo, const Plan& plan, std::uint64_t key
   StableHash of_rank;
   of_rank.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
   of_rank.Add(holding.experts);
-  // Layers of both kinds that take turns begin with another kind on another rank.
-  if (!AreApart(plan, whole)) of_rank.Add(chunks.Value()).Add(model_.expert_every > 1 ? pp : 0);
+  // Layers of both kinds that take turns begin with another kind on another rank, and ranks hold
+  // layers of one stack or of both.
+  const bool unlike = model_.expert_every > 1 || model_.HasEncoder();
+  if (!AreApart(plan, whole)) of_rank.Add(chunks.Value()).Add(unlike ? pp : 0);
   const auto [found, is_new] = memo.whole.try_emplace(of_rank.Value());
   if (is_new) found->second = Make(memo, plan, whole, holding);
   return found->second;
@@ -146,6 +148,8 @@ bool StateTable::AreApart(const Plan& plan, const Whole& whole) {
     const Stage stage = StageWith(plan, holding);
     return LayersAreApart(stage, LayOutSizes(SizesFor(plan), plan, stage, {.pp = whole.pp}));
   };
+  // Holding counts layers with and without experts, not those of two stacks.
+  if (model_.HasEncoder()) return false;
   const int dense = static_cast<int>(model_.DenseLayers());
   const int experts = static_cast<int>(model_.layers) - dense;
   return found->second = (dense < 2 || apart({false, false, 2, 0})) &&

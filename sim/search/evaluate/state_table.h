@@ -18,8 +18,6 @@
 
 namespace foretrain {
 
-inline constexpr std::size_t kBlockKindCount = 4;
-
 struct StateCosts {
   CategoryBytes device{};
   std::int64_t host_bytes = 0;  // pinned and pageable

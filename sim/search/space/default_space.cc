@@ -55,7 +55,7 @@ void ChooseForAccelerators(const ModelSpec& model, int ranks, SearchSpace& out) 
     numbers.push_back(static_cast<std::int64_t>(schedule));
   }
   out.Choose("schedule", numbers);
-  out.Choose("vpp", ChunksOf(model.layers, DivisorsOf(ranks, ranks)));
+  out.Choose("vpp", ChunksOf(model.AllLayers(), DivisorsOf(ranks, ranks)));
   out.Choose("zero_stage", {0, 1, 2, 3});
   out.Choose("recompute",
              Values({RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}));

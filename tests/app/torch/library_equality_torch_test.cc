@@ -96,6 +96,12 @@ const Model kModels[] =
         {"Bert", R"({"model_type": "bert", "num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-05, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": true})"},
         {"Roberta",
          R"({"model_type": "roberta", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 66, "type_vocab_size": 1, "hidden_act": "gelu", "layer_norm_eps": 1e-05, "pad_token_id": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": true})"},
+        {"T5",
+         R"({"model_type": "t5", "num_layers": 3, "num_decoder_layers": 2, "d_model": 64, "num_heads": 4, "d_kv": 24, "d_ff": 96, "vocab_size": 256, "n_positions": 64, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "feed_forward_proj": "relu", "layer_norm_epsilon": 1e-06, "dropout_rate": 0.0, "decoder_start_token_id": 0, "tie_word_embeddings": true})"},
+        {"T5Gated",
+         R"({"model_type": "t5", "num_layers": 2, "num_decoder_layers": 3, "d_model": 64, "num_heads": 4, "d_kv": 16, "d_ff": 96, "vocab_size": 256, "n_positions": 64, "feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-06, "dropout_rate": 0.0, "decoder_start_token_id": 0, "tie_word_embeddings": false})"},
+        {"Mt5",
+         R"({"model_type": "mt5", "num_layers": 2, "num_decoder_layers": 2, "d_model": 64, "num_heads": 4, "d_kv": 16, "d_ff": 96, "vocab_size": 256, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-06, "dropout_rate": 0.0, "decoder_start_token_id": 0, "tie_word_embeddings": false})"},
         {"Mpt",
          R"({"model_type": "mpt", "n_layers": 2, "d_model": 64, "n_heads": 4, "expansion_ratio": 4, "vocab_size": 256, "max_seq_len": 64, "layer_norm_epsilon": 1e-05, "tie_word_embeddings": true})"},
 };

@@ -164,7 +164,11 @@ class AttentionPartTest : public KernelTest {
                                .first_head = 0,
                                .softcap = 0.0F,
                                .random = {},
-                               .document_starts = nullptr});
+                               .document_starts = nullptr,
+                               .key_sample_rows = 0,
+                               .bias = nullptr,
+                               .bias_stride = 0,
+                               .bias_zero = 0});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -215,7 +219,12 @@ class AttentionPartTest : public KernelTest {
                                 .first_head = 0,
                                 .softcap = 0.0F,
                                 .random = {},
-                                .document_starts = nullptr});
+                                .document_starts = nullptr,
+                                .key_sample_rows = 0,
+                                .bias = nullptr,
+                                .bias_grad = nullptr,
+                                .bias_stride = 0,
+                                .bias_zero = 0});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

@@ -71,8 +71,25 @@ ModelSpec Cohere() {
   });
 }
 
+ModelSpec T5(bool gated) {
+  return With(TinyLlama(), [gated](ModelSpec& m) {
+    m.encoder_layers = 2;
+    m.kv_heads = m.heads;
+    m.head_dim = 12;
+    m.mlp = gated ? MlpKind::kGeglu : MlpKind::kRelu;
+    m.positions = PositionKind::kRelative;
+    m.relative_buckets = 8, m.relative_max_distance = 20;
+    m.attention_scale = 1;
+    m.tied_embeddings = !gated;
+    if (!gated) m.logit_scale = 1 / std::sqrt(static_cast<double>(m.hidden));
+  });
+}
+
 std::vector<Family> Families() {
   return {
+      {"t5", T5(false)},
+      {"t5", T5(true)},
+      {"mt5", T5(true)},
       {"gpt2", TinyGpt()},
       {"gpt2", TinyGpt(false)},
       {"llama", TinyLlama()},

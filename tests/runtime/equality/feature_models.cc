@@ -198,15 +198,55 @@ ModelSpec Bert() {
   return model;
 }
 
+// An encoder-decoder: relative positions, plain scores, cross-attention, a scaled tied head.
+ModelSpec T5() {
+  ModelSpec model = TinyLlama();
+  model.layers = model.encoder_layers = 2;
+  model.kv_heads = model.heads;
+  model.mlp = MlpKind::kRelu;
+  model.positions = PositionKind::kRelative;
+  model.relative_buckets = 6;
+  model.relative_max_distance = 9;
+  model.attention_scale = 1;
+  model.tied_embeddings = true;
+  model.logit_scale = 0.2;
+  return model;
+}
+
+// The same with a gated GELU, a head of its own, and stacks of unequal depth.
+ModelSpec GatedT5() {
+  ModelSpec model = T5();
+  model.layers = 3;
+  model.encoder_layers = 1;
+  model.mlp = MlpKind::kGeglu;
+  model.tied_embeddings = false;
+  model.logit_scale = 1;
+  return model;
+}
+
 }  // namespace
 
 std::vector<FeatureModel> FeatureModels() {
-  return {{"NeoX", NeoX()},         {"Phi", Phi()},           {"Qwen3", Qwen3()},
-          {"Gemma", Gemma()},       {"Glm4", Glm4()},         {"Opt", Opt()},
-          {"Bloom", Bloom()},       {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
-          {"GptOss", GptOss()},     {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
-          {"Qwen2Moe", Qwen2Moe()}, {"Palm", Palm()},         {"Olmo2", Olmo2()},
-          {"Cohere2", Cohere2()},   {"Llama4", Llama4()},     {"Bert", Bert()}};
+  return {{"NeoX", NeoX()},
+          {"Phi", Phi()},
+          {"Qwen3", Qwen3()},
+          {"Gemma", Gemma()},
+          {"Glm4", Glm4()},
+          {"Opt", Opt()},
+          {"Bloom", Bloom()},
+          {"Nemotron", Nemotron()},
+          {"LatentDense", LatentDense()},
+          {"GptOss", GptOss()},
+          {"Alibi", Alibi()},
+          {"MultiQuery", MultiQuery()},
+          {"Qwen2Moe", Qwen2Moe()},
+          {"Palm", Palm()},
+          {"Olmo2", Olmo2()},
+          {"Cohere2", Cohere2()},
+          {"Llama4", Llama4()},
+          {"Bert", Bert()},
+          {"T5", T5()},
+          {"GatedT5", GatedT5()}};
 }
 
 }  // namespace foretrain

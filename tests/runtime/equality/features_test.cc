@@ -113,11 +113,49 @@ TEST(FeaturesWithExperts, TrainAsOneRankDoesWithExpertsOverRanks) {
   }
 }
 
+// Stages of the encoder hand on the decoder's rows, and those of the decoder the encoder's output.
+TEST(EncoderDecoders, TrainAsOneRankDoes) {
+  const std::vector<Case> cases = {
+      {"UnevenSequences", With([](Plan& p) { p.encoder_sequence = 11, p.dp = 2; })},
+      {"Pp2", With([](Plan& p) { p.pp = 2; })},
+      {"Pp4", With([](Plan& p) { p.pp = 4; })},
+      {"Pp2Vpp2Tp2VocabParallel", With([](Plan& p) {
+         p.pp = p.vpp = p.tp = 2, p.schedule = ScheduleKind::kInterleaved;
+         p.vocab_parallel = true;
+       })},
+      {"Pp2ZbVFullRecompute", With([](Plan& p) {
+         p.pp = 2, p.schedule = ScheduleKind::kZbV, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Zero1MicroBatch2Fused", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 1, p.micro_batch = 2, p.fuse = FusionKind::kAll;
+       })},
+      {"Dp2Zero3SelectiveUneven", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kSelective;
+         p.encoder_sequence = 5;
+       })},
+  };
+  for (const FeatureModel& feature : FeatureModels()) {
+    if (!feature.model.HasEncoder()) continue;
+    for (const Case& one : cases) {
+      SCOPED_TRACE(std::string(feature.name) + " " + one.name);
+      const auto valid = ValidatePlan(one.plan, feature.model);
+      ASSERT_TRUE(valid.has_value()) << valid.error().message;
+      Plan single = TinyPlan(), plan = one.plan;
+      single.clip_norm = plan.clip_norm = 0.5;
+      single.encoder_sequence = plan.encoder_sequence;
+      ExpectTrainsAlike(feature.model, single, plan, /*learns=*/0.1, /*seed=*/6);
+    }
+  }
+}
+
 // Adapters leave norms and biases frozen; norms of heads then have no gradient.
 TEST(FeaturesWithAdapters, TrainAsOneRankDoes) {
   for (const FeatureModel& feature : FeatureModels()) {
     SCOPED_TRACE(feature.name);
-    if (feature.model.experts > 0 || feature.model.IsLatent()) continue;  // these have no adapters
+    // These have no adapters.
+    if (feature.model.experts > 0 || feature.model.IsLatent() || feature.model.HasEncoder()) {
+      continue;
+    }
     Plan single = TinyPlan();
     single.method = TrainingMethod::kLora;
     single.lora_rank = 4;

@@ -79,7 +79,7 @@ class ByHand {
  private:
   // The batch of one update, on one rank.
   static Plan Single(Plan plan) {
-    plan.global_batch = plan.TokensOfUpdate() / plan.sequence;
+    plan.global_batch = plan.SamplesOfUpdate();
     plan.dp = plan.tp = plan.pp = plan.cp = plan.replicas = 1;
     plan.sequence_parallel = plan.vocab_parallel = false;
     plan.zero_stage = 0;

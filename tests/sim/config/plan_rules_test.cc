@@ -32,6 +32,14 @@ void Latent(ModelSpec& m) {
   m.key_value_rank = 8;
   m.rope_head_dim = m.value_head_dim = 2;
 }
+void AsT5(ModelSpec& m) {
+  m.encoder_layers = m.layers;
+  m.norm = NormKind::kRmsNorm;
+  m.attention_bias = m.output_bias = m.mlp_bias = m.head_bias = false;
+  m.positions = PositionKind::kRelative;
+  m.relative_buckets = 8;
+}
+
 void WithMtp(ModelSpec& m) {
   m.norm = NormKind::kRmsNorm;
   m.positions = PositionKind::kRope;
@@ -497,6 +505,12 @@ const Row kRows[] = {
     {"documents-need-causal-sequences", [](Plan& p) { p.documents = true; },
      "documents with causal false", [](Plan& p) { p.documents = false; }, false,
      LayerOrder::kSequential, [](ModelSpec& m) { m.causal = false; }},
+    {"stacks-read-tokens", [](Plan& p) { p.encoder_sequence = 4; },
+     "encoder_sequence 4: the model has no encoder; use 0", [](Plan& p) { p.encoder_sequence = 0; },
+     false, LayerOrder::kSequential, nullptr},
+    {"stacks-are-whole", [](Plan& p) { p.documents = true; },
+     "documents with an encoder-decoder: it is not modelled; use documents off",
+     [](Plan& p) { p.documents = false; }, false, LayerOrder::kSequential, AsT5},
     {"residuals-start-at-wide-norms", [](Plan& p) { p.precision = Precision::kFp8; },
      "precision fp8 with residual_after_norm", [](Plan& p) { p.precision = Precision::kBf16; },
      false, LayerOrder::kSequential, [](ModelSpec& m) { m.residual_after_norm = true; }},

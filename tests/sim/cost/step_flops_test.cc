@@ -77,6 +77,30 @@ TEST(StepFlops, CountAllPairsOfAnEncoder) {
   }
 }
 
+// Two layers in each stack, 5 tokens for the encoder and 3 for the decoder, hidden 16, heads of 4 *
+// 4, MLP 64. Pairs of a layer: 25 in the encoder; 6 and 3 * 5 in the decoder; 7 products of 2 * 16
+// each. Linears, 3 passes of 2 flop: encoder rows pass 4 * 256 + 2 * 1024 weights, and per decoder
+// layer the keys' and values' 2 * 256; decoder rows pass those of a layer, 2 * 256 more, and the
+// head once.
+TEST(StepFlops, CountBothStacksOfAnEncoderDecoder) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.encoder_sequence = 5;
+  plan.micro_batch = plan.global_batch = 1;
+  ModelSpec model = SmallGpt();
+  model.layers = model.encoder_layers = 2;
+  model.norm = NormKind::kRmsNorm;
+  model.attention_bias = model.output_bias = model.mlp_bias = false;
+  model.positions = PositionKind::kRelative;
+  model.relative_buckets = 8;
+  const double pairs = 2 * (25 + 6 + 15) * 7 * 2 * 16;
+  const double layer = 4 * 256 + 2 * 1024, head = 16 * 32;
+  const double linears = 6 * (2 * 5 * (layer + 2 * 256) + 3 * (2 * (layer + 2 * 256) + head));
+  EXPECT_DOUBLE_EQ(FlopsOfStep(model, plan).model, pairs + linears);
+  plan.tp = 2;
+  EXPECT_DOUBLE_EQ(FlopsOfStep(model, plan).model, pairs + linears);
+}
+
 // Two chunks of 4 tokens: 2 * 10 pairs in place of 36.
 TEST(StepFlops, CountThePairsWithinChunks) {
   Plan plan;

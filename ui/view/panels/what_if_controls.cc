@@ -92,8 +92,9 @@ class Controls {
     }
   }
 
-  // Whether to show the field: those of experts only for models that have some.
+  // Whether to show the field: those of experts and of an encoder only for models that have some.
   bool Applies(const PlanField& field) const {
+    if (field.name == "encoder_sequence") return scenario_.model.HasEncoder();
     constexpr std::array<std::string_view, 5> kExperts = {"ep", "expert_tp", "moe_pieces",
                                                           "capacity_factor", "expert_headroom"};
     const bool experts = std::find(kExperts.begin(), kExperts.end(), field.name) != kExperts.end();

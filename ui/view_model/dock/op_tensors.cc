@@ -68,7 +68,7 @@ class StepOps {
     const OpRef ref = refs_[At(number)];
     return fmt::format("{} of {}", OpAt(program_, rank_, ref).name,
                        Describe(PackId(rank_.step[At(ref.instruction)].key),
-                                static_cast<int>(program_.model.layers)));
+                                static_cast<int>(program_.model.AllLayers())));
   }
 
   // The last op before `first` that wrote a part of the tensor; -1 if none of this step did.

@@ -15,7 +15,7 @@ const std::vector<std::pair<std::string_view, Names>>& NamedGroups() {
       {"parallel",
        {"dp", "tp", "pp", "cp", "ep", "expert_tp", "cp_kind", "sequence_parallel", "vocab_parallel",
         "vocab_multiple", "rank_order"}},
-      {"batch", {"micro_batch", "global_batch", "sequence"}},
+      {"batch", {"micro_batch", "global_batch", "sequence", "encoder_sequence"}},
       {"schedule", {"schedule", "vpp", "stage_layers", "post_validation"}},
       {"memory",
        {"zero_stage", "replicas", "recompute", "recompute_modules", "recompute_layers",
@@ -83,7 +83,7 @@ std::vector<std::int64_t> Natural(const PlanField& field, const ModelSpec& model
   }
   if (name == "sequence") return Powers(128, std::max<std::int64_t>(model.max_sequence, 1 << 20));
   if (name == "recompute_layers" || name == "recompute_every" || name == "vpp") {
-    const auto layers = static_cast<std::int64_t>(model.layers / std::max(1, plan.pp));
+    const auto layers = static_cast<std::int64_t>(model.AllLayers() / std::max(1, plan.pp));
     return All(field.low, std::min<std::int64_t>(std::max<std::int64_t>(layers, 1), 256));
   }
   if (field.type == PlanFieldType::kSize) {

@@ -214,7 +214,7 @@ std::shared_ptr<const StepPicture> PictureOf(const ModelSpec& model, const PassF
   RunView run;
   run.timeline = TimelineOf(model, forecast, memory_pp);
   run.label = std::move(label);
-  run.layers = static_cast<int>(model.layers);
+  run.layers = static_cast<int>(model.AllLayers());
   run.device_bytes = device_bytes;
   for (int pp = 0; pp < forecast.plan.pp; ++pp) picture->stages.push_back(pp);
   // The metrics are the forecast's own; the model only takes the step's number from here.
@@ -234,7 +234,7 @@ std::shared_ptr<const StepPicture> PictureOf(const ModelSpec& model, Forecast fo
   auto picture = std::make_shared<StepPicture>();
   RunView run;
   run.label = std::move(label);
-  run.layers = static_cast<int>(model.layers);
+  run.layers = static_cast<int>(model.AllLayers());
   run.device_bytes = device_bytes;
   run.metrics.warmup_steps = forecast.simulation.steps - 1;
   run.timeline = std::move(forecast.simulation.timeline);

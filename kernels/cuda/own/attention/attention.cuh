@@ -231,6 +231,10 @@ inline std::int64_t RowsOf(const Runs& runs, std::int64_t batch, std::int64_t sa
 template <class Arguments>
 AttentionCall PartCall(CudaCheck& check, const Arguments& g) {
   CheckAttention(check, g);
+  const bool apart = g.key_sample_rows != 0 && g.key_sample_rows != g.sample_rows;
+  if (apart || g.bias != nullptr) {
+    check.Refuse(FT_UNSUPPORTED, "no kernel for keys of another length or a bias by distance");
+  }
   AttentionCall call = CallOf(g);
   call.queries = RunsOf(check, g.query_runs, g.query_run_count);
   call.keys = RunsOf(check, g.key_runs, g.key_run_count);

@@ -238,6 +238,20 @@ void WriteLlama4(JsonWriter& json, const ModelSpec& model) {
   json.Field("floor_scale", model.query_temperature_floor);
 }
 
+void WriteT5(JsonWriter& json, const ModelSpec& model) {
+  const bool gated = model.IsGated();
+  json.Field("is_encoder_decoder", true).Field("num_layers", model.encoder_layers);
+  json.Field("d_kv", model.head_dim);
+  json.Field("relative_attention_num_buckets", model.relative_buckets);
+  json.Field("relative_attention_max_distance", model.relative_max_distance);
+  json.Field("feed_forward_proj", model.mlp == MlpKind::kRelu      ? "relu"
+                                  : model.mlp == MlpKind::kGeluErf ? "gelu"
+                                  : model.mlp == MlpKind::kGeglu   ? "gated-gelu"
+                                                                   : "gated-silu");
+  json.Field("is_gated_act", gated).Field("decoder_start_token_id", 0);
+  json.Field("scale_decoder_outputs", model.logit_scale != 1);
+}
+
 // In the order in which a family is chosen for a model: those with fewer special parts first.
 constexpr std::array kWriters = {
     ConfigWriter{"gpt2", "GPT2LMHeadModel", nullptr},
@@ -263,6 +277,8 @@ constexpr std::array kWriters = {
     ConfigWriter{"deepseek_v3", "DeepseekV3ForCausalLM", WriteDeepSeekV3},
     ConfigWriter{"gpt_oss", "GptOssForCausalLM", WriteGptOss},
     ConfigWriter{"llama4_text", "Llama4ForCausalLM", WriteLlama4},
+    ConfigWriter{"t5", "T5ForConditionalGeneration", WriteT5},
+    ConfigWriter{"mt5", "MT5ForConditionalGeneration", WriteT5},
 };
 
 }  // namespace

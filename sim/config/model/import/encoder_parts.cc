@@ -1,5 +1,6 @@
 // Readers of families with an encoder (own_parts.h).
 #include <array>
+#include <cmath>
 
 #include "base/text.h"
 #include "sim/config/model/import/own_parts.h"
@@ -47,12 +48,17 @@ void MoreOfRoberta(Config& config, ModelSpec& model) {
 }
 
 // Both stacks share the token table, and each has a table of relative positions
-// (t5/modeling_t5.py). Scores are not divided by the root of head_dim.
+// (t5/modeling_t5.py). Scores are not divided by the root of head_dim; the logits of version 1.0,
+// whose head is tied, are divided by that of hidden.
 void MoreOfT5(Config& config, ModelSpec& model) {
   model.encoder_layers = config.Count("num_layers");
   model.relative_buckets = config.CountOr("relative_attention_num_buckets", 32);
+  model.relative_max_distance = config.CountOr("relative_attention_max_distance", 128);
   model.attention_scale = 1;
-  config.IgnoreIn({"relative_attention_max_distance", "is_gated_act", "dense_act_fn"});
+  if (config.BoolOr("scale_decoder_outputs", model.tied_embeddings)) {
+    model.logit_scale = 1 / std::sqrt(static_cast<double>(model.hidden));
+  }
+  config.IgnoreIn({"is_gated_act", "dense_act_fn"});
   const std::string otherwise = model.IsGated() ? "gated-gelu" : "relu";
   const std::string kind = config.StringOr("feed_forward_proj", otherwise);
   std::vector<std::string> known;
@@ -65,6 +71,12 @@ void MoreOfT5(Config& config, ModelSpec& model) {
   }
   config.Unsupported("feed_forward_proj", fmt::format("\"{}\" is not supported; must be one of {}",
                                                       Printable(kind), Join(known, ", ")));
+}
+
+// Its logits are never scaled (mt5/modeling_mt5.py).
+void MoreOfMt5(Config& config, ModelSpec& model) {
+  MoreOfT5(config, model);
+  model.logit_scale = 1;
 }
 
 }  // namespace foretrain

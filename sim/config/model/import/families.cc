@@ -282,7 +282,7 @@ std::vector<Family> MakeFamilies() {
        .names = of_t5,
        .has_decoder_too = true,
        .max_sequence = 512,
-       .more = MoreOfT5},
+       .more = MoreOfMt5},
       {.type = "internlm2",
        .base = LlamaWith(1e-5),
        .needs_kv_heads = true,

@@ -49,6 +49,7 @@ void MoreOfLlama4(Config& config, ModelSpec& model);
 void MoreOfBert(Config& config, ModelSpec& model);
 void MoreOfRoberta(Config& config, ModelSpec& model);
 void MoreOfT5(Config& config, ModelSpec& model);
+void MoreOfMt5(Config& config, ModelSpec& model);
 void MoreOfInternLm2(Config& config, ModelSpec& model);
 void MoreOfInternLm3(Config& config, ModelSpec& model);
 

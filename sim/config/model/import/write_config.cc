@@ -35,7 +35,7 @@ std::string TextOf(const ModelSpec& model, const Family& family, const ConfigWri
         {names.ffn, only_experts ? model.expert_ffn_hidden : model.ffn_hidden},
         {names.max_sequence, model.max_sequence},
         {std::string_view("vocab_size"), model.vocab}}) {
-    if (!name.empty()) json.Field(name, value);
+    if (!name.empty()) json.Field(name.substr(0, name.find('|')), value);
   }
   if (!names.kv_heads.empty() && !model.IsLatent()) json.Field("head_dim", model.head_dim);
   json.Field(names.epsilon, model.norm_epsilon);
@@ -44,7 +44,10 @@ std::string TextOf(const ModelSpec& model, const Family& family, const ConfigWri
   if (model.positions == PositionKind::kRope) WriteRope(json, model);
   if (writer.more != nullptr) writer.more(json, model);
   for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    json.Name(token).Null();
+    // The library reads padding for the decoder's first token.
+    const bool pads = model.HasEncoder() && std::string_view(token).starts_with("pad");
+    json.Name(token);
+    pads ? json.Integer(0) : json.Null();
   }
   return json.EndObject().Take() + "\n";
 }

@@ -93,7 +93,7 @@ struct Embedding {
 OpShape TokensShape(const BlockContext& context, std::int64_t rows) {
   return {.rows = rows,
           .cols = context.model.hidden,
-          .sequence = context.plan.LocalSequence(),
+          .sequence = context.Sequence(),
           .vocab = VocabRows(context.model, context.plan),
           .vocab_total = context.plan.vocab_parallel ? context.model.vocab : 0,
           .cp = context.plan.cp > 1 ? context.plan.cp : 0};
@@ -253,6 +253,7 @@ std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const 
 }
 
 Block EmbeddingForward(const BlockContext& context) {
+  if (context.model.HasEncoder()) return StreamEmbeddingForward(context);
   Embedding e(context, "embedding.forward");
   BlockBuilder& b = e.b;
   const std::int16_t ids = b.Slot("ids", e.rows, Category::kStaging, SlotRole::kIds);
@@ -275,6 +276,7 @@ Block EmbeddingForward(const BlockContext& context) {
 // gradient, so this one adds. The whole backward is a weight half: no earlier block waits for a
 // gradient.
 Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request) {
+  if (context.model.HasEncoder()) return StreamEmbeddingBackward(context, request);
   const bool accumulate = request.accumulate;
   Embedding e(context, accumulate ? "embedding.backward.accumulate" : "embedding.backward");
   BlockBuilder& b = e.b;

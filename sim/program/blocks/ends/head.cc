@@ -137,6 +137,11 @@ void LossGradient(Head& head, const std::string& suffix, const LossTensors& of,
   z.shape = LossShape(head, some_rows);
 }
 
+// Targets of a sample: all its tokens, or those of the decoder.
+std::int64_t SampleTargets(const BlockContext& context) {
+  return context.model.HasEncoder() ? context.plan.DecoderSequence() : context.plan.sequence;
+}
+
 }  // namespace
 
 Head::Head(const BlockContext& c, std::string name)
@@ -151,9 +156,11 @@ Head::Head(const BlockContext& c, std::string name)
       split_rows(c.plan.sequence_parallel),
       fuses_loss(FusesLoss(c.model, c.plan)),
       loss_scale(
-          static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * c.plan.sequence))),
-      gradient_scale(static_cast<float>(1.0 / static_cast<double>(c.plan.TokensOfUpdate()))) {
-  next.x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
+          static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * SampleTargets(c)))),
+      gradient_scale(static_cast<float>(
+          1.0 / static_cast<double>(c.plan.SamplesOfUpdate() * SampleTargets(c)))) {
+  next.x = StackRows("x.decoder", b.Slot("x", BoundaryElements(c.model, c.plan),
+                                         Category::kActivations, SlotRole::kInput));
   next.mean = SavedExact("mean", rms ? 0 : own_rows, kHeadMean);
   next.rstd = SavedExact("rstd", own_rows, kHeadRstd);
   MakeTransform();

@@ -86,9 +86,9 @@ struct Head {
     return b.SlotIn(NumberFormat::kFp32, name, elements, Category::kActivations, SlotRole::kSaved,
                     index);
   }
-  void MakeTargets() {
-    next.targets = b.Slot("targets", rows, Category::kStaging, SlotRole::kTargets);
-  }
+  void MakeTargets();
+  // The rows that the head works on, in the tensor of the block before.
+  std::int16_t StackRows(const char* name, std::int16_t stream);
 
   // Slot of the dynamic loss scale; kNoSlot if the plan has none.
   std::int16_t LossScale();
@@ -110,9 +110,7 @@ struct Head {
   void NormBackward(const Branch& branch, std::int16_t d_norm, std::int16_t through,
                     std::int16_t dx, bool accumulate);
   // Gradient sent to the previous block.
-  std::int16_t InputGradient() {
-    return b.Slot("dx", own_rows * hidden, Category::kWorkspace, SlotRole::kInputGradient);
-  }
+  std::int16_t InputGradient();
 };
 
 // MTP layers (mtp.cc), if the model has any (DeepSeek-AI 2024b, s. 2.2). MtpForward adds their

@@ -7,8 +7,10 @@
 //
 //   input + [tp sum](attention(norm1) + MLP(norm2))
 //
-// With residual_after_norm the sums add to norm1 and norm2 instead of to their inputs. A post-norm
-// layer's last norm is then norm1 of the next layer, so blocks pass sums that are not normed yet.
+// A decoder layer of an encoder-decoder has cross-attention between attention and norm2
+// (stacks.cc). With residual_after_norm the sums add to norm1 and norm2 instead of to their inputs.
+// A post-norm layer's last norm is then norm1 of the next layer, so blocks pass sums that are not
+// normed yet.
 //
 // Tensor parallelism splits heads and the MLP's width: qkv and up by rows, out and down by columns
 // (Shoeybi et al. 2019, s. 3). Norms and residuals are whole on every rank. Sequence parallelism
@@ -54,6 +56,7 @@ void Attention(Layer& layer) {
   const std::int16_t through = layer.AddsToNorms() ? layer.norm1 : layer.x;
   Residual(layer, "attention.residual", through, branch, layer.Parameter("out.bias", kOutBias),
            layer.residual, layer.branch_mask1);
+  if (IsDecoderLayer(layer.kind)) layer.CrossAttention();
 }
 
 // Parallel attention and MLP: the sum of both biases, added once after the one sum over ranks.
@@ -118,7 +121,7 @@ void Mlp(Layer& layer, SummedGemm* parallel, std::int16_t y) {
   const std::int16_t branch = layer.NormOfBranch(layer.post2, sum);
   if (y == kNoSlot) return;
   if (parallel == nullptr) {
-    const std::int16_t through = layer.AddsToNorms() ? layer.norm2 : layer.residual;
+    const std::int16_t through = layer.AddsToNorms() ? layer.norm2 : layer.AfterAttention();
     Residual(layer, "mlp.residual", through, branch, down_bias, y, layer.branch_mask2);
     return;
   }
@@ -146,20 +149,17 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
   Layer layer(context, NameOf(request), request.kind);
   layer.MakeTensors(KeptTensors(context.plan, request.recompute, request.kind),
                     Category::kActivations, Category::kWorkspace);
-  const auto output = [&] {
-    return layer.b.Slot("y", layer.own_rows * layer.hidden, Category::kActivations,
-                        SlotRole::kOutput);
-  };
   if (layer.IsParallel()) {
     SummedGemm parallel = AttentionBranch(layer);
-    Mlp(layer, &parallel, output());
+    Mlp(layer, &parallel, layer.Output());
     return std::move(layer.b);
   }
   Attention(layer);
   if (request.kind == BlockKind::kExpertLayer) {
-    ExpertsForward(layer, output());
+    ExpertsForward(layer, layer.Output());
   } else {
-    Mlp(layer, nullptr, output());
+    Mlp(layer, nullptr, layer.Output());
+    layer.HandOn();
   }
   return std::move(layer.b);
 }
@@ -168,7 +168,7 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
 // last GEMM and the final sum are left out, because no gradient needs their output.
 BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest& request) {
   const bool has_experts = request.kind == BlockKind::kExpertLayer;
-  Layer layer(context, has_experts ? "expert_layer.recompute" : "layer.recompute", request.kind);
+  Layer layer(context, NameOf({.kind = request.kind, .pass = Pass::kRecompute}), request.kind);
   layer.MakeTensors(RebuiltTensors(context.plan), Category::kRecompute, Category::kWorkspace);
   AttentionAgain(layer);
   layer.MlpMaskAgain();

@@ -54,9 +54,9 @@ void Layer::SetCore(Op& op) const {
 }
 
 // The kernel of one part, which covers all queries and all keys: its mask compares positions, so
-// queries that stand after all keys see every one.
+// queries that stand after all keys see every one. A decoder's queries see earlier keys.
 void Layer::SetBidirectional(Op& op) const {
-  op.bidirectional = true;
+  op.bidirectional = context.stack != StackKind::kDecoder;
   op.shape.cp = 1;
   op.shape.inner = op.shape.rows;
 }
@@ -68,6 +68,12 @@ void Layer::AttentionCore() {
     shared.Forward();
   } else if (WritesScores(context.plan)) {
     StandardCore(attention);
+  } else if (context.model.HasEncoder()) {
+    Biases();
+    Op& op = b.Add(OpKind::kAttentionPartForward, "attention.core",
+                   {In(qkv), In(qkv), Out(attention), Out(lse), In(kNoSlot), In(biases)});
+    SetCore(op);
+    SetBidirectional(op);
   } else if (!context.model.causal) {
     Op& op = b.Add(OpKind::kAttentionPartForward, "attention.core",
                    {In(qkv), In(qkv), Out(attention), Out(lse)});
@@ -102,6 +108,14 @@ void Layer::AttentionCoreGradient(std::int16_t d_attention, std::int16_t d_qkv) 
     b.Add(OpKind::kStandardAttentionBackward, name,
           {In(qkv), In(scores.weights), In(scores.mask), In(scores.dropped), In(d_attention),
            Out(d_scores), Out(d_qkv)});
+  } else if (context.model.HasEncoder()) {
+    Biases();
+    const std::int64_t distances = 2 * context.Sequence() - 1;
+    d_biases =
+        b.TemporaryIn(NumberFormat::kFp32, "d_biases", distances * (context.model.heads / tp));
+    b.Add(OpKind::kAttentionPartBackward, name,
+          {In(qkv), In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv), Out(d_qkv),
+           In(kNoSlot), In(biases), Out(d_biases)});
   } else if (!context.model.causal) {
     b.Add(OpKind::kAttentionPartBackward, name,
           {In(qkv), In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv), Out(d_qkv)});
@@ -112,7 +126,7 @@ void Layer::AttentionCoreGradient(std::int16_t d_attention, std::int16_t d_qkv) 
     b.AlsoReads(documents);
   }
   SetCore(b.Last());
-  if (!context.model.causal) SetBidirectional(b.Last());
+  if (!context.model.causal || context.model.HasEncoder()) SetBidirectional(b.Last());
 }
 
 }  // namespace foretrain

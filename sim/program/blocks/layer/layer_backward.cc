@@ -416,10 +416,13 @@ BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest&
   const LayerTensors have = full ? RebuiltTensors(context.plan)
                                  : KeptTensors(context.plan, request.recompute, request.kind);
   layer.MakeTensors(have, Category::kActivations, Category::kRecompute);
-  const std::int16_t dy = layer.b.Slot("dy", layer.own_rows * layer.hidden, Category::kWorkspace,
-                                       SlotRole::kOutputGradient);
-  const std::int16_t dx = layer.b.Slot("dx", layer.own_rows * layer.hidden, Category::kWorkspace,
-                                       SlotRole::kInputGradient);
+  const std::int64_t boundary = BoundaryElements(context.model, context.plan);
+  const std::int16_t all_dy =
+      layer.b.Slot("dy", boundary, Category::kWorkspace, SlotRole::kOutputGradient);
+  const std::int16_t all_dx =
+      layer.b.Slot("dx", boundary, Category::kWorkspace, SlotRole::kInputGradient);
+  const std::int16_t dy = layer.StackRows("dy.rows", all_dy);
+  const std::int16_t dx = layer.StackRows("dx.rows", all_dx);
   Backward backward{layer, layer.b, have, request.accumulate};
   if (request.kind == BlockKind::kExpertLayer) {
     const std::int16_t d_branch = backward.OfBranch(layer.post2, dy);
@@ -434,10 +437,14 @@ BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest&
     backward.Attention(d_mlp, dy, d_norm2, dx);
     return std::move(layer.b);
   }
-  const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
+  std::int16_t d_residual = backward.Norm2(dy, d_norm2);
+  if (IsDecoderLayer(request.kind)) {
+    d_residual = layer.CrossGradient(have, request.accumulate, d_residual, all_dy, all_dx);
+  }
   const std::int16_t d_branch =
       layer.IsParallel() ? d_mlp : backward.OfBranch(layer.post1, d_residual);
   backward.Attention(d_branch, d_residual, kNoSlot, dx);
+  if (context.model.HasEncoder()) layer.TableGradients(all_dy, all_dx);
   return std::move(layer.b);
 }
 

@@ -21,14 +21,16 @@ constexpr LayerTensors kSharedTensors =
 // Tensors that a module drops in a layer of this kind. Standard attention's backward reads its
 // weights but not its output, which the output projection keeps.
 LayerTensors TensorsOf(RecomputeModule module, const Plan& plan, BlockKind kind) {
-  const bool dense = kind == BlockKind::kLayer;
+  const bool dense = kind != BlockKind::kExpertLayer;
   switch (module) {
     case RecomputeModule::kCoreAttention:
       return plan.attention == AttentionAlgorithm::kStandard
                  ? Only(kScoreWeights) | Only(kScoreMask) | Only(kScoreDropped)
-                 : Only(kAttention) | Only(kLse) | Only(kAttentionInput);
+                 : Only(kAttention) | Only(kLse) | Only(kAttentionInput) | Only(kCrossAttention) |
+                       Only(kCrossLse);
     case RecomputeModule::kNorm:
-      return Only(kNorm1) | Only(kNorm2) | Only(kQueryNormed) | Only(kKeyNormed);
+      return Only(kNorm1) | Only(kNorm2) | Only(kQueryNormed) | Only(kKeyNormed) |
+             Only(kCrossNormed);
     case RecomputeModule::kActivation:
       return Only(kActivated);
     case RecomputeModule::kMlp:
@@ -139,12 +141,15 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   }
   MakeMlpTensors(make);
   if (kind == BlockKind::kExpertLayer) MakeExpertTensors(make);
+  if (IsDecoderLayer(kind)) MakeCrossTensors(make);
 }
 
 // Input, norm1, and attention up to its output.
 void Layer::MakeAttentionTensors(const TensorMaker& make, Category otherwise) {
   const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
-  x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
+  stream = b.Slot("x", BoundaryElements(context.model, context.plan), Category::kActivations,
+                  SlotRole::kInput);
+  x = StackRows("x.rows", stream);
   const bool normed = context.model.pre_norms;
   norm1_wide = b.Slot("norm1.wide", quantizes && normed ? own_rows * hidden : 0, otherwise,
                       SlotRole::kTemporary);
@@ -289,7 +294,7 @@ std::int16_t Layer::NormOfBranch(const PostNorm& post, std::int16_t branch) {
 OpShape Layer::AttentionShape() const {
   return {.rows = rows,
           .batch = context.plan.micro_batch,
-          .sequence = context.plan.LocalSequence(),
+          .sequence = context.Sequence(),
           .heads = static_cast<std::int32_t>(context.model.heads / tp),
           .kv_heads = static_cast<std::int32_t>(context.model.KvHeadsOn(tp)),
           .head_dim = static_cast<std::int32_t>(context.model.head_dim),

@@ -1,5 +1,6 @@
-// Layer, a decoder layer under construction: widths on one tensor-parallel rank, the tensors that
-// forward and backward share, and the steps that layer.cc and layer_backward.cc put in order.
+// Layer, a layer under construction: widths on one tensor-parallel rank, the tensors that forward
+// and backward share, and the steps that layer.cc and layer_backward.cc put in order. Longer than
+// 400 lines: all steps share these tensors.
 #pragma once
 
 #include <array>
@@ -66,6 +67,15 @@ enum LayerTensor : int {
   kBranchMask1,  // dropout mask of the attention branch
   kBranchMask2,  // of the MLP branch, or of both if they are parallel
   kTurnedKey,    // latent attention: rotated part of the key; saved only to rebuild qkv
+  kCrossNormed,  // cross-attention: normed residual, its rstd, queries, keys and values, output,
+  kCrossRstd,    // log-sum-exp, and the residual after it
+  kCrossQuery,
+  kCrossKeys,
+  kCrossAttention,
+  kCrossLse,
+  kCrossResidual,
+  kMemory,  // the encoder's normed output, made by the first decoder layer, and its rstd
+  kMemoryRstd,
   kLayerTensorCount,
 };
 static_assert(kLayerTensorCount <= ContextAttention::kSavedIndex);
@@ -188,6 +198,15 @@ struct Layer {
     std::int16_t weights = kNoSlot, mask = kNoSlot, dropped = kNoSlot;
   };
   ScoreTensors scores;
+  // Encoder-decoders (stacks.cc): the streams that come in and go out, the biases of self-attention
+  // and their gradient, and cross-attention.
+  std::int16_t stream = kNoSlot, handed_on = kNoSlot, biases = kNoSlot, d_biases = kNoSlot;
+  struct CrossTensors {
+    std::int16_t normed = kNoSlot, rstd = kNoSlot, query = kNoSlot, keys = kNoSlot,
+                 attention = kNoSlot, lse = kNoSlot, residual = kNoSlot;
+    std::int16_t memory = kNoSlot, memory_rstd = kNoSlot;  // memory: what keys are made of
+  };
+  CrossTensors cross;
   std::int16_t branch_mask1 = kNoSlot, branch_mask2 = kNoSlot;
 
   BlockKind kind;
@@ -220,8 +239,10 @@ struct Layer {
   void Norm2();
   // `branch` as it is added to the residual: its post-norm if the model has one, else itself.
   std::int16_t NormOfBranch(const PostNorm& post, std::int16_t branch);
+  // The residual after attention, with cross-attention if the layer has it.
+  std::int16_t AfterAttention() const { return IsDecoderLayer(kind) ? cross.residual : residual; }
   // Input of norm2: the layer's input if attention and MLP are parallel.
-  std::int16_t Norm2Input() const { return IsParallel() ? x : residual; }
+  std::int16_t Norm2Input() const { return IsParallel() ? x : AfterAttention(); }
   bool IsParallel() const { return context.model.order != LayerOrder::kSequential; }
   bool HasOneNorm() const { return context.model.order == LayerOrder::kParallelOneNorm; }
   bool SharesSequence() const { return context.plan.cp > 1; }
@@ -333,6 +354,18 @@ struct Layer {
   std::int64_t KeysOfCore() const {
     return context.chunk > 0 ? context.chunk : context.plan.sequence;
   }
+  // ---- Encoder-decoders (stacks.cc). StackRows: the rows of the layer's stack in a stream; in
+  // other models the tensor itself. Output: these rows of the layer's output. HandOn writes the
+  // rest of it. CrossAttention: from the residual to the one after it. CrossGradient: the same
+  // backward, given the gradient of the sum; it adds to dx the gradient of the encoder's output.
+  // TableGradients: the parts of dx that the layer hands on, and its own table's gradient.
+  std::int16_t StackRows(const char* name, std::int16_t of);
+  std::int16_t Output();
+  void HandOn();
+  void CrossAttention();
+  std::int16_t CrossGradient(LayerTensors have, bool accumulate, std::int16_t d_sum,
+                             std::int16_t dy, std::int16_t dx);
+  void TableGradients(std::int16_t dy, std::int16_t dx);
   // ---- Attention sinks (sinks.cc); no-ops without them. A sink is one more score in the softmax,
   // without a value. SinkGradient adds its ops to the weight half.
   void Sinks();
@@ -349,6 +382,13 @@ struct Layer {
   void StandardCore(std::int16_t out);
   void SetCore(Op& op) const;
   void SetBidirectional(Op& op) const;
+  void MakeCrossTensors(const TensorMaker& make);
+  void MakeMemory();
+  void Biases();
+  void CrossCore();
+  OpShape CrossShape() const;
+  std::int64_t MemoryRows() const;
+  std::int64_t CrossKeyWidth() const;
   Op& AddDropout(OpKind op_kind, const std::string& name, std::initializer_list<Operand> operands,
                  std::int16_t mask);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,

@@ -27,12 +27,10 @@ std::size_t At(BlockKind kind) { return static_cast<std::size_t>(kind); }
 // Lists are built per kind of block, not per block: layers of a kind have equal parameters.
 ParameterLists ListsOf(const ModelSpec& model, const Plan& plan, int ep_rank) {
   ParameterLists lists;
-  const bool dense = model.DenseLayers() > 0, experts = model.DenseLayers() < model.layers;
-  for (const BlockKind kind :
-       {BlockKind::kEmbedding, BlockKind::kLayer, BlockKind::kHead, BlockKind::kExpertLayer}) {
-    if (kind == BlockKind::kLayer && !dense) continue;
-    if (kind == BlockKind::kExpertLayer && !experts) continue;
-    lists[At(kind)] = ParametersOf(model, plan, kind, ep_rank);
+  std::vector<LayerCount> kinds = LayerCounts(model);
+  for (const BlockKind end : {BlockKind::kEmbedding, BlockKind::kHead}) kinds.push_back({end, 1});
+  for (const auto& [kind, blocks] : kinds) {
+    if (blocks > 0) lists[At(kind)] = ParametersOf(model, plan, kind, ep_rank);
   }
   return lists;
 }
@@ -421,8 +419,9 @@ std::int64_t OrthogonalParameters(const ModelSpec& model, const Plan& plan) {
     }
     return layers * elements;
   };
-  return of(BlockKind::kLayer, model.DenseLayers()) +
-         of(BlockKind::kExpertLayer, model.layers - model.DenseLayers());
+  std::int64_t sum = 0;
+  for (const auto& [kind, layers] : LayerCounts(model)) sum += of(kind, layers);
+  return sum;
 }
 
 BucketLayout LayOutSizes(const ParameterSizes& sizes, const Plan& plan, const Stage& stage,

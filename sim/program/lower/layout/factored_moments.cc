@@ -31,9 +31,9 @@ std::int64_t FactoredMoments(const ModelSpec& model, const Plan& plan) {
     }
     return blocks * moments;
   };
-  return of(BlockKind::kEmbedding, 1) + of(BlockKind::kHead, 1) +
-         of(BlockKind::kLayer, model.DenseLayers()) +
-         of(BlockKind::kExpertLayer, model.layers - model.DenseLayers());
+  std::int64_t sum = of(BlockKind::kEmbedding, 1) + of(BlockKind::kHead, 1);
+  for (const auto& [kind, layers] : LayerCounts(model)) sum += of(kind, layers);
+  return sum;
 }
 
 }  // namespace foretrain

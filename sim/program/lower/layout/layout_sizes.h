@@ -33,7 +33,7 @@ struct ParameterSize {
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };
 
-inline constexpr std::size_t kLayoutKinds = 4;  // number of BlockKind values
+inline constexpr std::size_t kLayoutKinds = kBlockKindCount;
 
 // By BlockKind and parameter; empty for a kind that the model does not have.
 struct ParameterSizes {

@@ -24,7 +24,7 @@ const Chunk& Stage::ChunkOf(int block) const {
 
 // O(stages): block numbers follow from the layers of the stages before.
 Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage) {
-  const int layers = static_cast<int>(model.layers);
+  const int layers = static_cast<int>(model.AllLayers());
   const int stages = Placement(plan).stages();
   const auto layers_of = [&](int s) {
     if (!plan.stage_layers.empty()) return plan.stage_layers[static_cast<std::size_t>(s)];
@@ -42,9 +42,10 @@ Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage) {
 Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   const Placement placement(plan);
   Stage stage;
-  stage.layers = static_cast<int>(model.layers);
+  stage.layers = static_cast<int>(model.AllLayers());
+  stage.encoder_layers = static_cast<int>(model.encoder_layers);
   stage.dense_layers =
-      static_cast<int>(model.experts > 0 ? model.first_dense_layers : model.layers);
+      static_cast<int>(model.experts > 0 ? model.first_dense_layers : model.AllLayers());
   stage.expert_every = static_cast<int>(model.expert_every);
   for (int c = 0; c < placement.chunks(); ++c) {
     Chunk chunk = BlocksOfStage(model, plan, placement.StageOf(pp, c));

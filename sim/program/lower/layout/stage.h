@@ -10,7 +10,7 @@
 namespace foretrain {
 
 // Consecutive blocks that form one stage of the pipeline. Block 0 is the embedding, 1..layers are
-// decoder layers, layers + 1 is the head.
+// layers, those of an encoder first, and layers + 1 is the head.
 struct Chunk {
   int first_block = 0;
   int last_block = 0;  // inclusive
@@ -21,7 +21,8 @@ struct Chunk {
 struct Stage {
   std::vector<Chunk> chunks;  // numbered as in the schedule
   std::vector<int> blocks;    // blocks of all chunks, ascending
-  int layers = 0;             // layers of the model
+  int layers = 0;             // layers of the model, of both stacks if it has two
+  int encoder_layers = 0;     // leading layers that are an encoder's; 0: no encoder-decoder
   int dense_layers = 0;       // leading layers that have no experts
   int expert_every = 1;       // of the others, layers whose number is a multiple have experts
   bool tied = false;          // the head uses the token table
@@ -36,6 +37,9 @@ struct Stage {
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
     if (block == layers + 1) return BlockKind::kHead;
+    if (encoder_layers > 0 && block > encoder_layers) {
+      return block == encoder_layers + 1 ? BlockKind::kFirstDecoderLayer : BlockKind::kDecoderLayer;
+    }
     const bool experts = block > dense_layers && block % expert_every == 0;
     return experts ? BlockKind::kExpertLayer : BlockKind::kLayer;
   }

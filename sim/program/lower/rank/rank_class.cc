@@ -171,7 +171,7 @@ Key ClassesIn(const std::vector<int>& members, const std::vector<std::int32_t>& 
 
 // Number of classes that kMaxClassPasses allows.
 std::int64_t MaxClasses(const ModelSpec& model, const Plan& plan) {
-  const std::int64_t blocks = model.layers / plan.pp + 1;
+  const std::int64_t blocks = model.AllLayers() / plan.pp + 1;
   const std::int64_t passes = 2 * blocks * plan.MicroBatches();
   return std::max<std::int64_t>(plan.pp, kMaxClassPasses / passes);
 }

@@ -36,7 +36,7 @@ bool IsHostLogits(const Buffer& buffer) {
 // The head's forward saves its logits, although no backward reads them, so that their memory is
 // kept until this copy.
 void LowerHostLogits(const LowerContext& context, Skeleton& skeleton) {
-  const auto head = static_cast<int>(context.model.layers) + 1;
+  const auto head = static_cast<int>(context.model.AllLayers()) + 1;
   skeleton.push_back({{InstructionKind::kCopyOut, Pass::kNone, head, 0, 0}, &kCopyLogits});
 }
 

@@ -54,6 +54,9 @@ TEST_F(ResolveModelTest, RefusesWithTheOriginAndTheReason) {
   ASSERT_FALSE(unknown.has_value());
   EXPECT_THAT(unknown.error().message,
               AllOf(HasSubstr("--model: model \"gpt2-xxl\""), HasSubstr("Did you mean")));
+  for (ModelEntry& entry : catalogue_.models) {
+    if (entry.name == "t5-11b") entry.unsupported = "a part of an encoder-decoder";
+  }
   const auto other = ResolveModel("t5-11b", "--model", catalogue_);
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code, ErrorCode::kUnsupported);

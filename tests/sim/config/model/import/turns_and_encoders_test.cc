@@ -129,12 +129,21 @@ TEST(Encoders, AreReadWithTheMaskedLmHead) {
 
 // Two tables of 32128 * 1024; 24 encoder layers of attention 4 * 1024^2, gated MLP 3 * 1024 * 2816
 // and two norms; 24 decoder layers with another attention and norm; 2 * 32 * 16 buckets; two norms.
-TEST(Encoders, OfEncoderDecodersAreCountedButNotForecast) {
+TEST(Encoders, OfEncoderDecodersAreCountedAndForecast) {
   const ImportedModel t5 = Known("t5-v1.1-large.json");
   EXPECT_EQ(ParameterCount(t5.model), 783'150'080);
   EXPECT_EQ(t5.model.encoder_layers, 24);
   EXPECT_EQ(t5.model.positions, PositionKind::kRelative);
-  EXPECT_EQ(WhyNotLowered(t5.model), "encoder_layers, an encoder-decoder");
+  EXPECT_EQ(t5.model.relative_max_distance, 128);
+  EXPECT_EQ(t5.model.attention_scale, 1);
+  EXPECT_EQ(t5.model.logit_scale, 1);  // its head is not tied
+  EXPECT_EQ(WhyNotLowered(t5.model), "");
+  ModelSpec other = t5.model;
+  other.norm = NormKind::kLayerNorm;
+  EXPECT_EQ(WhyNotLowered(other), "encoder_layers with layers unlike T5's");
+  other = t5.model;
+  other.encoder_layers = 0;
+  EXPECT_EQ(WhyNotLowered(other), "positions relative without encoder_layers");
   EXPECT_THAT(t5.unknown, IsEmpty());
 }
 
