@@ -115,8 +115,8 @@ StepWindow WindowOf(const Timeline& timeline, int step) {
   return longest;
 }
 
-// What the run's counters say about the machine during a step. A GPU that is throttled for several
-// reasons counts once, for the one that costs most.
+// The machine during a step, by the run's counters. A GPU that is throttled for several reasons
+// counts once, for the one that costs most.
 MachineState MachineStateOf(const StoredRun& run, int step) {
   MachineState state;
   for (const Counter& counter : run.counters) {

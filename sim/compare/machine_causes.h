@@ -22,7 +22,7 @@ struct ThrottledRank {
   double slowdown = 1;  // >= 1
 };
 
-// What was read beside the spans of a step.
+// Readings beside the spans of a step.
 struct MachineState {
   std::vector<ThrottledRank> throttled{};
   // Time that the threads of a rank could have run and waited for a core; 0: none, or unknown.

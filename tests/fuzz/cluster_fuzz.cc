@@ -22,6 +22,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FT_CHECK(cluster->is_cpu || cluster->device.memory_bytes_per_s > 0);
   FT_CHECK(std::isfinite(cluster->network_bytes_per_s) &&
            std::isfinite(cluster->device.bf16_flop_per_s));
+  FT_CHECK(ParseCollectiveAlgorithm(Name(cluster->collectives)) == cluster->collectives);
+  const auto local =
+      LocalCluster(cluster->cores, cluster->device.memory_bytes, cluster->devices_per_node);
+  FT_CHECK(local.has_value() || !local.error().message.empty());
   const auto again = ClusterFromJson(ToJson(*cluster), "written", catalogue);
   FT_CHECK(again.has_value() && *again == *cluster);
   return 0;

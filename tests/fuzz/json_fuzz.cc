@@ -1,4 +1,5 @@
 // JSON: accepted text is written and read back to the same text; typed reading never crashes.
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fields.Number("b", 0, 10);
   fields.String("c", 10);
   fields.IntegersOr("d", 0, 10);
+  fields.Numbers("g", 0, 10);
+  constexpr std::array<std::string_view, 2> kChoices = {"one", "two"};
+  FT_CHECK(fields.Choice("h", kChoices) < kChoices.size());
+  FT_CHECK(fields.ChoiceOr("i", 1, kChoices) < kChoices.size());
+  fields.BoolOr("j", false);
+  fields.StringsOr("k");
+  if (fields.Has("l") && fields.ok()) fields.Refuse("l", "is not wanted");
+  FT_CHECK(fields.Where().starts_with("fuzz"));
   JsonFields inner = fields.Object("e");
   inner.Bool("a");
   for (JsonFields& item : fields.ObjectsOr("f")) item.StringsOr("a");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/config/catalogue/catalogue.h"
+#include "sim/config/plan/plan_fields.h"
 #include "sim/config/plan/plan_json.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "sim/forecast/forecast.h"
@@ -51,6 +52,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FT_CHECK(plan->World() >= 1 && plan->World() <= kMaxRanks);
   FT_CHECK(plan->MicroBatches() >= 1 && plan->MicroBatches() <= kMaxMicroBatches);
   FT_CHECK(!Describe(*plan).empty());
+  Plan copy;
+  for (const PlanField& field : PlanFields()) {
+    FT_CHECK(field.list != nullptr || !TextOf(field, *plan).empty());
+    CopyField(field, *plan, copy);
+  }
+  FT_CHECK(copy == *plan);
   const auto again = PlanFromJson(ToJson(*plan), "written");
   FT_CHECK(again.has_value() && *again == *plan);
   if (plan->World() <= 8 && plan->MicroBatches() <= 8 && plan->sequence <= 8192) {

@@ -36,7 +36,7 @@ Vector Times(const Matrix& matrix, const Vector& vector) {
   return product;
 }
 
-// What is seen of linear light: by most people, and without long, medium or short cones (Machado,
+// Linear light as it is seen: by most people, and without long, medium or short cones (Machado,
 // Oliveira and Fernandes 2009, severity 1).
 struct Sight {
   const char* name;

@@ -14,7 +14,7 @@ void DrawGutter(const Frame& frame, const LaneBox& box);
 // A line where the lane whose name is being dragged would go.
 void DrawLaneDrop(const Frame& frame, float mouse_y);
 
-// What the gutter says about the lane under the mouse; `nullopt` if nothing.
+// The gutter's text about the lane under the mouse; `nullopt` if there is none.
 std::optional<HoverText> HoverOfGutter(const Frame& frame, Point mouse);
 
 }  // namespace foretrain::ui

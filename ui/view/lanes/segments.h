@@ -38,7 +38,7 @@ void DrawTooltipOnTop(const ScreenFrame& frame, const HoverText& text);
 
 // Red for worse, blue for better.
 Colour ToneColour(const Theme& theme, Tone tone);
-// Of a time or size, where more is worse.
+// For a time or size, where more is worse.
 Tone ToneOf(double difference);
 
 }  // namespace foretrain::ui

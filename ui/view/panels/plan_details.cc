@@ -171,7 +171,7 @@ void DrawLines(const ScreenFrame& frame, const std::vector<ComparedLine>& lines)
   }
 }
 
-// What each change does to step time and memory, from the first plan to the second.
+// The effect of each change on step time and memory, from the first plan to the second.
 void DrawEffects(const ScreenFrame& frame, const ExplainedDifference& explained) {
   Title(frame, "What makes the second differ");
   Paragraph(frame, "changes one after another, by passes; each effect depends on those above");

@@ -139,7 +139,8 @@ void DrawCluster(const ScreenFrame& frame, const Catalogue& catalogue, const Des
   if (cluster) DrawOtherRates(frame, *cluster, view);
 }
 
-// Whose plans are searched. The fronts of earlier searches stay in the plot, to be compared.
+// The trainer whose plans are searched. The fronts of earlier searches stay in the plot, to be
+// compared.
 void DrawTrainer(const ScreenFrame& frame, PlanView& view) {
   if (view.setup.gpu == kLocal) return;
   static const std::vector<std::string> names = TrainerNames();

@@ -37,7 +37,7 @@ struct PlanView {
   bool scroll_to_selected = false;
   std::vector<KeptPlan> kept;
   int first = 0, second = 1;  // of `kept`, compared
-  // What makes the second differ from the first; null while it is being forecast.
+  // The changes from the first to the second; null while they are being forecast.
   const ExplainedDifference* difference = nullptr;
   PlanTab tab = PlanTab::kSelected;
 

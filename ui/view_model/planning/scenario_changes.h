@@ -27,7 +27,7 @@ std::vector<ScenarioChange> ChangesOf(const Scenario& before, const Scenario& af
 // "tp 2 to 4, dp 4 to 2; micro batch 1 to 2"; "nothing" if they are equal.
 std::string DescribeChanges(const Scenario& before, const Scenario& after);
 
-// What one change did, with all changes before it made.
+// The effect of one change, with all changes before it made.
 struct ChangeEffect {
   std::string text{};
   double step_s = 0;              // change of the step time

@@ -16,7 +16,7 @@ std::vector<std::string> TrainerNames() {
   return names;
 }
 
-// Of a preset, the software alone counts: its options and axes are the search's.
+// Only the software of a preset counts: its options and axes are the search's.
 Result<Trainer> TrainerOf(const std::string& name) {
   FT_ASSIGN(const std::vector<Framework> frameworks, BuiltInFrameworks());
   Trainer trainer;

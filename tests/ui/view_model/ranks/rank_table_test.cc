@@ -152,7 +152,7 @@ TEST(RankSeries, HoldsARankTheMedianAndTheHighest) {
   EXPECT_THAT(series.chosen, ElementsAre(500, 12));
   EXPECT_THAT(series.medians, ElementsAre(500, 12));
   EXPECT_THAT(series.highest, ElementsAre(500, 20));
-  // Of the counted step, with a twentieth of room: 12 to 20.
+  // The counted step, with a twentieth of room: 12 to 20.
   EXPECT_DOUBLE_EQ(series.low, 11.6);
   EXPECT_DOUBLE_EQ(series.high, 20.4);
   EXPECT_TRUE(std::isnan(RankSeriesOf(map, 7).chosen[0]));
