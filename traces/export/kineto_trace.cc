@@ -77,9 +77,10 @@ std::string WithoutAttention(std::string name) {
 class Writer {
  public:
   Writer(const Timeline& timeline, int rank) : timeline_(timeline) {
-    text_ = "{\"schemaVersion\":1,\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":" +
-            std::to_string(rank) + ",\"world_size\":" + std::to_string(timeline.world) +
-            "},\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+    // With the profiler's spaces, by which some tools find the rank.
+    text_ = "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": " +
+            std::to_string(rank) + ", \"world_size\": " + std::to_string(timeline.world) +
+            "},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [";
   }
 
   void AddStep(const StepWindow& window) {
