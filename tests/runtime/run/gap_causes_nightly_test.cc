@@ -57,16 +57,16 @@ FtDeviceApi DeviceOf(Injected cause) {
   FtDeviceApi api = CpuDeviceApi();
   if (cause == Injected::kSlowGemm) api.gemm = Slower<&FtDeviceApi::gemm, 60, FtGemm>;
   if (cause == Injected::kSlowMemory) {
-    api.gelu_forward = Slower<&FtDeviceApi::gelu_forward, 500, FtGelu>;
-    api.gelu_backward = Slower<&FtDeviceApi::gelu_backward, 500, FtGelu>;
-    api.norm_forward = Slower<&FtDeviceApi::norm_forward, 500, FtNormForward>;
+    api.gelu_forward = Slower<&FtDeviceApi::gelu_forward, 2000, FtGelu>;
+    api.gelu_backward = Slower<&FtDeviceApi::gelu_backward, 2000, FtGelu>;
+    api.norm_forward = Slower<&FtDeviceApi::norm_forward, 2000, FtNormForward>;
   }
   if (cause == Injected::kSlowAttention) {
-    api.attention_forward = Slower<&FtDeviceApi::attention_forward, 300, FtAttentionForward>;
-    api.attention_backward = Slower<&FtDeviceApi::attention_backward, 300, FtAttentionBackward>;
+    api.attention_forward = Slower<&FtDeviceApi::attention_forward, 800, FtAttentionForward>;
+    api.attention_backward = Slower<&FtDeviceApi::attention_backward, 800, FtAttentionBackward>;
   }
   if (cause == Injected::kSlowLink) {
-    api.sum_ranks = Slower<&FtDeviceApi::sum_ranks, 3000, FtSumRanks>;
+    api.sum_ranks = Slower<&FtDeviceApi::sum_ranks, 6000, FtSumRanks>;
   }
   return api;
 }
@@ -76,6 +76,7 @@ FtDeviceApi DeviceOf(Injected cause) {
 class Delays final : public FaultInjector {
  public:
   Delays(const Program& program, Injected cause) : cause_(cause) {
+    wait_.SinceLast();
     for (const RankProgram& rank : program.ranks) {
       auto& ops = ops_.emplace_back();
       for (const OpRef ref : OpRefs(program, rank)) {
@@ -89,15 +90,26 @@ class Delays final : public FaultInjector {
   Fault At(int rank, std::int64_t, std::int32_t op) override {
     const What what = ops_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(op)];
     const bool last = rank + 1 == static_cast<int>(ops_.size());
-    if (cause_ == Injected::kLateData && what == kLoad) Spin(std::chrono::milliseconds(1));
+    if (rank == 0 && op == 0) CountWaiting();
+    if (cause_ == Injected::kLateData && what == kLoad) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (cause_ == Injected::kSlowRank && last && what == kCompute) {
       Spin(std::chrono::microseconds(100));
     }
     return {};
   }
 
+  // Time that threads waited for a core, in a rank's step, mean.
+  double core_wait_s() const { return 1e-9 * static_cast<double>(waited_ns_) / kSteps / 2; }
+
  private:
   enum What { kOther, kLoad, kCompute };
+  // Once a step, while the threads live. The first op has a thread of its own.
+  void CountWaiting() { waited_ns_ += wait_.SinceLast().value_or(0); }
+
+  CoreWait wait_;
+  std::int64_t waited_ns_ = 0;
   Injected cause_;
   std::vector<std::vector<What>> ops_;
 };
@@ -154,16 +166,12 @@ TimedRun RunWith(Injected cause, const Plan& plan, const Program& program) {
   const FtDeviceApi api = DeviceOf(cause);
   Delays delays(program, cause);
   const Hogs hogs(cause == Injected::kBusyMachine ? 2 : 0);
-  CoreWait wait;
   TrainingOptions options;
   options.steps = kSteps;
   options.api = &api;
   options.faults = &delays;
   Trained trained = TrainTiny(Model(), plan, options);
-  TimedRun run{std::move(trained.timeline), 0};
-  if (const auto waited_ns = wait.SinceLast()) {
-    run.core_wait_s = 1e-9 * static_cast<double>(*waited_ns) / kSteps / 2;
-  }
+  TimedRun run{std::move(trained.timeline), delays.core_wait_s()};
   SortTimeline(run.timeline);
   return run;
 }
@@ -201,6 +209,15 @@ std::string LargestOf(const Attribution& gap) {
   return name;
 }
 
+// The class of the op that loads a batch.
+std::string LoadClass(const Program& program) {
+  for (const OpRef ref : OpRefs(program, program.ranks.front())) {
+    const Op& op = OpAt(program, program.ranks.front(), ref);
+    if (op.kind == OpKind::kLoadBatch) return std::string(Name(GapClassOf(op.op_class)));
+  }
+  return {};
+}
+
 struct Case {
   Injected cause;
   std::string name;
@@ -217,7 +234,7 @@ TEST(GapCauses, OfRealTrainingsAreFirstWherePutIn) {
         {Injected::kSlowMemory, "memory_bound"},
         {pipeline ? Injected::kSlowAttention : Injected::kSlowLink,
          pipeline ? "attention" : "dp_comm"},
-        {Injected::kLateData, "host"},
+        {Injected::kLateData, LoadClass(*program)},
         {Injected::kSlowRank, "slow rank 1"},
         {Injected::kBusyMachine, "waiting for cores"},
     };
