@@ -76,16 +76,24 @@ bool MarksTheMeasuredEnd(const nlohmann::json& shown) {
   });
 }
 
-// Moves over the lanes until the mouse is over a span.
+// Whether the tooltip of a frame is that of a span.
+bool TellsASpan(const nlohmann::json& shown) {
+  return std::any_of(
+      shown["tooltip"].begin(), shown["tooltip"].end(),
+      [](const nlohmann::json& line) { return line.get<std::string>().rfind("place", 0) == 0; });
+}
+
+// Moves over the lanes until the mouse is over a span. On a loaded machine a part of the step may
+// hold few of them: then more of it is shown.
 bool FindSpan(ShownWindow& window) {
-  for (int y = 200; y < 500; y += 23) {
-    for (int x = 300; x < 900; x += 67) {
-      window.MoveTo(x, y);
-      const nlohmann::json shown = window.Shown();
-      for (const nlohmann::json& line : shown["tooltip"]) {
-        if (line.get<std::string>().rfind("place", 0) == 0) return true;
+  for (int wider = 0; wider < 4; ++wider) {
+    for (int y = 200; y < 500; y += 17) {
+      for (int x = 300; x < 900; x += 67) {
+        window.MoveTo(x, y);
+        if (TellsASpan(window.Shown())) return true;
       }
     }
+    window.Wheel(-2);
   }
   return false;
 }
