@@ -54,7 +54,7 @@ struct RawGroup {
   auto operator<=>(const RawGroup&) const = default;
 };
 
-// What an op computes and moves, told by the shapes of its inputs.
+// Arithmetic and traffic of an op, by the shapes of its inputs.
 struct OpWork {
   double flops = 0;           // as in KernelWork
   double bytes = 0;           // as in KernelWork; 0: unknown

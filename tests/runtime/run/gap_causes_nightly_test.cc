@@ -20,6 +20,7 @@
 #include "sim/compare/join.h"
 #include "sim/program/link/step.h"
 #include "tests/runtime/training.h"
+#include "tests/support/gaps.h"
 
 namespace foretrain {
 namespace {
@@ -178,35 +179,10 @@ TimedRun RunWith(Injected cause, const Plan& plan, const Program& program) {
 
 // The costs of a program whose ops take what they took in a measured step.
 ProgramCosts CostsOf(const Program& program, const MeasuredWork& work) {
-  ProgramCosts costs;
-  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    auto& rows = costs.row_of.emplace_back();
-    for (const double seconds : work.seconds[r]) {
-      rows.push_back(static_cast<std::int32_t>(costs.launch_s.size()));
-      costs.seconds.push_back(std::isnan(seconds) ? 0 : seconds);
-      costs.launch_s.push_back(0);
-      costs.load.push_back(0);
-      costs.measured_threads.push_back(1);
-      costs.provenance.push_back(Provenance::kMeasured);
-      costs.error.push_back(0);
-    }
-    costs.domain.push_back(static_cast<std::int32_t>(r));
-    costs.weight.push_back(1);
-  }
-  return costs;
-}
-
-std::string LargestOf(const Attribution& gap) {
-  std::string name = "unexplained";
-  double largest = std::abs(gap.unexplained_s);
-  const auto take = [&](const std::string& other, double seconds) {
-    if (std::abs(seconds) <= largest) return;
-    name = other;
-    largest = std::abs(seconds);
-  };
-  for (const MachineShare& share : gap.machine) take(Describe(share), share.seconds);
-  for (const GapShare& share : gap.shares) take(std::string(Name(share.gap_class)), share.seconds);
-  return name;
+  return CostsByOp(program, [&](const Op&, std::size_t rank, std::size_t op) {
+    const double seconds = work.seconds[rank][op];
+    return std::isnan(seconds) ? 0.0 : seconds;
+  });
 }
 
 // The class of the op that loads a batch.
@@ -252,7 +228,7 @@ TEST(GapCauses, OfRealTrainingsAreFirstWherePutIn) {
       state.core_wait_s = std::max(0.0, run.core_wait_s - base.core_wait_s);
       const auto gap = AttributeGap(*program, costs, run.timeline, *step, state);
       ASSERT_TRUE(gap.has_value()) << gap.error().message;
-      const std::string largest = LargestOf(*gap);
+      const std::string largest = LargestOf(*gap).name;
       right += largest == one.name;
       std::printf("%s %-18s %-18s %7.2f ms for %7.2f ms, waits of %6.2f ms\n",
                   pipeline ? "pp 2" : "dp 2", one.name.c_str(), largest.c_str(),

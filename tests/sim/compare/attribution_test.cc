@@ -10,6 +10,7 @@
 #include "sim/program/ir/program.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/models.h"
+#include "tests/support/gaps.h"
 
 namespace foretrain {
 namespace {
@@ -23,27 +24,6 @@ Plan TinyPlan(int dp, int pp) {
   plan.global_batch = std::int64_t{8} * dp;
   plan.bucket_bytes = 1;
   return plan;
-}
-
-// One cost row per op: `seconds` of the op, no time for launches.
-ProgramCosts CostsOf(const Program& program,
-                     const std::function<double(const Op&, int rank)>& seconds) {
-  ProgramCosts costs;
-  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    auto& rows = costs.row_of.emplace_back();
-    for (const OpRef ref : OpRefs(program, program.ranks[r])) {
-      rows.push_back(static_cast<std::int32_t>(costs.launch_s.size()));
-      costs.seconds.push_back(seconds(OpAt(program, program.ranks[r], ref), static_cast<int>(r)));
-      costs.launch_s.push_back(0);
-      costs.load.push_back(0);
-      costs.measured_threads.push_back(1);
-      costs.provenance.push_back(Provenance::kMeasured);
-      costs.error.push_back(0);
-    }
-    costs.domain.push_back(static_cast<std::int32_t>(r));
-    costs.weight.push_back(1);
-  }
-  return costs;
 }
 
 // Seconds of an op in the model: 100 us for compute, 30 us for communication, 0 for the host.
@@ -64,8 +44,13 @@ Case Measure(const Plan& plan, const std::function<double(const Op&, int)>& trut
   auto program = Compile(SmallGpt(), plan);
   FT_CHECK(program.has_value());
   Case out{*std::move(program), {}, {}, 0};
-  out.costs = CostsOf(out.program, Model);
-  const auto run = Simulate(out.program, CostsOf(out.program, truth));
+  const auto costs_of = [&](const std::function<double(const Op&, int)>& seconds) {
+    return CostsByOp(out.program, [&](const Op& op, std::size_t rank, std::size_t) {
+      return seconds(op, static_cast<int>(rank));
+    });
+  };
+  out.costs = costs_of(Model);
+  const auto run = Simulate(out.program, costs_of(truth));
   FT_CHECK(run.has_value());
   out.measured = run->timeline;
   out.step = run->steps - 1;

@@ -2,7 +2,6 @@
 // plans, simulated with times that scatter by 3 %.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "sim/program/link/step.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/models.h"
+#include "tests/support/gaps.h"
 
 namespace foretrain {
 namespace {
@@ -59,24 +59,13 @@ Program ProgramOf(const PlanCase& at) {
 
 // 100 us for compute and 30 us for communication, a row for each op.
 ProgramCosts Forecast(const Program& program) {
-  ProgramCosts costs;
-  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    auto& rows = costs.row_of.emplace_back();
-    for (const OpRef ref : OpRefs(program, program.ranks[r])) {
-      const Op& op = OpAt(program, program.ranks[r], ref);
-      rows.push_back(static_cast<std::int32_t>(costs.launch_s.size()));
-      const bool host = op.op_class == OpClass::kHost;
-      costs.seconds.push_back(host ? 0 : IsCommunication(op.kind) ? 30e-6 : 100e-6);
-      costs.launch_s.push_back(kLaunch);
-      costs.load.push_back(0);
-      costs.measured_threads.push_back(1);
-      costs.provenance.push_back(Provenance::kMeasured);
-      costs.error.push_back(0);
-    }
-    costs.domain.push_back(static_cast<std::int32_t>(r));
-    costs.weight.push_back(1);
-  }
-  return costs;
+  return CostsByOp(
+      program,
+      [](const Op& op, std::size_t, std::size_t) {
+        if (op.op_class == OpClass::kHost) return 0.0;
+        return IsCommunication(op.kind) ? 30e-6 : 100e-6;
+      },
+      kLaunch);
 }
 
 // Calls visit(op, rank index, row) for all ops.
@@ -137,11 +126,6 @@ MachineState Inject(Injected cause, const PlanCase& at, const Program& program,
   return state;
 }
 
-struct Named {
-  std::string name;
-  double seconds = 0;
-};
-
 std::string NameOf(Injected cause, const PlanCase& at, const Program& program) {
   const std::string last = std::to_string(program.ranks.back().rank);
   switch (cause) {
@@ -161,19 +145,6 @@ std::string NameOf(Injected cause, const PlanCase& at, const Program& program) {
   return "throttled GPU of rank " + last;
 }
 
-Named LargestOf(const Attribution& attribution) {
-  std::vector<Named> all = {{"unexplained", attribution.unexplained_s}};
-  for (const MachineShare& share : attribution.machine) {
-    all.push_back({Describe(share), share.seconds});
-  }
-  for (const GapShare& share : attribution.shares) {
-    all.push_back({std::string(Name(share.gap_class)), share.seconds});
-  }
-  return *std::max_element(all.begin(), all.end(), [](const Named& a, const Named& b) {
-    return std::abs(a.seconds) < std::abs(b.seconds);
-  });
-}
-
 TEST(GapCauses, AreFirstAndOfTheRightSizeWherePutIn) {
   int right = 0, sized = 0, cases = 0;
   std::string wrong;
@@ -190,7 +161,7 @@ TEST(GapCauses, AreFirstAndOfTheRightSizeWherePutIn) {
       ASSERT_TRUE(without.has_value() && with.has_value());
       const auto gap = AttributeGap(program, forecast, with->timeline, with->steps - 1, state);
       ASSERT_TRUE(gap.has_value()) << gap.error().message;
-      const Named largest = LargestOf(*gap);
+      const NamedGap largest = LargestOf(*gap);
       const double size = with->step_s - without->step_s;
       const bool is_right = largest.name == NameOf(cause, kPlans[p], program);
       const bool is_sized = std::abs(largest.seconds / size - 1) <= 0.15;

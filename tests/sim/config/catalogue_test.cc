@@ -1,3 +1,5 @@
+// Longer than 400 lines: both tables of the catalogue and the built-in rows are tested with the
+// same helpers.
 #include "sim/config/catalogue/catalogue.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What an op of PyTorch computes and moves, told by the shapes of its inputs, which the profiler
+// Arithmetic and traffic of PyTorch's ops, by the shapes of their inputs, which the profiler
 // records with record_shapes=True.
 #pragma once
 

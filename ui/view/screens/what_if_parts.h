@@ -22,7 +22,7 @@ struct ControlUse {
   bool redo = false;
 };
 
-// What the controls can do.
+// The state of the controls.
 struct ControlState {
   const Scenario* pinned = nullptr;  // controls that differ from it are marked; null: none
   bool has_run = false;              // a run is open that the plan can be taken from

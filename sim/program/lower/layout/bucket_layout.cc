@@ -1,3 +1,4 @@
+// Longer than 400 lines: sizes, groups and shards of buckets are made from one list of parameters.
 #include "sim/program/lower/layout/bucket_layout.h"
 
 #include <algorithm>
