@@ -2,6 +2,7 @@
 // after it, so all of them are drawn in one place.
 #include "tests/sim/random_plans.h"
 
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -170,7 +171,10 @@ void DealExperts(std::uint64_t index, PlannedModel& out) {
   if (plan.ep > 1 && plan.capacity_factor == 0 && pick(0, 1) == 1) {
     plan.expert_headroom = 1 + 0.25 * pick(0, 8);
   }
-  if (tokens % 2 == 0 && pick(0, 1) == 1) model.balance_tokens = tokens / 2;
+  if (tokens % 2 == 0 && pick(0, 1) == 1) {
+    model.balance_tokens =
+        plan.cp > 1 ? std::gcd(tokens, plan.sequence / (2 * plan.cp)) : tokens / 2;
+  }
   if (model.experts % 2 == 0 && pick(0, 1) == 1) {
     model.expert_groups = 2;
     model.groups_per_token = 2 * model.experts_per_token <= model.experts ? pick(1, 2) : 2;

@@ -100,14 +100,17 @@ std::string MoePiecesFitTheTokens(const Plan& plan) {
       plan.moe_pieces, plan.ExpertTokens(), kMaxMoePieces, max);
 }
 
-// Groups of tokens balance their choices together, so a group may not span two micro-batches or
-// ranks.
+// Groups of tokens balance their choices together, so a group may not span two micro-batches, ranks
+// or chunks: a rank of a split sequence has two chunks that are not neighbours.
 std::string BalanceGroupsAreWhole(const Plan& plan, const ModelSpec& model) {
   const std::int64_t tokens = plan.ExpertTokens();
-  if (model.balance_tokens == 0 || tokens % model.balance_tokens == 0) return {};
+  const std::int64_t together =
+      plan.cp > 1 ? std::gcd(tokens, plan.sequence / (2 * plan.cp)) : tokens;
+  if (model.balance_tokens == 0 || together % model.balance_tokens == 0) return {};
   return fmt::format(
-      "balance_tokens {} with {} tokens of a micro-batch on a rank: must divide them; nearest: {}",
-      model.balance_tokens, tokens, std::gcd(tokens, model.balance_tokens));
+      "balance_tokens {} with {} tokens of a micro-batch {}: must divide them; nearest: {}",
+      model.balance_tokens, together, plan.cp > 1 ? "side by side on a rank" : "on a rank",
+      std::gcd(together, model.balance_tokens));
 }
 
 // Otherwise a rank of one replica would find its experts' shards in another replica.
