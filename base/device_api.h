@@ -1142,6 +1142,8 @@ typedef struct FtAverage {
 //   1                             without squared_norm (NULL)
 //   min(1, max_norm / (n + 1e-6)) with max_norm > 0: clips, as in FtAdamW
 //   1 / (n + 1e-7)                with max_norm 0: normalizes
+//
+// With max_norm and beta above 0, a squared_norm that is not finite leaves `out` as it was.
 typedef struct FtCombine {
   const void* x;
   float* out;

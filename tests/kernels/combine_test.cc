@@ -1,6 +1,7 @@
 // Moving averages, and combinations of two tensors.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/numeric/number_formats.h"
 #include "tests/kernels/support.h"
@@ -54,6 +55,19 @@ TEST_P(CombineTest, ClipsOrNormalizesAndAdds) {
           ExpectClose(out, expected, {8.0 * 4.0 * kUnit}, "out");
         }
       }
+    }
+  }
+}
+
+TEST_P(CombineTest, LeavesTheResultAsItWasWhereTheNormIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const std::int64_t n : kRaggedSizes) {
+    for (const float squared_norm : {std::nanf(""), infinity}) {
+      const Floats x = Random(n, 2), before = Random(n, 1);
+      Floats out = before;
+      Run(api_.combine,
+          FtCombine{x.data(), out.data(), &squared_norm, n, 1.5F, 0.5F, /*max_norm=*/1.0F, FT_F32});
+      EXPECT_EQ(out, before);
     }
   }
 }

@@ -80,6 +80,8 @@ float FactorOf(const FtCombine& g) {
 }
 
 void Combine(const FtCombine& g) {
+  const bool clips = g.squared_norm != nullptr && g.max_norm > 0.0F;
+  if (clips && g.beta != 0.0F && !std::isfinite(g.squared_norm[0])) return;
   const auto* const x = static_cast<const float*>(g.x);
   const float alpha = g.alpha * FactorOf(g);
   if (g.beta == 0.0F) {

@@ -268,6 +268,7 @@ __global__ void CombineKernel(FtCombine g) {
   const std::int64_t left = g.elements - at;
   float factor = 1.0F;
   if (g.squared_norm != nullptr) {
+    if (g.max_norm > 0.0F && g.beta != 0.0F && !IsFinite(g.squared_norm[0])) return;
     const float norm = sqrtf(g.squared_norm[0]);
     factor = g.max_norm == 0.0F ? 1.0F / (norm + 1e-7F) : fminf(1.0F, g.max_norm / (norm + 1e-6F));
   }

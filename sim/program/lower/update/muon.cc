@@ -21,6 +21,9 @@ constexpr int kIterations = 5;
 constexpr double kA = 3.4445, kB = -4.775, kC = 2.0315;
 // Root mean square of an update of AdamW, which a matrix's update is scaled to.
 constexpr double kUpdateSize = 0.2;
+// A norm that no gradient has. The update clips nothing by it, as the momentum is clipped already,
+// but is skipped where the gradient's norm is not finite.
+constexpr double kClipsNothing = 1e30;
 
 // key.block of the two steps after the momentum: tells them from steps of the bucket's own.
 constexpr int kAfter = 1;
@@ -146,7 +149,8 @@ std::vector<Part> PartsOf(const LowerContext& context, int bucket) {
 }
 
 // Slots: parameters of the shard, what is orthogonalized of the whole bucket, weights of which the
-// parameters are masters, moving average; the workspace. The third and fourth may be empty.
+// parameters are masters, moving average; the workspace; squared norm. The third, the fourth and
+// the last may be empty.
 Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
                   const std::vector<Part>& parts) {
   BlockBuilder b("muon.update");
@@ -170,6 +174,8 @@ Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
   work.next = slot("next", work.all, Category::kWorkspace, 6);
   work.a = slot("a", work.square, Category::kWorkspace, 7);
   work.polynomial = slot("polynomial", work.square, Category::kWorkspace, 8);
+  const std::int16_t squared_norm =
+      slot("squared_norm", plan.clip_norm > 0, Category::kWorkspace, 9);
   for (const Part& part : parts) {
     const std::string suffix = "." + std::to_string(part.number);
     const MatrixPlace& matrix = part.matrix;
@@ -183,12 +189,12 @@ Block UpdateBlock(const Plan& plan, const ShardRange& shard, std::int64_t whole,
     Op& op = b.Add(
         OpKind::kSgd, OpClass::kMemoryBound, "muon" + suffix,
         {InOut(view("param", param, shard.begin)), In(view("direction", direction, matrix.offset)),
-         In(kNoSlot), In(kNoSlot),
+         In(squared_norm), In(kNoSlot),
          Out(weights == kNoSlot ? kNoSlot : view("weights", weights, shard.begin)), In(kNoSlot)});
     op.shape = {.elements = count, .decayed = count};
     const double longer = static_cast<double>(std::max(matrix.rows, matrix.cols));
     op.Set(Attribute::kLossScale, 1 / (kUpdateSize * std::sqrt(longer)));  // divides the direction
-    op.Set(Attribute::kClipNorm, 0);
+    op.Set(Attribute::kClipNorm, plan.clip_norm > 0 ? kClipsNothing : 0);
   }
   if (plan.average_decay > 0) {
     Op& op = b.Add(OpKind::kAverage, OpClass::kMemoryBound, "average", {In(param), InOut(average)});
@@ -242,6 +248,7 @@ StepDescription Update(const LowerContext& context, const InstructionKey& key) {
        {std::int64_t{1}, work.all, work.all, work.square, work.square}) {
     uses.push_back(Borrows(ShapeOf(elements)));
   }
+  if (plan.clip_norm > 0) uses.push_back(Uses(TensorKind::kNorm));
   return {std::move(name),
           [&plan, shard, whole = bucket.elements, parts = std::move(parts)] {
             return UpdateBlock(plan, shard, whole, parts);

@@ -46,6 +46,23 @@ TEST(SpoiledGradients, EndTheRunInItsFirstStepToo) {
   EXPECT_THAT(ended.summary.error().message, StartsWith("rank 0, step 0, backward layer "));
 }
 
+// Each of them reads the norm in kernels of its own.
+TEST(SpoiledGradients, ReachNoParameterByAnyOptimizer) {
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::kAdamW, OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kLion,
+        OptimizerKind::kMuon, OptimizerKind::kAdafactor}) {
+    SCOPED_TRACE(static_cast<int>(optimizer));
+    Plan plan = TinyPlan();
+    plan.optimizer = optimizer;
+    plan.clip_norm = 1;
+    Spoiler spoiler;
+    const Ended ended = RunSteps(TinyGpt(), plan, 5, &spoiler, Named("mlp.down.weight_grad"));
+    ASSERT_FALSE(ended.summary.has_value());
+    EXPECT_THAT(ended.summary.error().message, HasSubstr("mlp.down.weight_grad: 1 of the "));
+    EXPECT_TRUE(AreEqual(ended.parameters, RunSteps(TinyGpt(), plan, 2).parameters));
+  }
+}
+
 TEST(NotFinite, NamesAnInputThatIsNotFiniteToo) {
   Plan plan = TinyPlan();
   plan.clip_norm = 1;
