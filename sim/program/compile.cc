@@ -152,12 +152,6 @@ Result<Program> CompileEvaluation(Program& training) {
                     ": steps overlap, so no step ends before the next one begins and nothing can "
                     "be evaluated between them; use schedule 1f1b or leave the evaluation out");
   }
-  if (training.model.router_bias_rate > 0) {
-    return Fail(ErrorCode::kUnsupported,
-                "model " + training.model.name +
-                    ": its router biases follow counts of tokens, to which an evaluation would "
-                    "add; leave the evaluation out");
-  }
   Plan plan = training.plan;
   plan.dropout = plan.attention_dropout = 0;
   const CompileOptions options{training.stands_for.empty() ? RankChoice::kAll

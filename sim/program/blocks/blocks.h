@@ -23,6 +23,7 @@ struct BlockContext {
   const ModelSpec& model;
   const Plan& plan;
   bool shared_table = false;  // tied table: embedding and head on one rank share a gradient
+  bool evaluates = false;     // forward passes alone: nothing is counted for an update
   std::int64_t window = 0;    // of the layer's attention, set by BuildBlock; 0: none
   std::int64_t chunk = 0;     // tokens of its attention chunks, set by BuildBlock; 0: none
   bool local = false;         // the layer uses the model's sliding window

@@ -155,24 +155,44 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfItsBatches) {
   EXPECT_EQ(session.Evaluate(), sum / kBatches);
 }
 
+// Trains with and without an evaluation after each step.
+void ExpectNothingChanged(const ModelSpec& model, const Plan& plan) {
+  Session plain(model, plan), evaluated(model, plan);
+  const double before = evaluated.Evaluate();
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(plain.Train(1), evaluated.Train(1));
+    EXPECT_NE(evaluated.Evaluate(), before);
+  }
+  const TensorMap parameters = plain.Parameters(), moments = plain.Moments();
+  for (const auto& [name, tensor] : evaluated.Parameters()) {
+    EXPECT_EQ(tensor.values, parameters.at(name).values) << name;
+  }
+  for (const auto& [name, tensor] : evaluated.Moments()) {
+    EXPECT_EQ(tensor.values, moments.at(name).values) << name;
+  }
+}
+
 TEST(Evaluation, ChangesNoBitOfTheTraining) {
-  const ModelSpec model = TinyGpt();
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     Plan plan = TinyPlan();
     c.change(plan);
-    Session plain(model, plan), evaluated(model, plan);
-    const double before = evaluated.Evaluate();
-    for (int step = 0; step < 3; ++step) {
-      EXPECT_EQ(plain.Train(1), evaluated.Train(1));
-      EXPECT_NE(evaluated.Evaluate(), before);
-    }
-    const TensorMap parameters = plain.Parameters(), moments = plain.Moments();
-    for (const auto& [name, tensor] : evaluated.Parameters()) {
-      EXPECT_EQ(tensor.values, parameters.at(name).values) << name;
-    }
-    for (const auto& [name, tensor] : evaluated.Moments()) {
-      EXPECT_EQ(tensor.values, moments.at(name).values) << name;
+    ExpectNothingChanged(TinyGpt(), plan);
+  }
+}
+
+TEST(Evaluation, CountsNoTokensForRouterBiases) {
+  ModelSpec model = TinyLatent();
+  model.router_bias_rate = 0.01;
+  for (const int ahead : {0, 1}) {
+    model.predict_ahead = ahead;
+    for (const auto change : {+[](Plan&) {}, +[](Plan& p) { p.dp = p.ep = 2; },
+                              +[](Plan& p) { p.dp = 2, p.zero_stage = 3; },
+                              +[](Plan& p) { p.pp = 2, p.recompute = RecomputeKind::kFull; }}) {
+      Plan plan = TinyPlan();
+      change(plan);
+      SCOPED_TRACE(Describe(plan));
+      ExpectNothingChanged(model, plan);
     }
   }
 }

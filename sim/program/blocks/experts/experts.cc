@@ -352,9 +352,9 @@ void SharedDown(Layer& layer, std::int16_t into, bool adds) {
 }
 
 // Counts the tokens of each expert if load balancing moves the choice biases (router_bias_rate >
-// 0).
+// 0). An evaluation counts none: the next step's biases would follow its tokens too.
 void CountChoices(Layer& layer) {
-  if (layer.context.model.router_bias_rate == 0) return;
+  if (layer.context.model.router_bias_rate == 0 || layer.context.evaluates) return;
   const ExpertTensors& e = layer.experts;
   const std::int16_t loads =
       layer.b.Slot("loads", e.experts, Category::kWorkspace, SlotRole::kLoads);

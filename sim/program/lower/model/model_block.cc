@@ -16,7 +16,7 @@ namespace foretrain {
 namespace {
 
 BlockContext BlockContextOf(const LowerContext& context) {
-  return {context.model, context.plan, context.stage.shared_table};
+  return {context.model, context.plan, context.stage.shared_table, context.evaluates};
 }
 
 // The first micro-batch overwrites the loss and the accumulated gradients, so they need no zeroing;
