@@ -1,0 +1,2 @@
+--
+UPDATE attachment SET body = x'00';

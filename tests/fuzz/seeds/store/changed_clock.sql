@@ -1,0 +1,2 @@
+--
+UPDATE clock SET width_ns = 6;

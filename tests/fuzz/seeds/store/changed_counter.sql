@@ -1,0 +1,2 @@
+--
+UPDATE counter SET value = 0;

@@ -1,0 +1,2 @@
+--
+UPDATE metric SET value = 0;

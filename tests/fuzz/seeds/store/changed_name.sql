@@ -1,0 +1,2 @@
+--
+UPDATE op_name SET name = 'mlp.uq' WHERE op = 4096;

@@ -1,0 +1,2 @@
+--
+UPDATE note SET text = 'a mote';

@@ -1,0 +1,2 @@
+--
+UPDATE span SET bytes = bytes + 1 WHERE start_ns = 0;

@@ -1,0 +1,2 @@
+--
+UPDATE memory SET category = 77 WHERE rank = 0;

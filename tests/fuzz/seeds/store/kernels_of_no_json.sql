@@ -1,0 +1,2 @@
+--
+UPDATE attachment SET body = '{', crc = NULL WHERE name = 'kernels';

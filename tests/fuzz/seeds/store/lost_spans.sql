@@ -1,0 +1,2 @@
+--
+DELETE FROM span WHERE start_ns > 50;

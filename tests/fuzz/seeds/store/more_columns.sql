@@ -1,0 +1,2 @@
+--
+ALTER TABLE span ADD COLUMN extra GENERATED ALWAYS AS (hex(zeroblob(500000000)));

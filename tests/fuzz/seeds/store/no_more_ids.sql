@@ -1,0 +1,2 @@
+--
+UPDATE sqlite_sequence SET seq = 9223372036854775807;

@@ -1,0 +1,2 @@
+--
+PRAGMA application_id = 5;

@@ -1,0 +1,2 @@
+--
+UPDATE run SET pinned = 1;

@@ -1,0 +1,2 @@
+--
+UPDATE memory SET rank = 40;

@@ -1,0 +1,2 @@
+--
+PRAGMA user_version = 0;

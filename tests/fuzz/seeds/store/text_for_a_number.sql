@@ -1,0 +1,2 @@
+--
+UPDATE run SET world = 'two'; UPDATE span SET duration_ns = 'text';

@@ -1,0 +1,2 @@
+--
+UPDATE track SET queue = 99;

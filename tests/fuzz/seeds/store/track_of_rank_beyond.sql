@@ -1,0 +1,2 @@
+--
+UPDATE track SET rank = 99 WHERE rank = 1; UPDATE batch SET rank = 99 WHERE rank = 1;

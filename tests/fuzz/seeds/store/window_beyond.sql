@@ -1,0 +1,2 @@
+--
+UPDATE step SET rank = 7 WHERE rank = 1;

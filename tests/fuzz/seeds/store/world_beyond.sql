@@ -1,0 +1,2 @@
+--
+UPDATE run SET world = 1 << 40;
