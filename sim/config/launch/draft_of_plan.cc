@@ -62,6 +62,8 @@ LaunchDraft DraftOf(const Dialect& dialect, const Plan& plan, const ModelSpec& m
   set("run.local_batch", plan.pp > 1 ? plan.MicroBatches() * plan.micro_batch : plan.micro_batch);
   set("run.pipeline_micro_batch", plan.micro_batch);
   set("run.rank_batch", plan.global_batch / plan.dp);
+  // Trainers have no key for one chunk of layers a rank.
+  if (plan.vpp == 1) draft.erase("vpp");
   if (plan.vpp > 1 && plan.pp > 1) {
     const std::int64_t chunks = std::int64_t{plan.pp} * plan.vpp;
     if (model.layers % chunks == 0) set("run.chunk_layers", model.layers / chunks);

@@ -83,7 +83,7 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
     fit.tokens_per_s =
         static_cast<double>(base.global_batch * sequence) / fit.best->estimate.step_s;
     if (sequence == model.max_sequence) {
-      fit.breaks = "the model is made for " + std::to_string(sequence) + " tokens";
+      fit.breaks = "the model's " + std::to_string(sequence) + " tokens";
       return fit;
     }
   }

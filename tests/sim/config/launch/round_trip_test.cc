@@ -224,5 +224,22 @@ TEST(WrittenLaunch, HasWholeNumbersWithoutAnExponent) {
   EXPECT_THAT(written->text, testing::HasSubstr("--rotary-base 500000 "));
 }
 
+// A capacity of 0 would drop all tokens there.
+TEST(WrittenLaunch, SaysNothingOfChunksAndCapacityThatAPlanLacks) {
+  const std::vector<Dialect> dialects = AllDialects();
+  const auto dialect = FindDialect(dialects, "megatron", "--emit");
+  ASSERT_TRUE(dialect.has_value());
+  Plan plan;
+  plan.sequence = 16;
+  plan.pp = 2;
+  plan.micro_batch = 1;
+  plan.global_batch = 2;
+  const auto written = WriteLaunch(*dialect, dialects, plan, SmallLlama(false), "", 8);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  EXPECT_THAT(written->text, testing::HasSubstr("--pipeline-model-parallel-size 2 "));
+  EXPECT_THAT(written->text, testing::Not(testing::HasSubstr("virtual")));
+  EXPECT_THAT(written->text, testing::Not(testing::HasSubstr("capacity")));
+}
+
 }  // namespace
 }  // namespace foretrain
