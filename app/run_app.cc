@@ -10,6 +10,7 @@
 
 #include "app/build_info.h"
 #include "app/cli/command.h"
+#include "app/cli/help.h"
 #include "app/training/checkpoints.h"
 #include "base/text.h"
 
@@ -38,14 +39,6 @@ int Fail(const Error& error, bool json) {
     std::puts(text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
   return code;
-}
-
-// Prints the help, with one empty line for two of the library's.
-int PrintHelp(const CLI::App& app) {
-  std::string text = app.help("", CLI::AppFormatMode::Normal);
-  for (std::size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
-  std::fputs(text.c_str(), stdout);
-  return static_cast<int>(Exit::kDone);
 }
 
 // The first of the arguments that the command does not know, with the nearest option that it has.
@@ -109,16 +102,18 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error,
 
 // Help and version go to stdout with code 0. Anything else is a usage error: one line on stderr and
 // code 2.
-int Usage(const CLI::App& app, const CLI::ParseError& error,
-          const std::vector<std::string>& given) {
-  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return PrintHelp(app);
+int Usage(CLI::App& app, const CLI::ParseError& error, const HelpRequest& request) {
+  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
+    std::fputs(HelpText(app, request.all).c_str(), stdout);
+    return static_cast<int>(Exit::kDone);
+  }
   if (error.get_exit_code() == 0) return app.exit(error);  // --version
-  const std::string message = UsageError(app, error, given);
+  const std::string message = UsageError(app, error, request.arguments);
   const bool ends = message.ends_with('?') || message.ends_with('.');
   const std::string command =
       app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
-  std::fprintf(stderr, "foretrain: %s%s `foretrain %s--help` lists what there is.\n",
-               message.c_str(), ends ? "" : ".", command.c_str());
+  std::fprintf(stderr, "foretrain: %s%s `foretrain %s--help%s` lists what there is.\n",
+               message.c_str(), ends ? "" : ".", command.c_str(), command.empty() ? "" : " all");
   return static_cast<int>(Exit::kBadInput);
 }
 
@@ -135,27 +130,11 @@ void Parse(CLI::App& app, std::vector<std::string> arguments, bool repeats) {
   app.parse(std::move(arguments));
 }
 
-// `help COMMAND` as `COMMAND --help`, and `help` as `--help`. An unknown command stays alone, so
-// that it is refused.
-std::vector<std::string> WithoutHelp(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() != "help") return arguments;
-  arguments.erase(arguments.begin());
-  arguments.resize(std::min<std::size_t>(arguments.size(), 1));
-  const auto is_asked = [&arguments](const CommandEntry& entry) {
-    return arguments.front() == entry.name;
-  };
-  const std::span<const CommandEntry> table = CommandTable();
-  if (arguments.empty() || std::any_of(table.begin(), table.end(), is_asked)) {
-    arguments.emplace_back("--help");
-  }
-  return arguments;
-}
-
 // Parses twice: the parser splits the command line, then each option's own reader checks its text.
 // The command runs only if both succeed. Returns the exit code.
 int Run(int argc, char** argv) {
-  const std::vector<std::string> given = WithoutHelp({argv + std::min(argc, 1), argv + argc});
-  const Result<std::vector<std::string>> arguments = WithSavedArguments(given);
+  const HelpRequest request = RequestOf({argv + std::min(argc, 1), argv + argc});
+  const Result<std::vector<std::string>> arguments = WithSavedArguments(request.arguments);
   if (!arguments.has_value()) return Fail(arguments.error(), /*json=*/false);
   CLI::App app(kDescription, "foretrain");
   app.set_version_flag("-V,--version", VersionText());
@@ -172,9 +151,9 @@ int Run(int argc, char** argv) {
     sub->callback([&chosen, command] { chosen = command; });
   }
   try {
-    Parse(app, *arguments, /*repeats=*/*arguments != given);
+    Parse(app, *arguments, /*repeats=*/*arguments != request.arguments);
   } catch (const CLI::ParseError& error) {
-    return Usage(app, error, given);
+    return Usage(app, error, request);
   }
   chosen->set_arguments({arguments->begin() + 1, arguments->end()});
   const Result<void> read = arguments_of.at(chosen).Read();

@@ -215,7 +215,8 @@ Result<FileInfo> CheckFile(FileSystem& files, const OpenRequest& request) {
   if (request.mode != OpenMode::kRead && usable) FT_TRY(CheckWritable(files, request, info));
   if (info.kind == FileKind::kMissing) {
     if (create) return info;
-    const Error error = NotAStore(request.path, "no such file");
+    const Error error = NotAStore(
+        request.path, "no such file; `train`, `import` and `predict --store FILE` make stores");
     return Fail(error.code, error.message);
   }
   if (info.kind != FileKind::kRegular) {

@@ -107,7 +107,7 @@ TEST(BadInput, NamesTheNearestOptionOfAnUnknownOne) {
   EXPECT_EQ(end.code, 2);
   EXPECT_EQ(end.errors,
             "foretrain: `foretrain predict` has no option --modle. Did you mean \"--model\"? "
-            "`foretrain predict --help` lists what there is.\n");
+            "`foretrain predict --help all` lists what there is.\n");
   EXPECT_THAT(RunForetrain(folder.path(), "models --jsn").errors, HasSubstr("\"--json\""));
   EXPECT_THAT(RunForetrain(folder.path(), "runs 7").errors, HasSubstr("no argument \"7\""));
   EXPECT_THAT(RunForetrain(folder.path(), "").errors, HasSubstr("give a command"));

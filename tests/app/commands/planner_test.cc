@@ -188,6 +188,20 @@ TEST(Tables, AreAtMost120CharactersWideAndWholeIfAsked) {
   EXPECT_THAT(csv.output, AllOf(HasSubstr("name,parameters,"), HasSubstr("\nllama3-8b,")));
 }
 
+TEST(Help, OfManyOptionsIsThatOfTheMainOnes) {
+  const TemporaryFolder folder;
+  const std::string main = RunForetrain(folder.path(), "plan --help").output;
+  const std::string all = RunForetrain(folder.path(), "plan --help all").output;
+  EXPECT_LT(std::count(main.begin(), main.end(), '\n'), 60);
+  EXPECT_THAT(main, AllOf(HasSubstr("--model "), HasSubstr("--cluster "), Not(HasSubstr("--nic ")),
+                          HasSubstr(" more options: foretrain plan --help all\n")));
+  EXPECT_THAT(all,
+              AllOf(HasSubstr("--model "), HasSubstr("--nic "), Not(HasSubstr("more options"))));
+  EXPECT_EQ(RunForetrain(folder.path(), "help plan all").output, all);
+  EXPECT_EQ(RunForetrain(folder.path(), "fit --help all").output,
+            RunForetrain(folder.path(), "fit --help").output);
+}
+
 TEST(Help, OfACommandAndTheVersionHaveTheUsualNames) {
   const TemporaryFolder folder;
   EXPECT_EQ(RunForetrain(folder.path(), "help plan").output,

@@ -68,7 +68,7 @@ ProgramEnd RunLine(const TemporaryFolder& folder, const std::vector<std::string>
 
 // The words of the help that begin with --.
 std::vector<std::string> OptionsOf(const TemporaryFolder& folder, const std::string& command) {
-  const std::string help = RunLine(folder, {"foretrain", command, "--help"}).output;
+  const std::string help = RunLine(folder, {"foretrain", command, "--help", "all"}).output;
   const std::regex option("--[a-z][a-z0-9-]+");
   std::set<std::string> options;
   for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at) {
