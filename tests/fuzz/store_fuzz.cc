@@ -96,9 +96,9 @@ void StoreRun(Store& store, RunKind kind) {
       const std::int64_t start = 100 * step + rank;
       timeline.spans.push_back({.start_ns = start,
                                 .end_ns = start + 40,
-                                .ready_ns = start - 5,
                                 .op = 4096 + step,
                                 .bytes = 64,
+                                .ready_ns = start - 5,
                                 .step = step,
                                 .rank = rank});
       timeline.memory.push_back({.time_ns = start, .bytes = 1024, .rank = rank});
