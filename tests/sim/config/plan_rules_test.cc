@@ -458,9 +458,9 @@ const Row kRows[] = {
     {"balance-groups-are-whole", [](Plan& p) { p.sequence = 7; },
      "balance_tokens 2 with 7 tokens of a micro-batch on a rank", [](Plan& p) { p.sequence = 6; },
      true},
-    {"balance-groups-are-whole", [](Plan& p) { p.sequence = 12, p.cp = 2; },
-     "balance_tokens 2 with 3 tokens of a micro-batch side by side on a rank",
-     [](Plan& p) { p.sequence = 8; }, true},
+    {"balance-groups-are-whole", [](Plan& p) { p.cp = 4; },
+     "balance_tokens 2 with 1 tokens of a micro-batch side by side on a rank",
+     [](Plan& p) { p.cp = 2; }, true},
     {"ep-needs-one-replica",
      [](Plan& p) {
        p.dp = 4, p.global_batch = 4, p.ep = p.replicas = 2, p.zero_stage = 1, p.capacity_factor = 1;
