@@ -279,7 +279,7 @@ TEST_F(Search, FitTellsTheLongestSequenceAndWhatBreaks) {
   const auto all = FitOf(model_, *costs_, options);
   ASSERT_TRUE(all.has_value()) << all.error().message;
   EXPECT_EQ(all->sequence, 1024);
-  EXPECT_THAT(all->breaks, HasSubstr("made for 1024"));
+  EXPECT_THAT(all->breaks, HasSubstr("the model's 1024 tokens"));
   EXPECT_GT(all->tokens_per_s, 0);
   options.memory_bytes = std::int64_t{1} << 20;
   const auto none = FitOf(model_, *costs_, options);
