@@ -6,6 +6,7 @@
 #include <map>
 
 #include "app/report/plans/sweep_report.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -18,33 +19,10 @@ constexpr double kLeft = 90, kRight = 220, kTop = 50, kBottom = 60;  // margins 
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                  "#e69f00", "#56b4e9", "#000000"};
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string Label(double x, double y, const char* anchor, std::string_view text,
                   const char* more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, more, Escaped(text));
+                     anchor, more, EscapedMarkup(text));
 }
 
 // The least of 1, 2, 5 times a power of ten that is at least `value`.
