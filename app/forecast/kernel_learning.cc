@@ -96,19 +96,38 @@ Result<KernelLearning> LearnFromKernels(const LearnRequest& request) {
   if (stored.info.kind == RunKind::kImported) {
     FT_ASSIGN(out.pairs, Pair(run, profile, before, stored.timeline));
   }
-  const TracedPoints points = PointsOfTrace(before.program, stored.timeline);
-  if (points.timed == 0) {
+  const TracedPointsOptions options{.collectives = stored.info.kind == RunKind::kImported
+                                                       ? CollectiveSpans::kIfTogether
+                                                       : CollectiveSpans::kFromArrival,
+                                    .cluster = &run.cluster};
+  const TracedPoints traced = PointsOfTrace(before.program, stored.timeline, options);
+  const bool collectives =
+      std::any_of(traced.points.begin(), traced.points.end(),
+                  [](const ProfilePoint& point) { return IsCollective(point.kind); });
+  if (traced.timed == 0) {
     return Fail(ErrorCode::kInvalidArgument,
                 run.name + ": none of its spans is a compute op of the plan");
   }
-  for (const ProfilePoint& point : points.points) AddPoint(profile, point);
-  profile.assumptions = "times of compute ops from the kernels of " + run.name;
+  const TracedPointsOptions of_forecast{.collectives = CollectiveSpans::kFromLast,
+                                        .cluster = &run.cluster};
+  // Twice: what a forecast adds to a point depends little on the point.
+  std::vector<ProfilePoint> points = traced.points;
+  for (int round = 0; round < 2; ++round) {
+    for (const ProfilePoint& point : points) AddPoint(profile, point);
+    FT_ASSIGN(const Forecast fitted, ForecastOf(run, profile));
+    FitPoints(traced.points, PointsOfTrace(fitted.program, fitted.simulation.timeline, of_forecast),
+              points);
+  }
+  for (const ProfilePoint& point : points) AddPoint(profile, point);
+  profile.assumptions = fmt::format("times of compute ops{} from the kernels of {}",
+                                    collectives ? " and collectives" : "", run.name);
   FT_ASSIGN(const Forecast after, ForecastOf(run, profile));
   out.path = request.out;
   out.ranks = static_cast<int>(RecordedRanks(stored.timeline).size());
-  out.timed = points.timed;
-  out.fused = points.fused;
-  out.samples = points.samples;
+  out.timed = traced.timed;
+  out.fused = traced.fused;
+  out.samples = traced.samples;
+  out.collectives = collectives;
   out.measured_s = run.step_s;
   out.before_s = before.simulation.step_s;
   out.after_s = after.simulation.step_s;
@@ -127,6 +146,12 @@ std::string KernelLearningText(const KernelLearning& learned) {
   text += fmt::format(
       "  ops                     {} kinds and shapes, from {} measured ops; {} without a kernel\n",
       learned.timed, FormatCount(learned.samples), learned.fused);
+  if (!learned.collectives) {
+    text +=
+        "  collectives             not learned: their waits for peers are not split off; import "
+        "the "
+        "traces of all ranks of their groups\n";
+  }
   text += fmt::format("  step time               {} measured, {} forecast before, {} after\n",
                       FormatSeconds(learned.measured_s), FormatSeconds(learned.before_s),
                       FormatSeconds(learned.after_s));
@@ -139,7 +164,7 @@ std::string KernelLearningJson(const KernelLearning& learned) {
   json.BeginObject().Field("schema", 1).Field("profile", learned.path);
   json.Field("run", learned.run).Field("plan", learned.plan).Field("rates", learned.origin);
   json.Field("ranks", learned.ranks).Field("ops", learned.timed).Field("fused", learned.fused);
-  json.Field("samples", learned.samples);
+  json.Field("samples", learned.samples).Field("collectives", learned.collectives);
   if (learned.pairs) {
     json.Field("paired_share", learned.pairs->PairedShare());
     json.Field("forecast_share", learned.pairs->ForecastShare());

@@ -18,13 +18,15 @@ struct KernelLearning {
   int ranks = 0;             // that were traced
   int timed = 0, fused = 0;  // points: with a measured time, and of ops without a kernel
   std::int64_t samples = 0;
+  bool collectives = false;                          // whether these have points too
   std::optional<StructuralPairs> pairs{};            // of an imported run
   double measured_s = 0, before_s = 0, after_s = 0;  // step time, and its forecasts
 };
 
-// Takes the times of compute ops from the run that `request.runs` names, and writes the profile
-// with them to `request.out`. Kernels of an imported run are paired by structure with the forecast
-// of the plan that the options name.
+// Takes the times of compute ops, and of collectives if the run has them without waits for peers,
+// from the run that `request.runs` names, and writes the profile with them to `request.out`.
+// Kernels of an imported run are paired by structure with the forecast of the plan that the options
+// name.
 //
 // Errors: those of LearnFromMeasurements; kInvalidArgument without `out`, for several runs or logs,
 // for a run without kernels, or whose kernels have no counterparts in the forecast; kUnsupported on

@@ -30,7 +30,7 @@ def read(path):
     summary = viz.segsum(snapshot)  # checks that blocks and segments add up
     lines = viz.memory(snapshot, format_flamegraph=lambda text: text).splitlines()
     plot = viz.trace_plot(snapshot)
-    active = sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";active_allocated;" in line)
+    active = sum(int(line.rsplit(" ", 1)[1]) for line in lines if ";active_allocated;" in line and "<gaps>" not in line)
     print(json.dumps({
         "devices": len(snapshot["device_traces"]),
         "peaks": [live_peak(trace)[0] for trace in snapshot["device_traces"]],

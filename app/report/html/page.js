@@ -173,6 +173,7 @@
       const width = canvas.clientWidth || box.clientWidth - 18, plot = width - NAMES;
       const scale = plot / Math.max(1, view.to - view.from);
       const x = (time) => NAMES + (time - view.from) * scale;
+      axis.style.width = width + "px";
       const top = sized(axis, width, AXIS), pen = sized(canvas, width, rows.length * LANE + 4);
       const marks = ticks(view.from, view.to, plot);
       const works = data.works.map((name, i) => colour("work-" + i));

@@ -20,7 +20,8 @@ std::vector<std::int64_t> PeaksIn(const TemporaryFolder& folder, const std::stri
                          "ORDER BY rank\" --json");
   EXPECT_EQ(end.code, 0) << end.errors;
   std::vector<std::int64_t> peaks;
-  for (const nlohmann::json& row : LastLine(end.output).at("rows")) {
+  const nlohmann::json answer = LastLine(end.output);
+  for (const nlohmann::json& row : answer.at("rows")) {
     peaks.push_back(static_cast<std::int64_t>(row[1].get<double>()));
   }
   return peaks;

@@ -117,5 +117,68 @@ TEST(TracedPoints, LeaveOutOpsOfRanksThatWereNotTraced) {
   EXPECT_EQ(first.fused, 0);
 }
 
+// With collectives the communication of the same plan comes back too, though the links are slower
+// than assumed and members arrive late, which a forecast adds to a point.
+TEST(TracedPoints, OfCollectivesAreFittedToWhatAForecastAdds) {
+  DeviceProfile truth = TrueProfile();
+  truth.rates.link_bytes_per_s = {1e6, Provenance::kDefault};
+  truth.rates.member_skew_s = {1e-5, Provenance::kDefault};
+  const Forecast traced = ForecastOf(truth, PlanOf(1, 2));
+  const ClusterSpec cluster = GpuCluster(1, 8);
+  const TracedPointsOptions options{.collectives = CollectiveSpans::kFromLast, .cluster = &cluster};
+  const TracedPoints measured = PointsOfTrace(traced.program, traced.simulation.timeline, options);
+  DeviceProfile profile = IdealProfile();
+  profile.rates.member_skew_s = {1e-5, Provenance::kDefault};
+  std::vector<ProfilePoint> points = measured.points;
+  for (int round = 0; round < 3; ++round) {
+    for (const ProfilePoint& point : points) AddPoint(profile, point);
+    const Forecast fitted = ForecastOf(profile, PlanOf(1, 2));
+    if (round == 2) {
+      EXPECT_NEAR(fitted.simulation.step_s, traced.simulation.step_s,
+                  0.02 * traced.simulation.step_s);
+    }
+    FitPoints(measured.points, PointsOfTrace(fitted.program, fitted.simulation.timeline, options),
+              points);
+  }
+  const auto collectives = std::count_if(
+      points.begin(), points.end(), [](const auto& point) { return IsCollective(point.kind); });
+  EXPECT_GT(collectives, 0);
+}
+
+// Rank 1 arrives 30 us after rank 0 at each collective, which the spans of rank 0 contain. In a
+// trace whose calls were not matched they tell nothing, nor does one rank alone.
+TEST(TracedPoints, OfCollectivesAreFromTheLastArrival) {
+  DeviceProfile truth = TrueProfile();
+  truth.rates.link_bytes_per_s = {1e5, Provenance::kDefault};
+  const Forecast traced = ForecastOf(truth, PlanOf(1, 2));
+  const ClusterSpec cluster = GpuCluster(1, 8);
+  const auto points_of = [&](const Timeline& timeline, CollectiveSpans how) {
+    std::vector<ProfilePoint> found;
+    for (const ProfilePoint& point :
+         PointsOfTrace(traced.program, timeline, {.collectives = how, .cluster = &cluster})
+             .points) {
+      if (IsCollective(point.kind)) found.push_back(point);
+    }
+    return found;
+  };
+  const std::vector<ProfilePoint> wire =
+      points_of(traced.simulation.timeline, CollectiveSpans::kFromLast);
+  ASSERT_FALSE(wire.empty());
+  Timeline early = traced.simulation.timeline;
+  for (Span& span : early.spans) {
+    if (span.rank == 0 && IsCommunication(span.op_class)) span.start_ns -= 30'000;
+  }
+  const std::vector<ProfilePoint> split = points_of(early, CollectiveSpans::kFromArrival);
+  ASSERT_EQ(split.size(), wire.size());
+  for (std::size_t i = 0; i < wire.size(); ++i) {
+    EXPECT_NEAR(split[i].seconds, wire[i].seconds, 1e-9);
+  }
+  EXPECT_TRUE(points_of(early, CollectiveSpans::kIfTogether).empty());
+  EXPECT_EQ(points_of(traced.simulation.timeline, CollectiveSpans::kIfTogether).size(),
+            wire.size());
+  EXPECT_TRUE(
+      points_of(OfRank(traced.simulation.timeline, 0), CollectiveSpans::kFromArrival).empty());
+}
+
 }  // namespace
 }  // namespace foretrain
