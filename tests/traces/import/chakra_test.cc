@@ -67,6 +67,15 @@ TEST(Chakra, SchedulesAGraphWithoutTimes) {
   EXPECT_EQ(run.totals.invalid, 2);
 }
 
+// The file's name says nothing, and the graph has control dependencies alone.
+TEST(Chakra, IsKnownByItsFirstBytesAndFollowsControlIfThereIsNoData) {
+  const auto runs = Read(Seed("attributes.et"), "trace");
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_THAT(SpansOf(runs->front()),
+              UnorderedElementsAre(Pair("a", std::tuple(Queue::kCompute, 0, 10)),
+                                   Pair("b", std::tuple(Queue::kGather, 10, 15))));
+}
+
 TEST(Chakra, KeepsTimesRankAndGroups) {
   const auto runs = Read(Seed("timed.2.et"), "timed.2.et");
   ASSERT_TRUE(runs.has_value()) << runs.error().message;

@@ -229,8 +229,10 @@ class Reader {
 
   // Packed, as proto3 writes them, or one a field.
   Result<void> ReadDependencies(const WireField& field, ChakraNode& node) {
+    std::vector<std::uint64_t>& dependencies =
+        field.number == chakra::kDataDependencies ? node.dependencies : node.control;
     if (field.type != WireType::kBytes) {
-      node.dependencies.push_back(field.value);
+      dependencies.push_back(field.value);
       ++dependencies_;
       return {};
     }
@@ -238,7 +240,7 @@ class Reader {
     while (!packed.empty()) {
       const std::optional<std::uint64_t> id = TakeVarint(packed);
       if (!id) return Fail(ErrorCode::kCorruptInput, "a dependency that is cut off");
-      node.dependencies.push_back(*id);
+      dependencies.push_back(*id);
       ++dependencies_;
     }
     return {};

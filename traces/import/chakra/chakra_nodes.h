@@ -35,7 +35,8 @@ struct ChakraNode {
   std::string group{};
   std::int64_t source = -1, destination = -1;
   std::string op_class{};
-  std::vector<std::uint64_t> dependencies{};
+  std::vector<std::uint64_t> dependencies{};  // data
+  std::vector<std::uint64_t> control{};
 
   ChakraResource resource() const {
     if (on_host) return ChakraResource::kHost;
@@ -68,8 +69,10 @@ Result<ChakraGraph> ReadChakraGraph(ByteSource& bytes, std::string_view path,
                                     const std::function<bool()>& go_on);
 
 // Gives each node a start. List scheduling: of the nodes that are ready, the one that was ready
-// first starts first on its resource. Returns the number of nodes in a circle or behind one: they
-// never become ready and keep no start. O(n log n).
+// first starts first on its resource. Data dependencies count, as in simulators; in traces of
+// PyTorch control dependencies lead to the op that calls another, which may end after it. They
+// count if no node has data dependencies. Returns the number of nodes in a circle or behind one:
+// they never become ready and keep no start. O(n log n).
 std::int64_t ScheduleChakra(std::vector<ChakraNode>& nodes);
 
 }  // namespace foretrain::trace_import

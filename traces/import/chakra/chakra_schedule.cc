@@ -14,8 +14,11 @@ std::int64_t ScheduleChakra(std::vector<ChakraNode>& nodes) {
   for (std::size_t i = 0; i < nodes.size(); ++i) index.try_emplace(nodes[i].id, i);
   std::vector<std::vector<std::uint32_t>> followers(nodes.size());
   std::vector<std::int32_t> waits(nodes.size());
+  const bool has_data = std::any_of(nodes.begin(), nodes.end(), [](const ChakraNode& node) {
+    return !node.dependencies.empty();
+  });
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    for (const std::uint64_t id : nodes[i].dependencies) {
+    for (const std::uint64_t id : has_data ? nodes[i].dependencies : nodes[i].control) {
       const auto found = index.find(id);
       if (found == index.end()) continue;  // of another file, or filtered out
       followers[found->second].push_back(static_cast<std::uint32_t>(i));

@@ -102,14 +102,19 @@ class Events {
 }  // namespace
 
 bool LooksLikeChakra(std::string_view first_bytes) {
-  if (first_bytes.size() < 4 || first_bytes[1] != '\x0a') return false;
-  const auto message = static_cast<unsigned char>(first_bytes[0]);
-  const auto text = static_cast<unsigned char>(first_bytes[2]);
-  if (message >= 0x80 || text == 0 || text + 2 > message || text + 3U > first_bytes.size()) {
-    return false;
-  }
-  const std::string_view version = first_bytes.substr(3, text);
-  return version.find_first_not_of("0123456789.") == std::string_view::npos;
+  const auto byte = [first_bytes](std::size_t at) {
+    return at < first_bytes.size() ? static_cast<unsigned char>(first_bytes[at]) : 0;
+  };
+  const auto spells = [&](std::size_t at, std::size_t size, std::string_view letters) {
+    return size > 0 && at + size <= first_bytes.size() &&
+           first_bytes.substr(at, size).find_first_not_of(letters) == std::string_view::npos;
+  };
+  const int message = byte(0);
+  if (message >= 0x80) return false;
+  // The field `version`, or an attribute that begins with its name.
+  if (byte(1) == 0x0a) return byte(2) + 2 <= message && spells(3, byte(2), "0123456789.");
+  return byte(1) == 0x12 && byte(2) + 2 <= message && byte(3) == 0x0a && byte(4) + 2 <= byte(2) &&
+         spells(5, byte(4), "abcdefghijklmnopqrstuvwxyz_");
 }
 
 Result<RankEvents> ReadChakraTrace(ByteSource& bytes, std::string_view path,

@@ -33,7 +33,8 @@ namespace foretrain::trace_import {
 Result<RankEvents> ReadChakraTrace(ByteSource& bytes, std::string_view path,
                                    const std::function<bool()>& go_on);
 
-// True if a file may begin with GlobalMetadata: a length, and a version of digits and dots.
+// True if a file may begin with GlobalMetadata: a length, then a version of digits and dots or an
+// attribute with a name of small letters.
 bool LooksLikeChakra(std::string_view first_bytes);
 
 }  // namespace foretrain::trace_import
