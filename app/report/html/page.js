@@ -196,7 +196,7 @@
           pen.fillStyle = works[workOf(lane, i)];
           // A sum is as high as the share of its time in which a span runs.
           const share = sum ? Math.max(0.15, Math.floor(lane.more[i] / 10) / 1000) : 1;
-          pen.globalAlpha = isForecast ? 0.4 : 1;
+          pen.globalAlpha = isForecast ? 0.3 : 1;
           pen.fillRect(left, y + height * (1 - share), wide > 3 ? wide - 0.5 : wide, height * share);
           pen.globalAlpha = 1;
           if (sum || wide < 34) continue;

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
 #include "app/report/html/html_text.h"
 #include "tests/app/report/html/random_run.h"
+#include "traces/palette.h"
 
 namespace foretrain {
 namespace {
@@ -179,6 +182,45 @@ TEST(HtmlReport, ComparesAStepOfTwoRuns) {
   EXPECT_EQ(compare.at("predicted").at("lanes").at(0).at("r").at(0), 0);
   EXPECT_EQ(compare.at("measured").at("lanes").at(0).at("r").at(0), 0);
   EXPECT_EQ(compare.at("measured").at("length"), 100);
+}
+
+// Relative luminance of 0xRRGGBB; channels are linear in light by IEC 61966-2-1.
+double LuminanceOf(std::uint32_t colour) {
+  const auto linear = [colour](int shift) {
+    const double value = (colour >> shift & 0xFF) / 255.0;
+    return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0);
+}
+
+double Contrast(std::uint32_t a, std::uint32_t b) {
+  const double x = LuminanceOf(a) + 0.05, y = LuminanceOf(b) + 0.05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+std::uint32_t Mixed(std::uint32_t under, std::uint32_t over, double share) {
+  std::uint32_t mixed = 0;
+  for (const int shift : {0, 8, 16}) {
+    const double channel = (under >> shift & 0xFF) * (1 - share) + (over >> shift & 0xFF) * share;
+    mixed |= static_cast<std::uint32_t>(std::lround(channel)) << shift;
+  }
+  return mixed;
+}
+
+// Level AA of the Web Content Accessibility Guidelines. Forecast spans are drawn with 30 % of their
+// colour on the panel.
+TEST(HtmlReport, HasTextsThatCanBeRead) {
+  EXPECT_THAT(PageOf(SmallRun("mlp.up"), "small"), HasSubstr("isForecast ? 0.3 : 1"));
+  for (const Palette& palette : {kDarkPalette, kLightPalette}) {
+    for (const std::uint32_t under : {palette.ground, palette.panel}) {
+      EXPECT_GE(Contrast(palette.text, under), 4.5);
+      EXPECT_GE(Contrast(palette.muted, under), 4.5);
+    }
+    for (const std::uint32_t work : palette.works) {
+      EXPECT_GE(Contrast(palette.on_span, work), 4.5);
+      EXPECT_GE(Contrast(palette.predicted, Mixed(palette.panel, work, 0.3)), 4.5) << work;
+    }
+  }
 }
 
 TEST(HtmlText, WritesNoTableWithoutRows) { EXPECT_EQ(HtmlTable({"a", ">b"}, {}), ""); }
