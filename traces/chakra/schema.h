@@ -39,6 +39,7 @@ inline constexpr std::array<std::string_view, 10> kCollectiveNames{
 
 // Fields of GlobalMetadata.
 inline constexpr int kVersion = 1;
+inline constexpr int kMetadataAttribute = 2;
 // Fields of Node.
 inline constexpr int kId = 1;
 inline constexpr int kName = 2;
@@ -81,7 +82,8 @@ inline constexpr std::string_view kStartNs = "start_ns";
 inline constexpr std::string_view kDurationNs = "duration_ns";
 inline constexpr std::string_view kOpClass = "op_class";
 
-// The node whose inputs list the process groups, as PyTorch's execution traces name it.
-inline constexpr std::string_view kGroupsNode = "## process_group:init ##";
+// Attribute of GlobalMetadata: the process groups as JSON, [{"pg_name": "1", "ranks": [0, 1]}]. In
+// PyTorch's execution traces a node of metadata has them in its inputs, a list with that text.
+inline constexpr std::string_view kGroups = "process_groups";
 
 }  // namespace foretrain::chakra

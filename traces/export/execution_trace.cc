@@ -35,7 +35,6 @@ void AddText(WireWriter& node, std::string_view name, std::string_view value) {
 
 std::string NameOfGroup(std::int64_t group) { return std::to_string(group + 1); }
 
-// As PyTorch's execution traces have it: a list with one text, which is JSON.
 std::string GroupsText(const std::map<std::int64_t, std::vector<int>>& groups) {
   JsonWriter json;
   json.BeginArray();
@@ -44,7 +43,7 @@ std::string GroupsText(const std::map<std::int64_t, std::vector<int>>& groups) {
     for (const int rank : ranks) json.Integer(rank);
     json.EndArray().Field("group_size", std::ssize(ranks)).EndObject();
   }
-  return "['" + json.EndArray().Take() + "']";
+  return json.EndArray().Take();
 }
 
 // Attributes with the types that Chakra's feeder reads.
@@ -115,17 +114,15 @@ chakra::Collective CollectiveNamed(std::string_view name) {
 
 std::string EncodeExecutionTrace(const ExecutionTrace& trace) {
   std::string out;
-  WireWriter().Text(chakra::kVersion, kVersion).AppendTo(out);
-  // The node of metadata has the id after the last, so that an index stays an id.
+  WireWriter metadata;
+  metadata.Text(chakra::kVersion, kVersion);
   if (!trace.groups.empty()) {
-    WireWriter inputs, node;
-    inputs.Text(chakra::kValues, GroupsText(trace.groups));
-    node.Varint(chakra::kId, trace.nodes.size()).Text(chakra::kName, chakra::kGroupsNode);
-    node.Varint(chakra::kType, static_cast<std::uint64_t>(NodeType::kMetadata));
-    node.Message(chakra::kInputs, inputs);
-    AddNumber(node, chakra::kIsCpuOp, chakra::kBool, 1);
-    node.AppendTo(out);
+    WireWriter attribute;
+    attribute.Text(chakra::kAttributeName, chakra::kGroups);
+    attribute.Text(chakra::kString, GroupsText(trace.groups));
+    metadata.Message(chakra::kMetadataAttribute, attribute);
   }
+  metadata.AppendTo(out);
   for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
     const ExecutionNode& of = trace.nodes[i];
     WireWriter node;

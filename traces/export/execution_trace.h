@@ -39,8 +39,9 @@ struct ExecutionTrace {
   std::vector<ExecutionNode> nodes{};
 };
 
-// The messages of one file. The process groups are the inputs of a first node of metadata, as in
-// PyTorch's execution traces; a group's name is its number plus one, because simulators take 0 for
+// The messages of one file. The process groups are an attribute of the first one, not a node of
+// metadata as in PyTorch's execution traces, because ASTRA-sim's statistics refuse such nodes. A
+// group's name is its number plus one, because simulators take 0 for
 // all ranks. Durations are whole microseconds, rounded up; attributes start_ns and duration_ns have
 // them exactly. Nodes are written in order, and so a node comes after those that it depends on.
 std::string EncodeExecutionTrace(const ExecutionTrace& trace);

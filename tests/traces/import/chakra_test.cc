@@ -223,6 +223,8 @@ TEST(ExecutionTrace, WrittenHereIsImportedAgain) {
        .data_dependencies = {2}}};
   const auto runs = Read(EncodeExecutionTrace(trace), "rank.1.et");
   ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  ASSERT_FALSE(runs->front().communication.groups.empty());
+  EXPECT_THAT(runs->front().communication.groups[0].ranks, ElementsAre(0, 1));
   const Timeline& timeline = runs->front().timeline;
   ASSERT_EQ(timeline.spans.size(), 4U);
   std::map<std::int64_t, OpClass> classes;
@@ -232,6 +234,14 @@ TEST(ExecutionTrace, WrittenHereIsImportedAgain) {
   }
   EXPECT_THAT(classes, ElementsAre(Pair(0, OpClass::kGemm), Pair(1'234, OpClass::kAttention),
                                    Pair(2'011, OpClass::kTpComm), Pair(2'511, OpClass::kPpComm)));
+}
+
+// A hundred groups make a first message whose length has two bytes.
+TEST(ExecutionTrace, OfManyGroupsIsKnownByItsFirstBytes) {
+  ExecutionTrace trace;
+  for (int group = 0; group < 100; ++group) trace.groups[group] = {0, group + 1};
+  trace.nodes = {{.name = "a", .duration_ns = 10}};
+  EXPECT_TRUE(Read(EncodeExecutionTrace(trace), "trace").has_value());
 }
 
 TEST(ExecutionTraceFolder, WritesTheMembersOfAllGroups) {

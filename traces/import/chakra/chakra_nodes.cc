@@ -169,7 +169,23 @@ class Reader {
       const auto field = reader.Next();
       if (!field.has_value()) return Bad("begins with " + field.error().message);
       if (!*field) return {};
+      if ((*field)->number != chakra::kMetadataAttribute) continue;
+      const Result<void> read = ReadMetadataAttribute((*field)->bytes);
+      if (!read.has_value()) return Bad("begins with " + read.error().message);
     }
+  }
+
+  Result<void> ReadMetadataAttribute(std::string_view message) {
+    WireReader reader(message);
+    std::string_view name, text;
+    while (true) {
+      FT_ASSIGN(const std::optional<WireField> field, reader.Next());
+      if (!field) break;
+      if (field->number == chakra::kAttributeName) name = field->bytes;
+      if (field->number == chakra::kString) text = field->bytes;
+    }
+    if (name == chakra::kGroups) AddGroups(text);
+    return {};
   }
 
   Result<void> ReadNode(const std::string& message) {
@@ -246,8 +262,7 @@ class Reader {
     return {};
   }
 
-  // Lists of members by name. PyTorch writes a Python list of one text, which is JSON. What is not
-  // of this form is left out.
+  // Lists of members by name. PyTorch writes a Python list of one text, which is JSON.
   Result<void> ReadGroups(std::string_view inputs) {
     WireReader reader(inputs);
     std::string_view text;
@@ -256,9 +271,16 @@ class Reader {
       if (!field) break;
       if (field->number == chakra::kValues) text = field->bytes;
     }
-    if (!text.starts_with("['") || !text.ends_with("']") || text.size() < 4) return {};
-    const auto json = ParseJson(text.substr(2, text.size() - 4), "process groups");
-    if (!json.has_value() || json->kind() != JsonValue::Kind::kArray) return {};
+    if (text.size() >= 4 && text.starts_with("['") && text.ends_with("']")) {
+      AddGroups(text.substr(2, text.size() - 4));
+    }
+    return {};
+  }
+
+  // Text that is not of this form is left out: groups are a help, not needed.
+  void AddGroups(std::string_view text) {
+    const auto json = ParseJson(text, "process groups");
+    if (!json.has_value() || json->kind() != JsonValue::Kind::kArray) return;
     for (const JsonValue& group : json->items()) {
       const JsonValue* const name = group.Find("pg_name");
       const JsonValue* const ranks = group.Find("ranks");
@@ -270,7 +292,6 @@ class Reader {
       }
       if (!list.empty()) graph_.groups[Printable(name->AsString(), 200)] = "[" + list + "]";
     }
-    return {};
   }
 
   ByteSource& bytes_;

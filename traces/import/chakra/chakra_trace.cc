@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "traces/chakra/wire.h"
 #include "traces/import/chakra/chakra_nodes.h"
 
 namespace foretrain::trace_import {
@@ -102,19 +103,20 @@ class Events {
 }  // namespace
 
 bool LooksLikeChakra(std::string_view first_bytes) {
-  const auto byte = [first_bytes](std::size_t at) {
-    return at < first_bytes.size() ? static_cast<unsigned char>(first_bytes[at]) : 0;
+  std::string_view rest = first_bytes;
+  const std::optional<std::uint64_t> message = TakeVarint(rest);
+  const auto byte = [&rest](std::size_t at) {
+    return at < rest.size() ? static_cast<unsigned char>(rest[at]) : 0U;
   };
-  const auto spells = [&](std::size_t at, std::size_t size, std::string_view letters) {
-    return size > 0 && at + size <= first_bytes.size() &&
-           first_bytes.substr(at, size).find_first_not_of(letters) == std::string_view::npos;
+  const auto spells = [&rest](std::size_t at, std::size_t size, std::string_view letters) {
+    return size > 0 && at + size <= rest.size() &&
+           rest.substr(at, size).find_first_not_of(letters) == std::string_view::npos;
   };
-  const int message = byte(0);
-  if (message >= 0x80) return false;
+  if (!message) return false;
   // The field `version`, or an attribute that begins with its name.
-  if (byte(1) == 0x0a) return byte(2) + 2 <= message && spells(3, byte(2), "0123456789.");
-  return byte(1) == 0x12 && byte(2) + 2 <= message && byte(3) == 0x0a && byte(4) + 2 <= byte(2) &&
-         spells(5, byte(4), "abcdefghijklmnopqrstuvwxyz_");
+  if (byte(0) == 0x0a) return byte(1) + 2U <= *message && spells(2, byte(1), "0123456789.");
+  return byte(0) == 0x12 && byte(1) + 2U <= *message && byte(2) == 0x0a &&
+         byte(3) + 2U <= byte(1) && spells(4, byte(3), "abcdefghijklmnopqrstuvwxyz_");
 }
 
 Result<RankEvents> ReadChakraTrace(ByteSource& bytes, std::string_view path,
