@@ -35,13 +35,10 @@ std::int64_t StartOf(const Timeline& timeline, std::int32_t step) {
 
 // The forecast's ops of a trace's kernels; kNoOp for those that have none. Empty if the pairs
 // cannot be trusted.
-std::vector<OpId> CounterpartsOf(const StoredContext& context, const StoredRun& predicted,
-                                 std::int32_t predicted_step, const StoredRun& trace,
-                                 std::int32_t step) {
-  Timeline forecast = predicted.timeline;
-  AddTracedRanks(context, RecordedRanks(trace.timeline), forecast);
+std::vector<OpId> CounterpartsOf(const StoredRun& predicted, std::int32_t predicted_step,
+                                 const StoredRun& trace, std::int32_t step) {
   Timeline paired = trace.timeline;
-  if (!PairByStructure(forecast, predicted_step, paired, step).IsTrusted()) return {};
+  if (!PairByStructure(predicted.timeline, predicted_step, paired, step).IsTrusted()) return {};
   std::vector<OpId> counterparts;
   for (std::size_t i = 0; i < paired.spans.size(); ++i) {
     const bool has = paired.spans[i].op != trace.timeline.spans[i].op;
@@ -50,11 +47,32 @@ std::vector<OpId> CounterpartsOf(const StoredContext& context, const StoredRun& 
   return counterparts;
 }
 
+// Lets the compared steps begin together and pairs their ops. Returns the counterparts of the spans
+// of a trace; empty for other runs, which pair by their own ids.
+std::vector<OpId> Join(const std::optional<StoredContext>& forecast, RunPair& pair,
+                       std::vector<StoredChromeRun>& shown) {
+  const auto predicted = StepOf(*pair.predicted), measured = StepOf(*pair.measured);
+  if (!predicted || !measured) return {};
+  shown[0].how.shift_ns =
+      StartOf(pair.measured->timeline, *measured) - StartOf(pair.predicted->timeline, *predicted);
+  const bool trace = pair.measured->info.kind == RunKind::kImported && forecast.has_value();
+  std::vector<OpId> counterparts;
+  if (trace) {
+    // A forecast may hold one rank of several that do the same.
+    AddTracedRanks(*forecast, RecordedRanks(pair.measured->timeline), pair.predicted->timeline);
+    counterparts = CounterpartsOf(*pair.predicted, *predicted, *pair.measured, *measured);
+    if (counterparts.empty()) return {};
+  }
+  shown[0].how.flows.paired_step = predicted;
+  shown[1].how.flows.paired_step = measured;
+  return counterparts;
+}
+
 }  // namespace
 
 Result<std::vector<RunId>> WritePairedTrace(const StoreReader& reader, RunId run, RunId against,
                                             FileSystem& files, const std::string& path) {
-  FT_ASSIGN(const RunPair pair, LoadPair(reader, run, against));
+  FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
   std::vector<StoredChromeRun> shown;
   // Groups and counterparts live until the file is written.
   CommunicationGroups groups[2];
@@ -71,23 +89,8 @@ Result<std::vector<RunId>> WritePairedTrace(const StoreReader& reader, RunId run
     }
     shown.push_back(std::move(next));
   }
-  if (shown.size() == 2) {
-    const auto predicted = StepOf(*pair.predicted), measured = StepOf(*pair.measured);
-    if (predicted && measured) {
-      shown[0].how.shift_ns = StartOf(pair.measured->timeline, *measured) -
-                              StartOf(pair.predicted->timeline, *predicted);
-      const bool trace = pair.measured->info.kind == RunKind::kImported && forecast.has_value();
-      if (trace) {
-        counterparts =
-            CounterpartsOf(*forecast, *pair.predicted, *predicted, *pair.measured, *measured);
-        shown[1].how.flows.counterparts = counterparts;
-      }
-      if (!trace || !counterparts.empty()) {
-        shown[0].how.flows.paired_step = predicted;
-        shown[1].how.flows.paired_step = measured;
-      }
-    }
-  }
+  if (shown.size() == 2) counterparts = Join(forecast, pair, shown);
+  if (!counterparts.empty()) shown[1].how.flows.counterparts = counterparts;
   FT_TRY(WriteChromeTrace(shown, files, path));
   std::vector<RunId> runs;
   for (const StoredChromeRun& of : shown) runs.push_back(of.run->info.id);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -171,7 +172,7 @@ class Collector {
 // The k-th of n sorted values at a quantile, by nearest rank.
 double Quantile(const std::vector<double>& sorted, double q) {
   const auto last = static_cast<double>(sorted.size() - 1);
-  return sorted[static_cast<std::size_t>(q * last + 0.5)];
+  return sorted[static_cast<std::size_t>(std::lround(q * last))];
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "app/embedded_data.h"
@@ -243,12 +244,7 @@ class PageData {
     json.EndObject();
   }
 
-  struct OpKey {
-    OpId op;
-    OpClass op_class;
-    const Timeline* timeline;
-    auto operator<=>(const OpKey&) const = default;
-  };
+  using OpKey = std::tuple<OpId, OpClass, const Timeline*>;
 
   const HtmlReport& report_;
   std::vector<int> ranks_;

@@ -23,7 +23,7 @@ Plan PlanOf(int dp, int tp, int pp = 1) {
   plan.pp = pp;
   plan.sequence = 8;
   plan.micro_batch = 1;
-  plan.global_batch = 4 * dp;
+  plan.global_batch = std::int64_t{4} * dp;
   return plan;
 }
 

@@ -285,7 +285,8 @@ TEST(ChromeTrace, JoinsSendsAndReceivesOfAPipeline) {
   for (int rank = 0; rank < 4; ++rank) {
     const bool sends = rank < 2;
     timeline.spans.push_back(SpanOf(sends ? Queue::kSendNext : Queue::kRecvPrev, OpClass::kPpComm,
-                                    1'000 * rank, 9'000, PackId(sends ? send : receive, 0), rank));
+                                    std::int64_t{1'000} * rank, 9'000,
+                                    PackId(sends ? send : receive, 0), rank));
   }
   CommunicationGroups groups;
   groups.of.fill({0, 1, 0, 1});

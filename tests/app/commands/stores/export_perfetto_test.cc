@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -159,6 +160,43 @@ TEST_F(ExportPerfetto, IsImportedWithItsOwnTimes) {
   };
   EXPECT_EQ(rows("again.db", "1"), rows("foretrain.db", "1"));
   EXPECT_EQ(rows("again.db", "2"), rows("foretrain.db", "2"));
+}
+
+// The trace of rank 3, whose forecast holds ranks 0 and 1 in place of all eight: each of its
+// kernels has an op of rank 3.
+TEST(ExportPerfettoOfATrace, JoinsKernelsWithTheOpsOfTheirRank) {
+  const TemporaryFolder folder;
+  const std::string plan =
+      "--model gpt2-124m --layers 2 --cluster 1x8xh100 --tp 8 --dp 1 --sequence 256 --global-batch "
+      "2 --store s.db";
+  ASSERT_EQ(RunForetrain(folder.path(), "predict " + plan).code, 0);
+  ASSERT_EQ(RunForetrain(folder.path(), "export --store s.db --form kineto --out traces").code, 0);
+  std::string text = folder.Read("traces/rank-1.json");
+  const std::string rank = "\"rank\": 1,";
+  ASSERT_NE(text.find(rank), std::string::npos);
+  text.replace(text.find(rank), rank.size(), "\"rank\": 3,");
+  folder.Write("rank-3.json", text);
+  ASSERT_EQ(RunForetrain(folder.path(), "import rank-3.json --store s.db --forecast 1").code, 0);
+  const ProgramEnd written = RunForetrain(folder.path(), "export --store s.db --out t.json");
+  ASSERT_EQ(written.code, 0) << written.errors;
+  const json trace = json::parse(folder.Read("t.json"));
+  std::map<int, std::string> processes;
+  std::set<std::pair<std::string, std::string>> joined;
+  std::map<int, int> starts;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("name") == "process_name") {
+      processes[event.at("pid")] = event.at("args").at("name");
+    }
+    if (event.at("ph") == "s") starts[event.at("id")] = event.at("pid");
+    if (event.at("ph") != "f") continue;
+    std::string a = processes[starts.at(event.at("id"))], b = processes[event.at("pid")];
+    joined.emplace(std::min(a, b), std::max(a, b));
+  }
+  EXPECT_GT(starts.size(), 50U);
+  ASSERT_EQ(joined.size(), 1U);
+  EXPECT_TRUE(joined.begin()->first.ends_with(" rank 3"));
+  EXPECT_TRUE(joined.begin()->second.starts_with("predicted 1 ") &&
+              joined.begin()->second.ends_with(" rank 3"));
 }
 
 }  // namespace

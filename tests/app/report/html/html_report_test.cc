@@ -65,14 +65,14 @@ StoredRun SmallRun(const std::string& op_name) {
   const OpId backward = PackId({.pass = Pass::kBackward, .block = 1}, 0);
   for (int rank = 0; rank < 2; ++rank) {
     for (int step = 0; step < 3; ++step) {
-      const std::int64_t start = 100 * step;
+      const std::int64_t start = std::int64_t{100} * step;
       run.timeline.spans.push_back(
           SpanOf(Queue::kCompute, OpClass::kGemm, start, start + 30, forward, rank, step));
       run.timeline.spans.push_back(
           SpanOf(Queue::kCompute, OpClass::kGemm, start + 35, start + 95, backward, rank, step));
       run.timeline.steps.push_back({start, start + 100, step, static_cast<std::int16_t>(rank)});
       run.timeline.memory.push_back({.time_ns = start + 10,
-                                     .bytes = 1000 * (step + 1),
+                                     .bytes = std::int64_t{1000} * (step + 1),
                                      .rank = static_cast<std::int16_t>(rank)});
     }
   }
@@ -151,7 +151,7 @@ TEST(HtmlReport, StaysSmallWhateverTheLengthOfTheRun) {
   std::size_t numbers = 0;
   const nlohmann::json data = DataOf(page);
   for (const auto& lane : data.at("time").at("lanes")) numbers += lane.at("r").size();
-  EXPECT_LE(numbers / 4, static_cast<std::size_t>(kDrawnRectangles) + 8 * 15 * 16);
+  EXPECT_LE(numbers / 4, static_cast<std::size_t>(kDrawnRectangles) + std::size_t{8} * 15 * 16);
   EXPECT_GE(numbers / 4, static_cast<std::size_t>(kDrawnRectangles) / 4);
 }
 

@@ -17,7 +17,7 @@ using testing::SizeIs;
 // `spans` spans of 6 ns, one each 10 ns, on the compute queue of rank 0.
 Timeline Regular(int spans) {
   Timeline timeline;
-  for (int i = 0; i < spans; ++i) {
+  for (std::int64_t i = 0; i < spans; ++i) {
     timeline.spans.push_back(SpanOf(Queue::kCompute, OpClass::kGemm, 10 * i, 10 * i + 6));
   }
   return timeline;
@@ -65,7 +65,7 @@ TEST(LaneRectangles, HaveTheKindOfWorkThatTakesMost) {
   Timeline timeline;
   const OpId forward = PackId({.pass = Pass::kForward, .block = 1}, 0);
   const OpId backward = PackId({.pass = Pass::kBackward, .block = 1}, 0);
-  for (int i = 0; i < 100; ++i) {
+  for (std::int64_t i = 0; i < 100; ++i) {
     const bool last = i % 10 == 9;
     timeline.spans.push_back(SpanOf(Queue::kCompute, OpClass::kGemm, 100 * i,
                                     100 * i + (last ? 90 : 5), last ? backward : forward));
@@ -112,7 +112,7 @@ TEST(ShownRanks, HaveTheFirstAndTheLast) {
 // A saw tooth of 1,000 teeth whose highest is in the middle.
 TEST(MemoryLevels, KeepThePeakWhenMomentsAreThinnedOut) {
   Timeline timeline;
-  for (int i = 0; i < 1000; ++i) {
+  for (std::int64_t i = 0; i < 1000; ++i) {
     timeline.memory.push_back({.time_ns = 10 * i, .bytes = i == 500 ? 9'000 : 1'000});
     timeline.memory.push_back({.time_ns = 10 * i + 5, .bytes = 100});
   }
