@@ -282,7 +282,7 @@ TEST(Snapshot, WrittenHereGivesBackTheMemory) {
   for (std::int16_t rank = 0; rank < 2; ++rank) {
     timeline.steps.push_back({0, 400'000, 7, rank});
     for (int i = 0; i < 300; ++i) {
-      timeline.memory.push_back({.time_ns = 1000 * (i + 1),
+      timeline.memory.push_back({.time_ns = std::int64_t{1000} * (i + 1),
                                  .bytes = static_cast<std::int64_t>(random() % 100'000),
                                  .rank = rank,
                                  .category = static_cast<Category>(random() % kCategoryCount)});

@@ -167,7 +167,7 @@ TEST_F(ExportPerfetto, IsImportedWithItsOwnTimes) {
 TEST(ExportPerfettoOfATrace, JoinsKernelsWithTheOpsOfTheirRank) {
   const TemporaryFolder folder;
   const std::string plan =
-      "--model gpt2-124m --layers 2 --cluster 1x8xh100 --tp 8 --dp 1 --sequence 256 --global-batch "
+      "--model llama3-8b --layers 2 --cluster 1x8xh100 --tp 8 --dp 1 --sequence 256 --global-batch "
       "2 --store s.db";
   ASSERT_EQ(RunForetrain(folder.path(), "predict " + plan).code, 0);
   ASSERT_EQ(RunForetrain(folder.path(), "export --store s.db --form kineto --out traces").code, 0);
