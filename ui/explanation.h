@@ -26,11 +26,13 @@ struct Explanation {
 // Makes the explanation of stored runs and measured step `step`; called on a thread of its own.
 using ExplainRuns = std::function<Result<Explanation>(const StoreRequest& runs, std::int32_t step)>;
 
-// The tensors of a run's program at its ranks' peaks, in one space.
+// The tensors of a run's program at its ranks' peaks, in one space; of a memory snapshot its
+// allocations by the stack that made them.
 struct LiveRanks {
   std::vector<LiveAtPeak> ranks{};
   // [rank of the plan]: the rank among `ranks` that does the same; empty if `ranks` has all.
   std::vector<int> stands_for{};
+  bool of_snapshot = false;
 
   // Null if the rank is unknown.
   const LiveAtPeak* Of(int rank) const;

@@ -12,6 +12,7 @@
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
 #include "app/forecast/forecasting.h"
+#include "app/forecast/kernel_learning.h"
 #include "app/forecast/learning.h"
 #include "app/training/local_gpu.h"
 #include "base/io/file_system.h"
@@ -45,6 +46,9 @@ class CalibrateCommand final : public Command {
         "--from-run", from_run_, "STORE[:RUN]|LOG,...",
         "Learn from these runs instead of measuring; default RUN: the newest. With --from "
         "also logs of its trainer");
+    arguments.Flag("--kernels", kernels_,
+                   "Take the times of single ops from the kernels of the run, to forecast other "
+                   "plans on more ranks; needs --out");
     arguments.Option("--step-time", step_time_, "TIME",
                      "Learn from one measured step, e.g. 12.3s, of the plan that the options name");
     DeclareJson(arguments);
@@ -55,6 +59,8 @@ class CalibrateCommand final : public Command {
         "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU\n"
         "  foretrain calibrate --from-run foretrain.db:3    learn from a stored run\n"
         "  foretrain calibrate --from megatron:run.sh --from-run train.log --cluster 16x8xh100\n"
+        "  foretrain calibrate --from-run trace.db --kernels --model llama3-8b --cluster 1x8xh100 "
+        "--tp 8 --out ops.json\n"
         "  foretrain calibrate --step-time 12.3s --preset megatron --model llama3-8b --cluster "
         "1x8xh100 --tp 2");
   }
@@ -95,9 +101,15 @@ class CalibrateCommand final : public Command {
 
   Result<Exit> Learn() {
     FT_TRY(dialect_.Read(LaunchFields::kAll, model_, cluster_, plan_));
-    FT_ASSIGN(
-        const LearnedProfile profile,
-        LearnFromMeasurements({model_, cluster_, plan_, dialect_, from_run_, step_time_, out_}));
+    const LearnRequest request{model_, cluster_, plan_, dialect_, from_run_, step_time_, out_};
+    if (kernels_) {
+      FT_ASSIGN(const KernelLearning learned, LearnFromKernels(request));
+      std::fputs(json_ ? (KernelLearningJson(learned) + "\n").c_str()
+                       : KernelLearningText(learned).c_str(),
+                 stdout);
+      return Exit::kDone;
+    }
+    FT_ASSIGN(const LearnedProfile profile, LearnFromMeasurements(request));
     std::fputs(
         json_ ? (LearnedProfileJson(profile) + "\n").c_str() : LearnedProfileText(profile).c_str(),
         stdout);
@@ -111,6 +123,10 @@ class CalibrateCommand final : public Command {
                   fmt::format("--seconds: {} is no time; give a number above 0", seconds_));
     }
     FT_TRY(CheckOutputFile("--out", out_));
+    if (kernels_ && from_run_.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--kernels: name the run that has them with --from-run STORE[:RUN]");
+    }
     if (!Learns() && (cluster_.cluster != "local" || !cluster_.device_profile.empty())) {
       return Fail(
           ErrorCode::kInvalidArgument,
@@ -207,6 +223,7 @@ class CalibrateCommand final : public Command {
   double seconds_ = 20;
   CalibrationRequest request_;  // the options that go to it as they are
   std::string out_, from_run_, step_time_;
+  bool kernels_ = false;
 };
 
 }  // namespace

@@ -231,7 +231,12 @@ class Demo final : public Command {
   std::string store_, screenshot_;  // empty until PrepareFiles: in the folder
 };
 
-std::string_view Demo::DemoText() { return app_data::Files().front().text; }
+std::string_view Demo::DemoText() {
+  for (const EmbeddedFile& file : app_data::Files()) {
+    if (file.path.ends_with("demo_text.txt")) return file.text;
+  }
+  return {};
+}
 
 }  // namespace
 

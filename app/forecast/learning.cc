@@ -29,15 +29,6 @@
 namespace foretrain {
 namespace {
 
-// A measured step before it has a profile.
-struct Measurement {
-  std::string name;
-  ModelSpec model;
-  ClusterSpec cluster;
-  Plan plan;
-  double step_s = 0;
-};
-
 // Model, machine and plan of the options.
 Result<Measurement> OfOptions(const LearnRequest& request) {
   FT_ASSIGN(const AskedMachine machine,
@@ -146,10 +137,19 @@ Result<Measurement> OfRun(const std::string& text, const LearnRequest& request,
   }
   out.name = where;
   out.step_s = *step_s;
+  out.store = path;
+  out.run = info.id;
   return out;
 }
 
-// All measurements that the options name, in their order.
+// The closed form, as sim/learn/learn.h uses it.
+Result<double> StepOf(const MeasuredStep& step, const DeviceProfile& profile) {
+  FT_ASSIGN(const CostModel costs, CostModel::Make(step.cluster, profile));
+  return Evaluator(step.model, costs, AllPlanFields()).Evaluate(step.plan).step_s;
+}
+
+}  // namespace
+
 Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request) {
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   std::vector<Measurement> out;
@@ -178,14 +178,6 @@ Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request) {
   }
   return out;
 }
-
-// The closed form, as sim/learn/learn.h uses it.
-Result<double> StepOf(const MeasuredStep& step, const DeviceProfile& profile) {
-  FT_ASSIGN(const CostModel costs, CostModel::Make(step.cluster, profile));
-  return Evaluator(step.model, costs, AllPlanFields()).Evaluate(step.plan).step_s;
-}
-
-}  // namespace
 
 // The base is the profile without what was learned before, unless --device-profile names a learned
 // one: then its constants are the prior.

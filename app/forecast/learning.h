@@ -8,6 +8,7 @@
 #include "app/cli/flags/dialect_flags.h"
 #include "app/cli/flags/plan_flags.h"
 #include "sim/learn/learn.h"
+#include "traces/run.h"
 
 namespace foretrain {
 
@@ -20,6 +21,21 @@ struct LearnRequest {
   std::string step_time;
   std::string out;  // file; empty: where forecasts look for it
 };
+
+// A measured step before it has a profile.
+struct Measurement {
+  std::string name;  // as LearnedRun
+  ModelSpec model;
+  ClusterSpec cluster;
+  Plan plan;
+  double step_s = 0;
+  // Store and run that it was read from; 0: it is no stored run.
+  std::string store{};
+  RunId run = 0;
+};
+
+// All measurements that the options name, in their order, of one device.
+Result<std::vector<Measurement>> ReadMeasurements(const LearnRequest& request);
 
 // One run that was learned from.
 struct LearnedRun {

@@ -35,14 +35,6 @@ std::string WithSign(double value, std::string shown, const std::string& zero) {
   return (value < 0 ? "-" : "+") + shown;
 }
 
-std::string Signed(double seconds) {
-  return WithSign(seconds, FormatSeconds(std::abs(seconds)), FormatSeconds(0));
-}
-
-std::string SignedPercent(double fraction) {
-  return WithSign(fraction, FormatPercent(std::abs(fraction)), FormatPercent(0));
-}
-
 // Sums over all ranks. Host time is shown without an error.
 void ClassRows(const ComparisonView& view, std::string& out) {
   Table table({"class", ">ops", ">" + view.predicted_name, ">" + view.measured_name, ">error"});
@@ -83,7 +75,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
     // Sorted by difference: the rest has none.
     if (sum.measured_s == sum.predicted_s) break;
     table.AddRow({name, std::to_string(sum.count), FormatSeconds(sum.predicted_s),
-                  FormatSeconds(sum.measured_s), Signed(sum.measured_s - sum.predicted_s)});
+                  FormatSeconds(sum.measured_s), SignedSeconds(sum.measured_s - sum.predicted_s)});
   }
   out += "\nOps that differ most\n" + table.Text(2);
 }
@@ -133,19 +125,9 @@ void WriteLone(JsonWriter& json, const char* field, const std::vector<LoneOp>& o
 void Gap(const Attribution& attribution, int step, std::string& out) {
   Table table({"cause", ">gap", ">of the step"});
   const auto row = [&](const std::string& name, double seconds) {
-    table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
+    table.AddRow({name, SignedSeconds(seconds), SignedPercent(seconds / attribution.measured_s)});
   };
-  std::vector<std::pair<std::string, double>> causes;
-  for (const MachineShare& share : attribution.machine) {
-    causes.emplace_back(Describe(share), share.seconds);
-  }
-  for (const GapShare& share : attribution.shares) {
-    causes.emplace_back(std::string(Name(share.gap_class)), share.seconds);
-  }
-  std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) {
-    return std::abs(a.second) > std::abs(b.second);
-  });
-  for (const auto& [name, seconds] : causes) row(name, seconds);
+  for (const GapCause& cause : GapCauses(attribution)) row(cause.name, cause.seconds);
   row("unexplained", attribution.unexplained_s);
   table.AddLine();
   row("gap", attribution.measured_s - attribution.predicted_s);
@@ -172,6 +154,28 @@ std::string DriftLine(const ComparisonView& view, double error) {
 }
 
 }  // namespace
+
+std::string SignedSeconds(double seconds) {
+  return WithSign(seconds, FormatSeconds(std::abs(seconds)), FormatSeconds(0));
+}
+
+std::string SignedPercent(double fraction) {
+  return WithSign(fraction, FormatPercent(std::abs(fraction)), FormatPercent(0));
+}
+
+std::vector<GapCause> GapCauses(const Attribution& attribution) {
+  std::vector<GapCause> causes;
+  for (const MachineShare& share : attribution.machine) {
+    causes.push_back({Describe(share), share.seconds});
+  }
+  for (const GapShare& share : attribution.shares) {
+    causes.push_back({std::string(Name(share.gap_class)), share.seconds});
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const GapCause& a, const GapCause& b) {
+    return std::abs(a.seconds) > std::abs(b.seconds);
+  });
+  return causes;
+}
 
 // Step metrics, then the error, then the drift: a reader should see the plain error before any
 // correction.

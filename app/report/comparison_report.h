@@ -32,6 +32,18 @@ struct ComparisonView {
   int layers = 0;            // names blocks
 };
 std::string ComparisonText(const ComparisonView& view);
+// One line of a gap: "gemm", "slow rank 3".
+struct GapCause {
+  std::string name;
+  double seconds = 0;  // positive: it made the step longer
+};
+// The causes of a gap, largest first, without the unexplained part.
+std::vector<GapCause> GapCauses(const Attribution& attribution);
+
+// "+1.20 ms", "-3.0 %"; no sign if it is shown as zero.
+std::string SignedSeconds(double seconds);
+std::string SignedPercent(double fraction);
+
 // Op names of the two timelines.
 struct ComparedNames {
   const std::map<OpId, std::string>& predicted;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "app/report/memory/held_memory_report.h"
 #include "app/runs/compared_runs.h"
 #include "sim/program/ir/program.h"
 #include "sim/program/ops/op_work.h"
@@ -95,6 +96,37 @@ Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t ste
   return explanation;
 }
 
+namespace {
+
+// A snapshot says which stacks hold device memory at its peak. Errors: kUnsupported, the trace is
+// none.
+Result<LiveRanks> LiveOfSnapshot(const StoreReader& reader, RunId run, Space space) {
+  const std::vector<HeldOfRank> held = HeldMemoryOf(reader, run);
+  if (held.empty() || space != Space::kDevice) {
+    return Fail(ErrorCode::kUnsupported,
+                "the trace does not say what its memory is for; a memory snapshot does");
+  }
+  LiveRanks live;
+  live.of_snapshot = true;
+  for (const HeldOfRank& of : held) {
+    LiveAtPeak peak;
+    peak.rank = of.rank;
+    for (const HeldMemory& one : of.held) {
+      peak.total_bytes += one.bytes;
+      LiveTensors tensors;
+      tensors.name = one.frame.empty() ? "no stack" : one.frame;
+      tensors.category = one.category;
+      tensors.count = one.allocations;
+      tensors.bytes = one.bytes;
+      peak.tensors.push_back(std::move(tensors));
+    }
+    live.ranks.push_back(std::move(peak));
+  }
+  return live;
+}
+
+}  // namespace
+
 // Finds the tensors that are live at each rank's peak. Nothing of the timeline is read: the program
 // alone decides.
 Result<LiveRanks> LiveOfStoredRun(const StoreRequest& runs, Space space) {
@@ -102,6 +134,7 @@ Result<LiveRanks> LiveOfStoredRun(const StoreRequest& runs, Space space) {
   LoadOptions options;
   options.timeline = false;
   FT_ASSIGN(const StoredRun run, reader.LoadRun(runs.run, options));
+  if (run.info.kind == RunKind::kImported) return LiveOfSnapshot(reader, run.info.id, space);
   FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
   FT_ASSIGN(const Program program,
             Compile(stored.context.model, stored.plan, {.ranks = RankChoice::kClasses}));

@@ -15,7 +15,8 @@ namespace foretrain {
 Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t step);
 
 // Compiles the run's program for one rank of each class and lists the tensors at its peak in
-// `space`. Errors: those of the store; kInvalidArgument, the run cannot be read or compiled again.
+// `space`. Of an imported memory snapshot it lists allocations by stack. Errors: those of the
+// store; kInvalidArgument, the run cannot be read or compiled again.
 Result<LiveRanks> LiveOfStoredRun(const StoreRequest& runs, Space space);
 
 }  // namespace foretrain

@@ -46,7 +46,8 @@ class ProgressLine {
 };
 
 bool IsTrace(std::string_view name) {
-  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite") ||
+         name.ends_with(".pickle") || name.ends_with(".et");
 }
 
 }  // namespace
@@ -56,13 +57,18 @@ Result<std::vector<std::string>> TracesAt(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_directory(path, none)) return std::vector<std::string>{path};
   FT_ASSIGN(std::vector<std::string> names, files.List(path));
-  std::erase_if(names, [](const std::string& name) { return !IsTrace(name); });
+  // Beside execution traces lies JSON of the simulators that read them.
+  const auto is_graph = [](const std::string& name) { return name.ends_with(".et"); };
+  const bool graphs = std::any_of(names.begin(), names.end(), is_graph);
+  std::erase_if(names,
+                [&](const std::string& name) { return graphs ? !is_graph(name) : !IsTrace(name); });
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return std::pair(a.size(), a) < std::pair(b.size(), b);
   });
   if (names.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                Printable(path) + ": has no trace: no .json, .json.gz or .sqlite file");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        Printable(path) + ": has no trace: no .json, .json.gz, .sqlite, .pickle or .et file");
   }
   for (std::string& name : names) name = (std::filesystem::path(path) / name).string();
   return names;
@@ -91,7 +97,8 @@ Result<std::vector<ImportedRun>> ImportTraces(const std::vector<std::string>& tr
   FT_ASSIGN(const std::unique_ptr<Store> opened, Store::Open(store));
   std::vector<ImportedRun> runs;
   for (TraceRun& run : read) {
-    if (!run.own) {
+    // Memory alone tells no plan.
+    if (!run.own && !run.timeline.spans.empty()) {
       run.attachments.emplace(kInferredPlanAttachment,
                               ToJson(InferPlan(run.timeline, run.communication)));
     }

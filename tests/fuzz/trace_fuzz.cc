@@ -1,6 +1,6 @@
 // Traces of other programs: if one is read, its ranks, ids and times are in range and its metrics
 // add up; otherwise it is refused with a sentence. Read in random pieces it gives the same. Text is
-// taken as JSON or gzip, a database by its first bytes.
+// taken as JSON or gzip, a database and a memory snapshot by their first bytes.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,11 +1,16 @@
 #include "traces/export/chrome_trace.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/json/json.h"
+#include "base/text.h"
 #include "traces/export/event_text.h"
 #include "traces/kinds.h"
 
@@ -15,6 +20,8 @@ namespace {
 // Text is collected to this size before each write: few calls of the sink, bounded memory.
 constexpr std::size_t kFlushBytes = 64 * 1024;
 constexpr int kStepThread = kQueueCount;  // threads below it are queues
+// A queue's further threads, for spans that overlap, are this far apart.
+constexpr int kLaneDistance = 32;
 
 }  // namespace
 
@@ -39,9 +46,13 @@ class ChromeTraceWriter::Writer {
     timeline_ = &timeline;
     processes_.clear();
     kernels_.clear();
+    flows_.BeginRun(run.flows);
     for (const Span& span : timeline.spans) FT_TRY(AddSpan(span));
     for (const StepWindow& window : timeline.steps) FT_TRY(AddStep(window));
-    return AddMemory();
+    FT_TRY(AddMemory());
+    FT_TRY(AddCounters());
+    for (const TraceFlow& flow : flows_.TakeRun()) FT_TRY(AddFlow(flow));
+    return {};
   }
 
  private:
@@ -65,10 +76,14 @@ class ChromeTraceWriter::Writer {
     AppendQuoted(text_, name);
   }
 
+  void Time(std::int64_t time_ns) {
+    Key("ts");
+    AppendMicroseconds(text_, time_ns + run_->shift_ns);
+  }
+
   // The format has microseconds; decimals keep the nanoseconds.
   void Times(std::int64_t start_ns, std::int64_t end_ns) {
-    Key("ts");
-    AppendMicroseconds(text_, start_ns);
+    Time(start_ns);
     Key("dur");
     AppendMicroseconds(text_, end_ns - start_ns);
   }
@@ -97,16 +112,38 @@ class ChromeTraceWriter::Writer {
       at->second.id = ++last_process_;
       AddTitle("process", at->second.id, 0, run_->title + " rank " + std::to_string(rank),
                at->second.id);
+      if (run_->shift_ns != 0) {
+        Open('M', at->second.id, 0);
+        Name("shift");
+        text_ += ",\"args\":{\"ns\":" + std::to_string(run_->shift_ns) + "}}";
+      }
     }
     return at->second.id;
   }
 
   // Written before the thread's first event, as readers of our exports need it. The thread's number
-  // also gives its position.
+  // also gives its position: the threads of a queue stand together.
   void TitleThread(std::int16_t rank, int thread, std::string_view title) {
-    bool& titled = processes_[rank].titled[static_cast<std::size_t>(thread)];
-    if (!titled) AddTitle("thread", processes_[rank].id, thread, title, thread);
-    titled = true;
+    if (!processes_[rank].titled.insert(thread).second) return;
+    const int lane = thread / kLaneDistance;
+    AddTitle("thread", processes_[rank].id, thread,
+             lane == 0 ? std::string(title) : std::string(title) + " " + std::to_string(lane + 1),
+             thread % kLaneDistance * kLaneDistance + lane);
+  }
+
+  // The thread of a span: the first of its queue's that is free. Spans come by start.
+  int ThreadOf(const Span& span) {
+    std::vector<std::int64_t>& ends =
+        processes_[span.rank].ends[static_cast<std::size_t>(span.queue)];
+    const auto free = std::find_if(
+        ends.begin(), ends.end(), [&span](std::int64_t end_ns) { return end_ns <= span.start_ns; });
+    const auto lane = static_cast<int>(free - ends.begin());
+    if (free == ends.end()) {
+      ends.push_back(span.end_ns);
+    } else {
+      *free = span.end_ns;
+    }
+    return static_cast<int>(span.queue) + kLaneDistance * lane;
   }
 
   // Display name of an op: the recorded name of its block, else a description of its id.
@@ -123,7 +160,7 @@ class ChromeTraceWriter::Writer {
   // Ids are written as text: JavaScript numbers are exact to 2^53 only, and ids have 63 bits.
   Result<void> AddSpan(const Span& span) {
     const int process = ProcessOf(span.rank);
-    const int thread = static_cast<int>(span.queue);
+    const int thread = ThreadOf(span);
     TitleThread(span.rank, thread, foretrain::Name(span.queue));
     Open('X', process, thread);
     Times(span.start_ns, span.end_ns);
@@ -147,6 +184,8 @@ class ChromeTraceWriter::Writer {
     }
     AddKernels(span);
     text_ += "}}";
+    flows_.Add(span,
+               {process, thread, span.start_ns + run_->shift_ns, span.end_ns + run_->shift_ns});
     return FlushIfFull();
   }
 
@@ -174,6 +213,50 @@ class ChromeTraceWriter::Writer {
       json.EndObject();
     }
     return json.EndArray().Take();
+  }
+
+  // A flow belongs to the slice that encloses its time on its thread.
+  Result<void> AddFlow(const TraceFlow& flow) {
+    ++last_flow_;
+    AddFlowEnd('s', flow.name, flow.from);
+    AddFlowEnd('f', flow.name, flow.to);
+    return FlushIfFull();
+  }
+
+  void AddFlowEnd(char phase, std::string_view name, const FlowEnd& end) {
+    Open(phase, end.process, end.thread);
+    Key("ts");
+    AppendMicroseconds(text_, end.start_ns);
+    Name(name);
+    Key("cat");
+    AppendQuoted(text_, name);
+    text_ += ",\"id\":" + std::to_string(last_flow_);
+    text_ += phase == 'f' ? ",\"bp\":\"e\"}" : "}";
+  }
+
+  // Counters of the whole job stand with the first rank. Those of a step without a time stand at
+  // its end.
+  Result<void> AddCounters() {
+    std::map<std::int32_t, std::int64_t> ends_ns;  // of steps
+    for (const StepWindow& step : timeline_->steps) {
+      std::int64_t& end_ns = ends_ns.try_emplace(step.step, step.end_ns).first->second;
+      end_ns = std::max(end_ns, step.end_ns);
+    }
+    for (const Counter& counter : run_->counters) {
+      const auto rank = static_cast<std::int16_t>(counter.rank);
+      const auto step = ends_ns.find(counter.step);
+      const bool of_step = counter.time_ns == 0 && counter.step >= 0;
+      if (processes_.empty() || (counter.rank >= 0 && !processes_.contains(rank)) ||
+          (of_step && step == ends_ns.end()) || !std::isfinite(counter.value)) {
+        continue;
+      }
+      Open('C', counter.rank >= 0 ? processes_[rank].id : processes_.begin()->second.id, 0);
+      Time(of_step ? step->second : counter.time_ns);
+      Name(counter.name);
+      text_ += ",\"args\":{\"value\":" + NumberText(counter.value) + "}}";
+      FT_TRY(FlushIfFull());
+    }
+    return {};
   }
 
   // Step windows have a thread of their own below the queues.
@@ -217,8 +300,7 @@ class ChromeTraceWriter::Writer {
   void AddCounter(const MemorySample& at, Space space,
                   const std::map<Category, std::int64_t>& bytes) {
     Open('C', ProcessOf(at.rank), 0);
-    Key("ts");
-    AppendMicroseconds(text_, at.time_ns);
+    Time(at.time_ns);
     Name(std::string(foretrain::Name(space)) + " memory");
     text_ += ",\"args\":{";
     bool first = true;
@@ -242,13 +324,16 @@ class ChromeTraceWriter::Writer {
 
   struct Process {
     int id = 0;
-    std::array<bool, kQueueCount + 1> titled{};
+    std::set<int> titled{};                                     // threads
+    std::array<std::vector<std::int64_t>, kQueueCount> ends{};  // of each queue's threads
   };
 
   TextSink sink_;
   std::string text_;
   bool first_ = true;
   int last_process_ = 0;
+  std::int64_t last_flow_ = 0;
+  TraceFlows flows_;
   std::map<std::int16_t, Process> processes_;  // of the current run
   std::map<OpId, std::string> kernels_;        // by NameKey, as JSON; empty: none
   const ChromeRun* run_ = nullptr;             // set while AddRun runs, as is timeline_
@@ -276,27 +361,23 @@ std::string TitleOf(const RunInfo& info) {
   return title;
 }
 
-// One run is in memory at a time.
-Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
-                       ChromeTraceWriter& writer) {
-  FT_TRY(writer.Begin());
-  for (const RunId id : runs) {
-    FT_ASSIGN(const StoredRun run, reader.LoadRun(id));
-    FT_TRY(writer.AddRun(run.timeline, {.title = TitleOf(run.info), .kernels = &run.kernels}));
-  }
-  return writer.End();
-}
-
 }  // namespace
 
-Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
-                               FileSystem& files, const std::string& path) {
-  for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // checked before a file is replaced
-  return ReplaceFile(files, path, [&](WritableFile& file) {
+Result<void> WriteChromeTrace(std::span<const StoredChromeRun> runs, FileSystem& files,
+                              const std::string& path) {
+  return ReplaceFile(files, path, [&](WritableFile& file) -> Result<void> {
     ChromeTraceWriter writer([&file](std::string_view text) {
       return file.Append(std::as_bytes(std::span(text.data(), text.size())));
     });
-    return WriteRuns(reader, runs, writer);
+    FT_TRY(writer.Begin());
+    for (const StoredChromeRun& stored : runs) {
+      ChromeRun how = stored.how;
+      how.title = TitleOf(stored.run->info);
+      how.kernels = &stored.run->kernels;
+      how.counters = stored.run->counters;
+      FT_TRY(writer.AddRun(stored.run->timeline, how));
+    }
+    return writer.End();
   });
 }
 

@@ -1,7 +1,6 @@
 #include "traces/import/import.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -10,14 +9,16 @@
 #include "base/json/json.h"
 #include "base/text.h"
 #include "traces/import/byte_source.h"
+#include "traces/import/chakra/chakra_trace.h"
+#include "traces/import/file_type.h"
 #include "traces/import/kineto/json_events.h"
 #include "traces/import/kineto/kineto.h"
+#include "traces/import/memory/snapshot.h"
 #include "traces/import/nsys.h"
 #include "traces/import/own_trace.h"
 #include "traces/import/rank_timeline.h"
 #include "traces/import/ranks/rank_join.h"
 #include "traces/import/ranks/traced_groups.h"
-#include "traces/store/sqlite.h"
 
 namespace foretrain {
 namespace {
@@ -31,48 +32,6 @@ constexpr std::int64_t kMaxPatternBytes = std::int64_t{1} << 20;
 // The last part of a path, safe to print.
 std::string FileName(const std::string& path) {
   return Printable(std::filesystem::path(path).filename().string(), 200);
-}
-
-enum class FileType { kText, kStore, kDatabase, kNsightReport, kOther };
-
-// True if `query`, which counts tables of the database, returns at least `min`.
-bool HasTables(const std::string& path, const char* query, std::int64_t min) {
-  const auto database = store_internal::Database::Open(path, store_internal::OpenMode::kRead, "");
-  if (!database.has_value()) return false;
-  const auto tables = (*database)->Number(query);
-  return tables.has_value() && *tables >= min;
-}
-
-// Three tables that together only our stores have.
-bool IsStore(const std::string& path) {
-  return HasTables(path,
-                   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('run', "
-                   "'batch', 'enum_name')",
-                   3);
-}
-
-bool IsNsightExport(const std::string& path) {
-  return HasTables(path,
-                   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND (name = "
-                   "'NVTX_EVENTS' OR name LIKE 'CUPTI_ACTIVITY_KIND_%')",
-                   1);
-}
-
-// Decides by the first bytes, not the file name. Databases are then told apart by their tables.
-Result<FileType> TypeOf(FileSystem& files, const std::string& path) {
-  FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  std::array<char, 64> first{};
-  FT_ASSIGN(const std::int64_t read, file->ReadAt(0, std::as_writable_bytes(std::span(first))));
-  const std::string_view text(first.data(), static_cast<std::size_t>(read));
-  if (text.starts_with("SQLite format 3"))
-    return IsStore(path) ? FileType::kStore : FileType::kDatabase;
-  if (text.starts_with("\x1f\x8b")) return FileType::kText;
-  if (text.starts_with("NVTX") || path.ends_with(".nsys-rep") || path.ends_with(".qdrep")) {
-    return FileType::kNsightReport;
-  }
-  const std::size_t at = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  const bool json = at != std::string_view::npos && (text[at] == '{' || text[at] == '[');
-  return json ? FileType::kText : FileType::kOther;
 }
 
 // Contents of all files, before ranks are numbered. `own_invalid` counts events of our own exports
@@ -99,6 +58,10 @@ class FileReader {
         return AddJson(path);
       case FileType::kDatabase:
         return AddNsys(path);
+      case FileType::kPickle:
+        return AddSnapshot(path);
+      case FileType::kChakra:
+        return AddChakra(path);
       case FileType::kStore:
         return Fail(ErrorCode::kInvalidArgument,
                     where + ": a store of foretrain; open it: `foretrain view " + where + "`");
@@ -110,7 +73,9 @@ class FileReader {
                         where + "`");
       default:
         return Fail(ErrorCode::kCorruptInput,
-                    where + ": neither JSON (plain or gzip) nor a database of Nsight Systems");
+                    where +
+                        ": neither JSON (plain or gzip), nor a database of Nsight Systems, nor a "
+                        "memory snapshot of PyTorch, nor an execution trace of Chakra (.et)");
     }
   }
 
@@ -174,6 +139,30 @@ class FileReader {
     return {};
   }
 
+  // Each device of the snapshot becomes a rank.
+  Result<void> AddSnapshot(const std::string& path) {
+    FT_ASSIGN(const std::unique_ptr<ByteSource> source, OpenBytes(files_, path));
+    const auto go_on = [&] { return Tell(path, source->file_bytes_read(), source->file_bytes()); };
+    FT_ASSIGN(std::vector<RankEvents> devices, ReadSnapshot(*source, path, go_on));
+    for (RankEvents& device : devices) {
+      out_.events += std::ssize(device.memory);
+      device.source = FileName(path) + ", " + device.source;
+      out_.ranks.push_back(std::move(device));
+    }
+    return {};
+  }
+
+  Result<void> AddChakra(const std::string& path) {
+    FT_ASSIGN(const std::unique_ptr<ByteSource> source, OpenBytes(files_, path));
+    FT_ASSIGN(RankEvents rank, ReadChakraTrace(*source, path, [&] {
+                return Tell(path, source->file_bytes_read(), source->file_bytes());
+              }));
+    out_.events += std::ssize(rank.events);
+    rank.source = FileName(path);
+    out_.ranks.push_back(std::move(rank));
+    return {};
+  }
+
   FileSystem& files_;
   const ImportOptions& options_;
   ReadFiles out_;
@@ -208,12 +197,15 @@ void WritePipelines(JsonWriter& json, const std::vector<Pipeline>& pipelines) {
 }
 
 // Adds a note for each assumption made and each thing missing, to be shown with the run.
-void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
+void AddNotes(const std::vector<RankEvents>& ranks, const std::vector<int>& numbers,
+              TraceRun& run) {
   std::int64_t unclosed = 0;
-  bool memory = false, device = false, groups = true;
+  bool memory = false, device = false, groups = true, events = false, purposes = false;
   for (const RankEvents& rank : ranks) {
     unclosed += rank.unclosed;
     memory = memory || !rank.memory.empty();
+    events = events || !rank.events.empty();
+    purposes = purposes || !rank.held.empty();
     device = device || rank.HasDevice();
     run.totals.invalid += rank.invalid;
   }
@@ -222,11 +214,20 @@ void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
     run.notes.push_back(std::to_string(unclosed) +
                         " events were begun and never ended: they end with the trace");
   }
-  if (!device) {
+  if (purposes) {
+    std::vector<HeldOfRank> held;
+    for (std::size_t i = 0; i < ranks.size(); ++i) held.push_back({numbers[i], ranks[i].held});
+    run.attachments.emplace(kHeldAttachment, HeldToJson(held));
+  }
+  if (!device && events && !purposes) {
     run.notes.push_back("no device in the trace: the host's ops are shown as the compute");
     if (memory) run.notes.push_back("memory counts from the trace's beginning");
   }
-  if (memory) {
+  if (purposes) {
+    run.notes.push_back(
+        "the purpose of memory is told from stacks (traces/import/memory/memory_frames.csv); "
+        "allocations without one are shown as workspace");
+  } else if (memory) {
     run.notes.push_back(
         "the trace says how much memory is allocated, not what for: all of it is shown as "
         "workspace");
@@ -235,24 +236,6 @@ void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
     run.notes.push_back(
         "collectives whose group the trace does not say are shown as those of data parallelism");
   }
-}
-
-// That of all devices of the traces; 0 if they differ or are unknown.
-int CapabilityOf(const std::vector<RankEvents>& ranks) {
-  std::set<int> found;
-  for (const RankEvents& rank : ranks) {
-    for (const RawDevice& device : rank.devices) found.insert(device.capability);
-  }
-  return found.size() == 1 ? *found.begin() : 0;
-}
-
-// Likewise their name.
-std::string GpuOf(const std::vector<RankEvents>& ranks) {
-  std::set<std::string> found;
-  for (const RankEvents& rank : ranks) {
-    for (const RawDevice& device : rank.devices) found.insert(Printable(device.name));
-  }
-  return found.size() == 1 ? *found.begin() : "";
 }
 
 Result<OpTable> TableOf(FileSystem& files, const std::string& patterns) {
@@ -290,9 +273,13 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
     timeline.steps.insert(timeline.steps.end(), made.steps.begin(), made.steps.end());
     timeline.memory.insert(timeline.memory.end(), made.memory.begin(), made.memory.end());
     run.kernels.Add(made.kernels);
-    for (const std::string& note : made.notes) {
-      if (said.insert(note).second) run.notes.push_back(note);
-    }
+    const auto say = [&](const std::vector<std::string>& of_rank) {
+      for (const std::string& note : of_rank) {
+        if (said.insert(note).second) run.notes.push_back(note);
+      }
+    };
+    say(ranks[i].notes);
+    say(made.notes);
   }
   WritePipelines(details.EndArray(), PipelinesOfGroups(ranks, table));
   if (all_matched) details.Field("communication_matched", true);
@@ -301,7 +288,7 @@ Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string>
   run.kernels.gpu = GpuOf(ranks);
   run.recorded_ranks = static_cast<int>(ranks.size());
   run.timeline.op_names = ids.TakeNames();
-  AddNotes(ranks, run);
+  AddNotes(ranks, numbers, run);
   SortTimeline(run.timeline);
   return run;
 }
@@ -393,7 +380,8 @@ Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& 
 Result<bool> LooksLikeTrace(FileSystem& files, const std::string& path) {
   FT_ASSIGN(const FileType type, TypeOf(files, path));
   if (type == FileType::kDatabase) return IsNsightExport(path);
-  return type == FileType::kText || type == FileType::kNsightReport;
+  return type == FileType::kText || type == FileType::kNsightReport || type == FileType::kPickle ||
+         type == FileType::kChakra;
 }
 
 }  // namespace foretrain

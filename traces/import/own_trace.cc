@@ -28,6 +28,14 @@ std::optional<std::pair<std::string, std::int16_t>> TitleOf(std::string_view tex
 
 }  // namespace
 
+// The event's time without the shift of its process.
+std::optional<std::int64_t> OwnTraceReader::StartOf(const JsonEvent& event,
+                                                    const Process& process) {
+  const std::optional<std::int64_t> time = event.TimeNs();
+  if (!time || *time < -kFarNs || *time > kFarNs) return time;
+  return *time - std::clamp(process.shift_ns, -kFarNs, kFarNs);
+}
+
 // Metadata events come before all others of their process: they map process and thread numbers to
 // runs, ranks and queues.
 bool OwnTraceReader::TakeTitle(const JsonEvent& event) {
@@ -44,8 +52,13 @@ bool OwnTraceReader::TakeTitle(const JsonEvent& event) {
   }
   const auto process = processes_.find(event.process);
   if (process == processes_.end()) return false;
+  if (event.name == "shift") process->second.shift_ns = event.Integer("ns").value_or(0);
   if (event.name == "thread_name") {
-    const std::optional<Queue> queue = ParseQueue(text);
+    // Spans that overlap stand on further threads: "compute 2".
+    const std::size_t last = text.find_last_not_of("0123456789");
+    const bool numbered =
+        last != std::string_view::npos && last + 1 < text.size() && text[last] == ' ';
+    const std::optional<Queue> queue = ParseQueue(numbered ? text.substr(0, last) : text);
     if (queue.has_value()) process->second.threads[event.thread] = static_cast<int>(*queue);
     if (text == "steps") process->second.threads[event.thread] = kSteps;
   }
@@ -65,7 +78,7 @@ bool OwnTraceReader::Take(const JsonEvent& event) {
 // Restores a span or step window. Every field is checked against its range: the file may have been
 // edited.
 void OwnTraceReader::TakeSpan(const JsonEvent& event, const Process& process) {
-  const std::optional<std::int64_t> start = event.TimeNs();
+  const std::optional<std::int64_t> start = StartOf(event, process);
   const std::optional<std::int64_t> length = event.DurationNs();
   const auto thread = process.threads.find(event.thread);
   if (!start || !length || *length < 0 || *length > kFarNs || *start < -kFarNs || *start > kFarNs ||
@@ -114,7 +127,7 @@ void OwnTraceReader::TakeSpan(const JsonEvent& event, const Process& process) {
 
 // Restores samples from counter events, which list all categories of a space.
 void OwnTraceReader::TakeMemory(const JsonEvent& event, Process& process) {
-  const std::optional<std::int64_t> time = event.TimeNs();
+  const std::optional<std::int64_t> time = StartOf(event, process);
   if (!time.has_value() || *time < -kFarNs || *time > kFarNs || !event.name.ends_with(kMemory))
     return;
   const std::optional<Space> space =

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +32,12 @@ class OwnTraceReader {
   struct Process {
     std::size_t run = 0;
     std::int16_t rank = 0;
+    std::int64_t shift_ns = 0;             // that the export added to its times
     std::map<std::string, int> threads{};  // by thread number: a queue or kSteps
     std::map<std::pair<Space, Category>, std::int64_t> live{};
   };
 
+  static std::optional<std::int64_t> StartOf(const JsonEvent& event, const Process& process);
   bool TakeTitle(const JsonEvent& event);
   void TakeSpan(const JsonEvent& event, const Process& process);
   void TakeMemory(const JsonEvent& event, Process& process);

@@ -107,6 +107,12 @@ class Builder {
       start = std::min(start, event.start_ns);
       end = std::max(end, event.end_ns);
     }
+    // A trace of memory alone. A window ends before its end, and its last sample counts.
+    for (const MemorySample& sample : events_.memory) {
+      if (!events_.events.empty()) break;
+      start = std::min(start, sample.time_ns);
+      end = std::max(end, sample.time_ns + 1);
+    }
     if (start <= end) AddStep(0, start, end);
   }
 

@@ -1,6 +1,9 @@
 #include "traces/import/raw_events.h"
 
 #include <algorithm>
+#include <set>
+
+#include "base/text.h"
 
 namespace foretrain::trace_import {
 
@@ -73,6 +76,22 @@ void DropFar(RankEvents& events) {
       }));
   std::erase_if(events.memory,
                 [&is_far](const MemorySample& sample) { return is_far(sample.time_ns); });
+}
+
+int CapabilityOf(const std::vector<RankEvents>& ranks) {
+  std::set<int> found;
+  for (const RankEvents& rank : ranks) {
+    for (const RawDevice& device : rank.devices) found.insert(device.capability);
+  }
+  return found.size() == 1 ? *found.begin() : 0;
+}
+
+std::string GpuOf(const std::vector<RankEvents>& ranks) {
+  std::set<std::string> found;
+  for (const RankEvents& rank : ranks) {
+    for (const RawDevice& device : rank.devices) found.insert(Printable(device.name));
+  }
+  return found.size() == 1 ? *found.begin() : "";
 }
 
 }  // namespace foretrain::trace_import

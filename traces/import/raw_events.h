@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "traces/held_memory.h"
 #include "traces/kernels/kernel_launch.h"
 #include "traces/timeline.h"
 
@@ -110,6 +111,7 @@ struct RankEvents {
   std::vector<RawGroup> groups;        // no two are equal
   std::vector<RawPoint> forwards;      // starts of ops whose backward op is in the trace
   std::vector<MemorySample> memory;    // rank 0 until import
+  std::vector<HeldMemory> held;        // at the peak, largest first; empty: unknown
   std::vector<RawDevice> devices;
   std::optional<int> rank;  // stated by the trace
   std::optional<int> world;
@@ -139,6 +141,10 @@ struct RankEvents {
 
 // Events of one trace lie closer together than this (52 days), so that sums of times stay in range.
 inline constexpr std::int64_t kFarNs = std::int64_t{1} << 52;
+
+// Capability and name of all devices of the ranks; 0 and empty if they differ or are unknown.
+int CapabilityOf(const std::vector<RankEvents>& ranks);
+std::string GpuOf(const std::vector<RankEvents>& ranks);
 
 // Removes events that start further than kFarNs from the median start or last longer, and counts
 // them as invalid: profilers write time 0 if they have none. O(n).

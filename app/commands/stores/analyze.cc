@@ -10,6 +10,7 @@
 #include "app/report/gpu_report.h"
 #include "app/report/launched_kernels.h"
 #include "app/report/longest_ops.h"
+#include "app/report/memory/held_memory_report.h"
 #include "app/report/ranges/range_report.h"
 #include "app/report/report.h"
 #include "app/report/suggestions.h"
@@ -162,7 +163,8 @@ class Analyze final : public Command {
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
     const std::vector<GpuMean> gpus = GpuMeansOf(GpuCountersOf(run.counters), windows, waits.step);
     const auto inferred = InferredPlanOf(reader, run.info.id);
-    if (!json_) Print(run, title, metrics, TextOf(waits), GpuMeansText(gpus));
+    const std::vector<HeldOfRank> held = HeldMemoryOf(reader, run.info.id);
+    if (!json_) Print(run, title, metrics, TextOf(waits), GpuMeansText(gpus), held);
     if (!json_ && inferred) std::fputs(TextOf(*inferred).c_str(), stdout);
     std::fflush(stdout);  // the suggestions may take seconds
     // Absent for a trace; an error if nothing could be forecast.
@@ -172,7 +174,7 @@ class Analyze final : public Command {
                                HardwareThreads());
     }
     if (json_) {
-      PrintJson(run, metrics, waits, gpus, inferred,
+      PrintJson(run, metrics, waits, gpus, held, inferred,
                 tried && tried->has_value() ? &**tried : nullptr);
     } else if (tried) {
       PrintTried(run, metrics, *tried);
@@ -237,7 +239,8 @@ class Analyze final : public Command {
 
   // `waits` and `gpus`: as text.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
-             const std::string& waits, const std::string& gpus) const {
+             const std::string& waits, const std::string& gpus,
+             const std::vector<HeldOfRank>& held) const {
     std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
@@ -269,7 +272,7 @@ class Analyze final : public Command {
     if (!gpus.empty()) {
       std::printf("  GPUs in step %d, means:\n%s\n", StepOf(metrics), gpus.c_str());
     }
-    if (!spans) {
+    if (!spans && run.timeline.memory.empty()) {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
     }
@@ -279,6 +282,9 @@ class Analyze final : public Command {
                                  : "  memory was not recorded (--capture launches)\n";
     std::fputs(run.timeline.memory.empty() ? none : MemoryText(PeaksOf(metrics)).c_str(), stdout);
     std::puts("");
+    const std::string held_text = HeldMemoryText(held);
+    if (!held_text.empty()) std::printf("%s\n", held_text.c_str());
+    if (!spans) return;
     const int step = StepOf(metrics);
     const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
     std::fputs(LongestOpsText(ops, shown.time_s).c_str(), stdout);
@@ -323,8 +329,8 @@ class Analyze final : public Command {
 
   // `tried` is null for a trace, and if nothing could be forecast.
   void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
-                 const std::vector<GpuMean>& gpus, const std::optional<InferredPlan>& inferred,
-                 const TriedChanges* tried) const {
+                 const std::vector<GpuMean>& gpus, const std::vector<HeldOfRank>& held,
+                 const std::optional<InferredPlan>& inferred, const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteMetrics(json, ShownOf(metrics), PeaksOf(metrics));
@@ -341,6 +347,7 @@ class Analyze final : public Command {
     json.EndArray();
     WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
     WriteLaunchedKernels(json, run.kernels, GpuOf(run.kernels));
+    WriteHeldMemory(json, held);
     if (inferred) Write(json.Name("inferred_plan"), *inferred);
     if (tried != nullptr) WriteSuggestions(json, *tried);
     std::puts(json.EndObject().Take().c_str());

@@ -21,8 +21,9 @@ class Import final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Positionals(
         "TRACE", traces_,
-        "Chrome JSON (.json, .json.gz) or Nsight's .sqlite, one file for each rank; or a folder "
-        "with the traces of one run");
+        "Chrome JSON (.json, .json.gz), Nsight's .sqlite, PyTorch's memory snapshots (.pickle) or "
+        "Chakra's execution traces (.et), one file for each rank; or a folder with the traces of "
+        "one run");
     arguments.Option("--store", store_, "FILE", "Store to add the run to");
     arguments.Option("--name", name_, "TEXT", "Label of the run; default: the files' names");
     arguments.Option(
@@ -34,8 +35,9 @@ class Import final : public Command {
     arguments.Option("--forecast", forecast_, "N", "Run of the store to compare it with");
     DeclareJson(arguments);
     arguments.Footer(
-        "Traces: torch.profiler's export_chrome_trace, `nsys export --type sqlite`, `foretrain "
-        "export`.\nThen: foretrain analyze --run N, foretrain compare --run N --against M, "
+        "Traces: torch.profiler's export_chrome_trace, torch.cuda.memory._dump_snapshot, `nsys "
+        "export --type sqlite`, `foretrain export`.\nThen: foretrain analyze --run N, foretrain "
+        "compare --run N --against M, "
         "foretrain "
         "view.");
   }

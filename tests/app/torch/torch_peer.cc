@@ -46,6 +46,10 @@ nlohmann::json ProfileInTorch(const std::string& folder, const std::string& argu
   return Train("tests/torch/traced.py", folder, arguments);
 }
 
+nlohmann::json SnapshotInTorch(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/snapshot.py", folder, arguments);
+}
+
 nlohmann::json PairedInTorch(const std::string& folder, const std::string& arguments) {
   return Train("tests/torch/paired.py", folder, arguments);
 }

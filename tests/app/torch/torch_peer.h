@@ -46,6 +46,9 @@ nlohmann::json WeightsInLibrary(const std::string& folder, const std::string& ar
 // The JSON printed by tests/torch/traced.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json ProfileInTorch(const std::string& folder, const std::string& arguments);
 
+// The JSON printed by tests/torch/snapshot.py, run in `folder`. Fails the test if the script fails.
+nlohmann::json SnapshotInTorch(const std::string& folder, const std::string& arguments);
+
 // The JSON printed by tests/torch/paired.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json PairedInTorch(const std::string& folder, const std::string& arguments);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -183,47 +184,154 @@ TEST(ChromeTrace, WritesInPiecesAndPassesOnWhatTheSinkSays) {
   EXPECT_LT(max, 66'000U);
 }
 
-TEST(ExportChromeTrace, WritesRunsOfAStoreIntoOneFile) {
-  const TempFolder folder;
-  const std::string path = folder.File("s.db");
+StoredRun RunOf(Timeline timeline, RunId id, RunKind kind, const std::string& label = "") {
+  StoredRun run;
+  run.info = {.id = id, .kind = kind, .label = label};
+  run.timeline = std::move(timeline);
+  return run;
+}
+
+TEST(WriteChromeTrace, NamesRunsByKindNumberAndLabel) {
   std::mt19937_64 random(79);
   const Timeline timeline = RandomTimeline(random, 2, 100);
-  StoreTimeline(path, timeline, {.kind = RunKind::kPredicted});
-  StoreTimeline(path, timeline, {.kind = RunKind::kMeasured, .label = "8b"});
-  const auto reader = StoreReader::Open(path);
-  ASSERT_TRUE(reader.has_value());
-  PosixFileSystem files;
-  const std::vector<RunId> runs = {1, 2};
-  FT_ASSERT_OK(ExportChromeTrace(*reader, runs, files, folder.File("trace.json")));
-  const std::string text = ReadBytes(folder.File("trace.json"));
+  const StoredRun predicted = RunOf(timeline, 1, RunKind::kPredicted);
+  const StoredRun measured = RunOf(timeline, 2, RunKind::kMeasured, "8b");
+  FaultFileSystem files;
+  const std::vector<StoredChromeRun> runs = {{.run = &predicted}, {.run = &measured}};
+  FT_ASSERT_OK(WriteChromeTrace(runs, files, "trace.json"));
+  const std::string text = files.Get("trace.json");
   EXPECT_THAT(text, HasSubstr("\"predicted 1 rank 0\""));
   EXPECT_THAT(text, HasSubstr("\"measured 2 (8b) rank 1\""));
   EXPECT_EQ(EventsOf(text, "X").size(), 2 * (200 + timeline.steps.size()));
-  const std::vector<RunId> missing = {1, 9};
-  EXPECT_EQ(ExportChromeTrace(*reader, missing, files, folder.File("trace.json")).error().code,
-            ErrorCode::kInvalidArgument);
-  EXPECT_EQ(ReadBytes(folder.File("trace.json")), text);  // the existing file stays
 }
 
-TEST(ExportChromeTrace, KeepsTheFileThatAFailedOneWouldHaveReplaced) {
-  const TempFolder folder;
-  const std::string path = folder.File("s.db");
+TEST(WriteChromeTrace, KeepsTheFileThatAFailedOneWouldHaveReplaced) {
   std::mt19937_64 random(80);
-  StoreTimeline(path, RandomTimeline(random, 1, 100), {.kind = RunKind::kMeasured});
-  const auto reader = StoreReader::Open(path);
-  ASSERT_TRUE(reader.has_value());
+  const StoredRun run = RunOf(RandomTimeline(random, 1, 100), 1, RunKind::kMeasured);
   FaultFileSystem files;
-  const std::vector<RunId> runs = {1};
-  FT_ASSERT_OK(ExportChromeTrace(*reader, runs, files, "trace.json"));
+  const std::vector<StoredChromeRun> runs = {{.run = &run}};
+  FT_ASSERT_OK(WriteChromeTrace(runs, files, "trace.json"));
   const std::size_t calls = files.calls().size();
   files.Put("trace.json", "the one before");
   // The last call syncs the folder: then the new file is in place.
   for (std::size_t n = 0; n + 1 < calls; ++n) {
     files.FailAt(static_cast<std::int64_t>(n), /*sticky=*/true);
-    EXPECT_FALSE(ExportChromeTrace(*reader, runs, files, "trace.json").has_value()) << n;
+    EXPECT_FALSE(WriteChromeTrace(runs, files, "trace.json").has_value()) << n;
     EXPECT_EQ(files.Get("trace.json"), "the one before") << n;
     files.FailNever();
   }
+}
+
+// The ends of each flow, by its id: what is written of "s" and of "f".
+std::map<int, std::pair<json, json>> FlowsOf(const std::string& text, const std::string& name) {
+  std::map<int, std::pair<json, json>> flows;
+  for (const json& event : EventsOf(text, "s")) {
+    if (event.at("name") == name) flows[event.at("id")].first = event;
+  }
+  for (const json& event : EventsOf(text, "f")) {
+    if (event.at("name") == name) flows.at(event.at("id")).second = event;
+  }
+  return flows;
+}
+
+// The measured op starts 5 us before the shifted forecast, so the flow begins in it.
+TEST(ChromeTrace, JoinsOpsOfThePairedSteps) {
+  const OpId a = PackId({.pass = Pass::kForward, .block = 1}, 0);
+  const OpId b = PackId({.pass = Pass::kForward, .block = 1}, 1);
+  Timeline predicted, measured;
+  predicted.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10'000, a, 0, 1),
+                     SpanOf(Queue::kCompute, OpClass::kGemm, 10'000, 20'000, b, 0, 1)};
+  measured.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 50'000, 55'000, a, 0, 6),
+                    SpanOf(Queue::kCompute, OpClass::kGemm, 95'000, 130'000, a, 0, 7),
+                    SpanOf(Queue::kCompute, OpClass::kGemm, 130'000, 140'000, kNoOp, 0, 7)};
+  const std::string text = Write(
+      {{&predicted, {.title = "predicted 1", .shift_ns = 100'000, .flows = {.paired_step = 1}}},
+       {&measured, {.title = "measured 2", .flows = {.paired_step = 7}}}});
+  const auto flows = FlowsOf(text, "counterpart");
+  ASSERT_EQ(flows.size(), 1U);
+  const auto& [from, to] = flows.begin()->second;
+  EXPECT_EQ(from.at("pid"), 2);
+  EXPECT_EQ(from.at("ts"), 95.0);
+  EXPECT_EQ(to.at("pid"), 1);
+  EXPECT_EQ(to.at("ts"), 100.0);
+  EXPECT_EQ(to.at("bp"), "e");
+  // The forecast's slices are moved too.
+  EXPECT_EQ(EventsOf(text, "X").at(0).at("ts"), 100.0);
+}
+
+// Kernels of a trace are joined by the ids of their counterparts.
+TEST(ChromeTrace, JoinsKernelsByTheirCounterparts) {
+  const OpId a = PackId({.pass = Pass::kForward, .block = 1}, 0);
+  Timeline predicted, traced;
+  predicted.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10, a)};
+  traced.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10, 4),
+                  SpanOf(Queue::kCompute, OpClass::kGemm, 10, 20, 8)};
+  const std::vector<OpId> counterparts = {kNoOp, a};
+  const std::string text =
+      Write({{&predicted, {.title = "predicted 1", .flows = {.paired_step = 0}}},
+             {&traced,
+              {.title = "imported 2", .flows = {.paired_step = 0, .counterparts = counterparts}}}});
+  const auto flows = FlowsOf(text, "counterpart");
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_EQ(flows.begin()->second.second.at("ts"), 0.010);
+}
+
+// Two pipelines with the same sends: each receive is joined to the send of its own pipeline.
+TEST(ChromeTrace, JoinsSendsAndReceivesOfAPipeline) {
+  InstructionKey send{.kind = InstructionKind::kSend, .pass = Pass::kForward, .block = 3};
+  InstructionKey receive = send;
+  receive.kind = InstructionKind::kRecv;
+  Timeline timeline;
+  for (int rank = 0; rank < 4; ++rank) {
+    const bool sends = rank < 2;
+    timeline.spans.push_back(SpanOf(sends ? Queue::kSendNext : Queue::kRecvPrev, OpClass::kPpComm,
+                                    std::int64_t{1'000} * rank, 9'000,
+                                    PackId(sends ? send : receive, 0), rank));
+  }
+  CommunicationGroups groups;
+  groups.of.fill({0, 1, 0, 1});
+  const std::string text =
+      Write({{&timeline, {.title = "measured 1", .flows = {.groups = &groups}}}});
+  const auto flows = FlowsOf(text, "transfer");
+  ASSERT_EQ(flows.size(), 2U);
+  std::set<std::pair<int, int>> processes;
+  for (const auto& [id, flow] : flows) {
+    processes.emplace(flow.first.at("pid"), flow.second.at("pid"));
+  }
+  EXPECT_THAT(processes, testing::ElementsAre(std::pair(1, 3), std::pair(2, 4)));
+}
+
+// Three overlapping spans of a queue stand on two threads, where no slice crosses another.
+TEST(ChromeTrace, PutsOverlappingSpansOnFurtherThreads) {
+  Timeline timeline;
+  timeline.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10),
+                    SpanOf(Queue::kCompute, OpClass::kGemm, 5, 15),
+                    SpanOf(Queue::kCompute, OpClass::kGemm, 10, 20)};
+  const std::string text = Write({{&timeline, {.title = "imported 1"}}});
+  const auto events = EventsOf(text, "X");
+  EXPECT_EQ(events.at(0).at("tid"), events.at(2).at("tid"));
+  EXPECT_NE(events.at(0).at("tid"), events.at(1).at("tid"));
+  EXPECT_THAT(text, HasSubstr("\"name\":\"compute 2\""));
+}
+
+// A counter of a step stands at the step's end, one with a time at its time; a number that JSON
+// cannot have is left out.
+TEST(ChromeTrace, WritesTheCountersOfARun) {
+  Timeline timeline;
+  timeline.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 10'000)};
+  timeline.steps = {{0, 20'000, 4, 0}};
+  const std::vector<Counter> counters = {
+      {"loss", -1, 4, 0, 2.5},
+      {"gpu_power_w", 0, -1, 7'000, 300},
+      {"loss", -1, 5, 0, 9},
+      {"gradient_norm", -1, 4, 0, std::numeric_limits<double>::infinity()}};
+  const std::string text = Write({{&timeline, {.title = "measured 1", .counters = counters}}});
+  const auto events = EventsOf(text, "C");
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].at("name"), "loss");
+  EXPECT_EQ(events[0].at("ts"), 20.0);
+  EXPECT_EQ(events[0].at("args").at("value"), 2.5);
+  EXPECT_EQ(events[1].at("ts"), 7.0);
 }
 
 }  // namespace

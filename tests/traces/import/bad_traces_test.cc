@@ -46,7 +46,7 @@ TEST(BadTrace, SaysWhatIsMissing) {
   EXPECT_THAT(ErrorOf(KinetoTrace("")), HasSubstr("0 events"));
   EXPECT_THAT(ErrorOf(KinetoTrace(R"({"ph":"M","name":"x"})")),
               HasSubstr("was the profiler running?"));
-  EXPECT_THAT(ErrorOf("hello"), HasSubstr("neither JSON (plain or gzip) nor a database"));
+  EXPECT_THAT(ErrorOf("hello"), HasSubstr("neither JSON (plain or gzip), nor a database"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("neither JSON"));
   EXPECT_THAT(ErrorOf("NVTX..."), HasSubstr("nsys export --type sqlite"));
 }

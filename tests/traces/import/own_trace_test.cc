@@ -11,7 +11,8 @@
 namespace foretrain {
 namespace {
 
-std::string Export(const std::vector<std::pair<std::string, Timeline>>& runs) {
+std::string Export(const std::vector<std::pair<std::string, Timeline>>& runs,
+                   std::int64_t shift_ns = 0) {
   std::string text;
   ChromeTraceWriter writer([&text](std::string_view more) {
     text += more;
@@ -19,7 +20,7 @@ std::string Export(const std::vector<std::pair<std::string, Timeline>>& runs) {
   });
   EXPECT_TRUE(writer.Begin().has_value());
   for (const auto& [title, timeline] : runs) {
-    EXPECT_TRUE(writer.AddRun(timeline, {.title = title}).has_value());
+    EXPECT_TRUE(writer.AddRun(timeline, {.title = title, .shift_ns = shift_ns}).has_value());
   }
   EXPECT_TRUE(writer.End().has_value());
   return text;
@@ -85,6 +86,20 @@ TEST(OwnTrace, OfAnImportedRunGivesTheSameAgain) {
   ASSERT_EQ(second.timeline.spans.size(), 2U);
   EXPECT_EQ(second.timeline.spans[1].op, first.timeline.spans[1].op);
   EXPECT_EQ(second.timeline.op_names, first.timeline.op_names);
+}
+
+// Times were shifted, and overlapping spans stood on a thread of their own.
+TEST(OwnTrace, TakesAwayTheShiftAndJoinsTheThreadsOfAQueue) {
+  Timeline before;
+  before.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 100, 200),
+                  SpanOf(Queue::kCompute, OpClass::kAttention, 150, 300)};
+  before.steps = {{50, 400, 0, 0}};
+  before.memory = {{.time_ns = 120, .bytes = 7}};
+  const Timeline after = ReadGood({Export({{"measured 4", before}}, 1'000'000)}).timeline;
+  ASSERT_EQ(after.spans.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(Fields(after.spans[i]), Fields(before.spans[i]));
+  EXPECT_EQ(after.steps.at(0).start_ns, 50);
+  EXPECT_EQ(after.memory.at(0).time_ns, 120);
 }
 
 }  // namespace

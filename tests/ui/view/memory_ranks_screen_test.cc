@@ -159,6 +159,18 @@ TEST_F(LiveViews, MemoryListsTheLargestTensorsAtThePeak) {
   }
 }
 
+TEST_F(LiveViews, MemoryListsTheStacksOfASnapshot) {
+  ShowLive([](const StoreRequest&, Space) -> Result<LiveRanks> {
+    LiveAtPeak first{0, 1 << 21, "", {}};
+    first.tensors = {{"train.py:12 forward", Category::kActivations, 4, 1 << 20, "", ""}};
+    return LiveRanks{{first}, {0, 0}, /*of_snapshot=*/true};
+  });
+  for (const char* text : {"largest at the peak, by stack", "train.py:12 forward", "256 KiB x 4"}) {
+    EXPECT_TRUE(Shows(Frame(), text)) << text;
+  }
+  EXPECT_FALSE(Shows(Frame(), "for the whole run"));
+}
+
 TEST_F(LiveViews, MemorySaysWhyTensorsAreNotKnown) {
   ShowLive([](const StoreRequest&, Space) -> Result<LiveRanks> {
     return Fail(ErrorCode::kUnsupported, "run 2 has no plan");

@@ -16,7 +16,8 @@ constexpr float kRow = 24.0F;  // heights
 constexpr float kTensor = 38.0F;
 
 // Two lines: name and bytes, then lifetime.
-void DrawTensor(const ScreenFrame& frame, const Box& line, const LiveTensors& tensors) {
+void DrawTensor(const ScreenFrame& frame, const Box& line, const LiveTensors& tensors,
+                bool of_snapshot) {
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
   canvas.Fill({line.x0, line.y0, line.x1, line.y0 + 1.0F}, theme.grid);
@@ -38,7 +39,9 @@ void DrawTensor(const ScreenFrame& frame, const Box& line, const LiveTensors& te
   const float room = text_box.x1 - lower.x0 - canvas.WidthOf(canvas.fonts.mono_small, each);
   canvas.TextIn(canvas.fonts.small, {lower.x0, upper.y0, text_box.x1, upper.y1}, Align::kLeft,
                 theme.text, Shortened(canvas, canvas.fonts.small, tensors.name, room));
-  const std::string life = tensors.since.empty()
+  // A snapshot knows no ops.
+  const std::string life = of_snapshot ? InWords(Name(tensors.category))
+                           : tensors.since.empty()
                                ? "for the whole run"
                                : "since " + tensors.since + " until " + tensors.until;
   canvas.TextIn(canvas.fonts.small, lower, Align::kLeft, theme.muted,
@@ -46,7 +49,7 @@ void DrawTensor(const ScreenFrame& frame, const Box& line, const LiveTensors& te
 }
 
 // The tooltip repeats the line in full, because names and lifetimes are shortened in it.
-void DrawTensorHover(const ScreenFrame& frame, const LiveTensors& tensors) {
+void DrawTensorHover(const ScreenFrame& frame, const LiveTensors& tensors, bool of_snapshot) {
   const std::string bytes = FormatBytes(tensors.bytes);
   HoverText hover{tensors.name, InWords(Name(tensors.category)), {}};
   hover.lines.push_back({"bytes", bytes});
@@ -54,7 +57,9 @@ void DrawTensorHover(const ScreenFrame& frame, const LiveTensors& tensors) {
     hover.lines.push_back({"buffers", fmt::format("{} of {}", tensors.count,
                                                   FormatBytes(tensors.bytes / tensors.count))});
   }
-  hover.lines.push_back({"since", tensors.since.empty() ? "the whole run" : tensors.since});
+  if (!of_snapshot) {
+    hover.lines.push_back({"since", tensors.since.empty() ? "the whole run" : tensors.since});
+  }
   if (!tensors.until.empty()) hover.lines.push_back({"until", tensors.until});
   DrawTooltipOnTop(frame, hover);
 }
@@ -98,7 +103,9 @@ void LivePanel::Draw(const ScreenFrame& frame, const Box& box, int rank) const {
   // Null until the answer is there, or if the program lacks the rank.
   const LiveAtPeak* const live = live_.has_value() ? live_->Of(rank) : nullptr;
   canvas.TextIn(canvas.fonts.bold, {box.x0, y, box.x1, y + canvas.Px(kRow)}, Align::kLeft,
-                theme.text, "largest at the predicted peak");
+                theme.text,
+                live_.has_value() && live_->of_snapshot ? "largest at the peak, by stack"
+                                                        : "largest at the predicted peak");
   canvas.TextIn(canvas.fonts.small, {box.x0, y, box.x1, y + canvas.Px(kRow)}, Align::kRight,
                 theme.muted, "each x how many");
   y += canvas.Px(kRow);
@@ -114,8 +121,9 @@ void LivePanel::Draw(const ScreenFrame& frame, const Box& box, int rank) const {
   for (const LiveTensors& tensors : live->tensors) {
     if (y + canvas.Px(kTensor) > box.y1) break;
     const Box line{box.x0, y, box.x1, y + canvas.Px(kTensor)};
-    DrawTensor(frame, line, tensors);
-    if (line.Contains(frame.input.x, frame.input.y)) DrawTensorHover(frame, tensors);
+    DrawTensor(frame, line, tensors, live_->of_snapshot);
+    if (line.Contains(frame.input.x, frame.input.y))
+      DrawTensorHover(frame, tensors, live_->of_snapshot);
     y = line.y1;
   }
 }

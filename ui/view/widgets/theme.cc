@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "traces/palette.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -15,6 +17,35 @@ double LuminanceOf(Colour colour) {
     return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
   };
   return 0.2126 * linear(0) + 0.7152 * linear(8) + 0.0722 * linear(16);
+}
+
+template <std::size_t N>
+std::array<Colour, N> Rgbs(const std::array<std::uint32_t, N>& colours) {
+  std::array<Colour, N> out{};
+  std::transform(colours.begin(), colours.end(), out.begin(), Rgb);
+  return out;
+}
+
+Theme ThemeOf(const Palette& palette) {
+  return {
+      .ground = Rgb(palette.ground),
+      .panel = Rgb(palette.panel),
+      .lane = Rgb(palette.lane),
+      .line = Rgb(palette.line),
+      .grid = Rgb(palette.grid),
+      .text = Rgb(palette.text),
+      .muted = Rgb(palette.muted),
+      .faint = Rgb(palette.faint),
+      .on_span = Rgb(palette.on_span),
+      .amber = Rgb(palette.amber),
+      .worse = Rgb(palette.worse),
+      .better = Rgb(palette.better),
+      .accent = Rgb(palette.accent),
+      .predicted = Rgb(palette.predicted),
+      .hues = Rgbs(palette.works),
+      .categories = Rgbs(palette.categories),
+      .ranks = Rgbs(palette.ranks),
+  };
 }
 
 }  // namespace
@@ -46,54 +77,7 @@ Colour Readable(Colour under, Colour a, Colour b) {
   return Contrast(under, a) >= Contrast(under, b) ? a : b;
 }
 
-Theme DarkTheme() {
-  return {
-      .ground = Rgb(0x14171a),
-      .panel = Rgb(0x1b1f24),
-      .lane = Rgb(0x181c20),
-      .line = Rgb(0x2b3138),
-      .grid = Rgb(0x22272d),
-      .text = Rgb(0xe8edf2),
-      .muted = Rgb(0x97a3af),
-      .faint = Rgb(0x7d8894),
-      .on_span = Rgb(0x0d1013),
-      .amber = Rgb(0xf0b429),
-      .worse = Rgb(0xf0524f),
-      .better = Rgb(0x3d8bfd),
-      .accent = Rgb(0xffffff),
-      .predicted = Rgb(0xc5d1dd),
-      .hues = {Rgb(0x549ad4), Rgb(0x5ccfb3), Rgb(0xc2a0fb), Rgb(0x7b8fb4), Rgb(0xdf9f2f),
-               Rgb(0xd9d264), Rgb(0x9da4b4), Rgb(0x767c89), Rgb(0x9c9290)},
-      .categories = {Rgb(0x507fb5), Rgb(0x6ca57c), Rgb(0x75598f), Rgb(0xa3668e), Rgb(0x56afa4),
-                     Rgb(0x7f90b4), Rgb(0xc38e3f), Rgb(0x84807b), Rgb(0xbbb466), Rgb(0x55616a)},
-      .ranks = {Rgb(0xf2c14e), Rgb(0x7bdcb5), Rgb(0xd291ff), Rgb(0xff9f68), Rgb(0x9fd8ff),
-                Rgb(0xc6e377), Rgb(0xff8fc7), Rgb(0xd0d6dd)},
-  };
-}
-
-Theme LightTheme() {
-  return {
-      .ground = Rgb(0xfbfcfd),
-      .panel = Rgb(0xf1f4f7),
-      .lane = Rgb(0xf6f8fa),
-      .line = Rgb(0xd3dae1),
-      .grid = Rgb(0xe5eaef),
-      .text = Rgb(0x1b2127),
-      .muted = Rgb(0x4f5b67),
-      .faint = Rgb(0x64707c),
-      .on_span = Rgb(0xffffff),
-      .amber = Rgb(0x905400),
-      .worse = Rgb(0xd1242f),
-      .better = Rgb(0x0757d8),
-      .accent = Rgb(0x000000),
-      .predicted = Rgb(0x414f5e),
-      .hues = {Rgb(0x5374ae), Rgb(0x1b8569), Rgb(0x865ec7), Rgb(0x495e84), Rgb(0xa86700),
-               Rgb(0x6d5600), Rgb(0x505663), Rgb(0x6b7682), Rgb(0x5c5149)},
-      .categories = {Rgb(0x5385be), Rgb(0x73b585), Rgb(0xaf9ee3), Rgb(0xab6e9a), Rgb(0x58b8af),
-                     Rgb(0x90a1c3), Rgb(0xcc9a44), Rgb(0x8c8d89), Rgb(0xc8c06c), Rgb(0xbcc9d7)},
-      .ranks = {Rgb(0x986400), Rgb(0x117e5b), Rgb(0x7a3fb0), Rgb(0xb1531d), Rgb(0x23708f),
-                Rgb(0x597811), Rgb(0xb0357f), Rgb(0x4a5561)},
-  };
-}
+Theme DarkTheme() { return ThemeOf(kDarkPalette); }
+Theme LightTheme() { return ThemeOf(kLightPalette); }
 
 }  // namespace foretrain::ui

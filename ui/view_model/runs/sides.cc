@@ -102,6 +102,14 @@ std::vector<int> RanksOf(const SidePair& sides) {
     at = std::partition_point(at, spans.end(),
                               [&](const Span& span) { return span.rank <= ranks.back(); });
   }
+  if (!ranks.empty()) return ranks;
+  // A snapshot of memory has samples alone, sorted by rank too.
+  const std::vector<MemorySample>& samples = sides.TimelineOf(sides.Shown()).memory;
+  for (auto at = samples.begin(); at != samples.end();) {
+    ranks.push_back(at->rank);
+    at = std::partition_point(
+        at, samples.end(), [&](const MemorySample& sample) { return sample.rank <= ranks.back(); });
+  }
   return ranks;
 }
 

@@ -82,8 +82,8 @@ SidePair SidesOf(const CompareInput& input, const CompareFacts& facts,
                  const ChosenSteps& chosen = {});
 SidePair SidesOf(CompareInput&&, const CompareFacts&, const ChosenSteps& = {}) = delete;
 
-// The displayed ranks: those with spans in the measured run or, without one, in the forecast.
-// O(ranks log n).
+// The displayed ranks: those with spans in the measured run or, without one, in the forecast; those
+// with memory if there are no spans. O(ranks log n).
 std::vector<int> RanksOf(const SidePair& sides);
 
 // The ops of the chosen steps, each with its counterpart, sorted by (rank, op). For a single run no

@@ -57,6 +57,19 @@ TEST(MemoryModel, TellsWhatIsLiveAtThePeakOfTheFullestRank) {
   EXPECT_THAT(model.notices, IsEmpty());
 }
 
+// A memory snapshot: samples and steps, and no span.
+TEST(MemoryModel, ShowsARunOfMemoryAlone) {
+  CompareInput input = WithMemory();
+  input.predicted.reset();
+  input.measured->timeline.spans.clear();
+  const MemoryModel model = MemoryOf(input);
+  EXPECT_EQ(model.rank, 0);
+  EXPECT_EQ(model.Peak(Side::kMeasured).total_bytes, 190);
+  EXPECT_THAT(model.ranks, SizeIs(2));
+  EXPECT_THAT(model.at_peak[1], IsEmpty());
+  EXPECT_THAT(model.notices, IsEmpty());
+}
+
 TEST(MemoryModel, ShowsTheRankAndTheSpaceThatAreAskedFor) {
   const CompareInput input = WithMemory();
   ASSERT_THAT(MemoryOf(input).ranks, SizeIs(2));
