@@ -13,6 +13,8 @@ std::span<const CommandEntry> CommandTable() {
       {"plan", "Search for the fastest plans that fit in memory", &MakePlan},
       {"sweep", "Find the best plan for each of several values of options", &MakeSweep},
       {"predict", "Forecast step time, memory and timeline of one plan", &MakePredict},
+      {"schedule", "Check a pipeline schedule in a file, or write that of a plan as a file",
+       &MakeSchedule},
       {"check", "Find what is wrong with a trainer's launch file, or why its run is slow",
        &MakeCheck},
       {"fit", "Show which models fit on a cluster, each with its longest sequence", &MakeFit},

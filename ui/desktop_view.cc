@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/io/file_system.h"
 #include "base/units.h"
 #include "ui/open_desktop.h"
 #include "ui/render/headless.h"
@@ -78,6 +79,17 @@ Result<void> Place(const ViewOptions& options, CompareScreen& screen) {
                     FormatSeconds(state.viewport.LengthNs() / kNsPerSecond),
                     FormatSeconds(state.viewport.start_ns / kNsPerSecond), kShortestViewNs));
   }
+  if (options.moment_s.has_value()) {
+    state.play = {.on = true, .at_ns = *options.moment_s * kNsPerSecond};
+    const auto step = PlayedStepOf(screen.model(), state.play);
+    if (!step || state.play.at_ns < step->start_ns || state.play.at_ns > step->end_ns) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          step ? fmt::format("moment {}: the step lasts {}", FormatSeconds(*options.moment_s),
+                             FormatSeconds((step->end_ns - step->start_ns) / kNsPerSecond))
+               : fmt::format("moment {}: the runs have no step", FormatSeconds(*options.moment_s)));
+    }
+  }
   if (!options.memory_rank.has_value()) return {};
   const std::optional<std::size_t> lane = LaneOfRank(screen.model(), *options.memory_rank);
   if (!lane.has_value()) {
@@ -108,6 +120,7 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
   state.plan_start.local = options.local;
   FT_TRY(CheckStep(state.session.model(), options));
   FT_TRY(Place(options, desktop->compare()));
+  if (options.moment_s.has_value()) state.dock.Open(DockTab::kPlay);
   return desktop;
 }
 
@@ -138,8 +151,10 @@ Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
     loader.Refresh(0.0, desktop->state());
     view->Frame(*desktop);
   }
-  view->Frame(*desktop);
-  return ui::WritePng(view->Read(), path);
+  const ui::FrameRecord& record = view->Frame(*desktop);
+  if (!path.ends_with(".svg")) return ui::WritePng(view->Read(), path);
+  PosixFileSystem files;
+  return WriteFileAtomically(files, path, view->Svg(record, desktop->ground()));
 }
 
 Result<bool> ViewNeedsRuns(const std::string& view) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "ui/explanation.h"
+#include "ui/run_progress.h"
 #include "ui/settings.h"
 #include "ui/store_access.h"
 #include "ui/training_process.h"
@@ -28,6 +29,7 @@ struct ViewOptions {
   std::optional<std::int32_t> step{};       // of the measured run; default: the median one
   std::optional<double> window_start_s{};   // stretch to show, since the step (or the run) began;
   std::optional<double> window_end_s{};     // default: the whole step
+  std::optional<double> moment_s{};         // moment of the step to stand at; default: none
   std::optional<int> memory_rank{};         // default: the fullest
   std::string store_error{};                // why no store is open; shown in place of runs
   ui::PlanSetup plan_setup{};               // start of the plan and what-if views
@@ -37,8 +39,8 @@ struct ViewOptions {
                                                            // empty: the built-in font
 };
 
-// Draws a view into the PNG `path`, without a display. The same runs and options give the same
-// pixels on one machine.
+// Draws a view into the PNG `path`, or as SVG if its name ends in .svg, without a display. The same
+// runs and options give the same pixels on one machine.
 //
 //   explain, find_live  may be empty
 //   stores              the source of `opened`; null if its runs were read whole
@@ -66,6 +68,7 @@ struct DesktopHooks {
   ExplainRuns explain{};                        // empty: nothing is explained
   FindLive find_live{};                         // empty: tensors at the peak are not known
   StartTraining start_training{};               // empty: no run can be started
+  ReadProgress read_progress{};                 // empty: no run can be followed
 };
 
 // Shows the desktop in a window until it is closed or `stop` returns true. If `opened` has no runs,

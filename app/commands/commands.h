@@ -14,6 +14,7 @@ std::unique_ptr<Command> MakeDevices();
 std::unique_ptr<Command> MakePlan();
 std::unique_ptr<Command> MakeSweep();
 std::unique_ptr<Command> MakePredict();
+std::unique_ptr<Command> MakeSchedule();
 std::unique_ptr<Command> MakeCheck();
 std::unique_ptr<Command> MakeFit();
 std::unique_ptr<Command> MakeTokenize();

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "app/cli/output_file.h"
 #include "app/commands/commands.h"
@@ -13,8 +14,10 @@
 #include "app/cli/stop_signal.h"
 #include "app/desktop/desktop_stores.h"
 #include "app/runs/explained_runs.h"
+#include "app/runs/run_progress.h"
 #include "app/training/child_run.h"
 #include "ui/desktop_view.h"
+#include "ui/view_link.h"
 #endif
 
 namespace foretrain {
@@ -39,7 +42,8 @@ std::string SettingsPath() {
 class ViewCommand final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("store", store_, "Store with the runs; default foretrain.db");
+    arguments.Positional("store", store_,
+                         "Store with the runs, or a link to a view; default foretrain.db");
     arguments.Option("--view", view_, "NAME",
                      "View to show: plan, what-if, compare, time, memory, ranks or run; default: "
                      "the last one used, compare for a picture");
@@ -47,8 +51,13 @@ class ViewCommand final : public Command {
     arguments.Option("--against", against_, "N", "Run to compare it with; 0: its forecast");
     arguments.Option("--step", step_, "N", "Step of the run; -1: the one with the median time");
     arguments.Option("--window", window_, "T..T", "Part of the step to show, e.g. 1.2ms..1.9ms");
+    arguments.Option("--at", at_, "T",
+                     "Moment of the step to stand at in Compare, with its queues and live tensors, "
+                     "e.g. 3.2ms");
     arguments.Option("--screenshot", screenshot_, "FILE",
-                     "Draw into this PNG file; needs no display");
+                     "Draw into this PNG or SVG file; needs no display");
+    arguments.Option("--link", link_, "FILE.ftlink",
+                     "Write a link to this view; `view FILE.ftlink` opens it again");
     arguments.Option("--size", size_, "WxH",
                      "Size in pixels; default: the last one used, or 1600x900");
     arguments.Option(
@@ -68,6 +77,8 @@ class ViewCommand final : public Command {
   Result<Exit> Run() override {
 #if FORETRAIN_HAVE_UI
     FT_TRY(CheckOutputFile("--screenshot", screenshot_));
+    FT_TRY(TakeLink());
+    if (!link_.empty()) return WriteLink();
     return screenshot_.empty() ? Show() : Draw();
 #else
     return Fail(ErrorCode::kUnsupported,
@@ -78,6 +89,52 @@ class ViewCommand final : public Command {
 
  private:
 #if FORETRAIN_HAVE_UI
+  // A link in the place of a store: its values count where no option is given.
+  Result<void> TakeLink() {
+    if (!store_.ends_with(kViewLinkEnding)) return {};
+    PosixFileSystem files;
+    FT_ASSIGN(const std::string text, ReadFile(files, store_, kMaxViewLinkBytes));
+    FT_ASSIGN(linked_, ViewLinkFromJson(text, store_));
+    store_ = StoreOfLink(*linked_, store_);
+    if (run_ == 0) run_ = linked_->store.run;
+    if (against_ == 0) against_ = linked_->store.against;
+    if (view_.empty()) view_ = linked_->view;
+    light_ = light_ || linked_->light;
+    if (step_ < 0 && linked_->step) step_ = *linked_->step;
+    return {};
+  }
+
+  // The same view as the options would show.
+  Result<Exit> WriteLink() {
+    FT_TRY(CheckOutputFile("--link", link_));
+    if (!link_.ends_with(kViewLinkEnding)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--link " + Printable(link_) + ": must end in " + std::string(kViewLinkEnding));
+    }
+    FT_ASSIGN(const ViewOptions options, Options(Settings{}));
+    FT_TRY(ViewNeedsRuns(options.view));
+    ViewLink link;
+    link.store = {StoreForLink(Request().path, link_), run_, against_};
+    link.view = options.view;
+    link.step = options.step;
+    link.wall_clock = options.wall_clock;
+    link.queues = options.queues;
+    link.light = options.light;
+    link.window_start_s = options.window_start_s;
+    link.window_end_s = options.window_end_s;
+    link.moment_s = options.moment_s;
+    PosixFileSystem files;
+    FT_TRY(WriteFileAtomically(files, link_, ToJson(link)));
+    if (!json_) {
+      std::printf("wrote %s\n", link_.c_str());
+    } else {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("link", link_);
+      std::puts(json.EndObject().Take().c_str());
+    }
+    return Exit::kDone;
+  }
+
   // The settings of the last window, overridden by the options.
   Result<ViewOptions> Options(const Settings& kept) const {
     ViewOptions options;
@@ -86,9 +143,19 @@ class ViewCommand final : public Command {
     options.height = kept.height;
     options.scale = scale_ > 0.0 ? scale_ : kept.scale;
     options.light = light_ || kept.light;
+    if (linked_) {
+      options.wall_clock = linked_->wall_clock;
+      options.queues = linked_->queues;
+      options.window_start_s = linked_->window_start_s;
+      options.window_end_s = linked_->window_end_s;
+      options.moment_s = linked_->moment_s;
+    }
     if (!size_.empty()) FT_TRY(ReadSize(options));
     if (step_ >= 0) options.step = static_cast<std::int32_t>(step_);
     FT_TRY(ReadPlanning(options));
+    if (!at_.empty()) {
+      FT_ASSIGN(options.moment_s, ParseSeconds("--at", at_));
+    }
     if (window_.empty()) return options;
     const auto dots = window_.find("..");
     if (dots == std::string::npos) {
@@ -197,6 +264,7 @@ class ViewCommand final : public Command {
     hooks.explain = ExplainStoredRuns;
     hooks.find_live = LiveOfStoredRun;
     hooks.start_training = StartsOwnExecutable();
+    hooks.read_progress = ProgressOfStoredRun;
     hooks.stop = [] { return StopSignal() != 0; };
     const StopSignals signals;
     FT_TRY(ShowDesktop(std::move(opened), options, hooks));
@@ -210,7 +278,10 @@ class ViewCommand final : public Command {
   }
 #endif
 
-  std::string store_, view_, window_, screenshot_, size_;
+#if FORETRAIN_HAVE_UI
+  std::optional<ViewLink> linked_;  // the link that was opened
+#endif
+  std::string store_, view_, window_, at_, screenshot_, link_, size_;
   std::string model_, cluster_;
   std::int64_t sequence_ = 0, batch_ = 0;
   std::int64_t run_ = 0, against_ = 0, step_ = -1;

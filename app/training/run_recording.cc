@@ -53,7 +53,7 @@ std::vector<MetricValue> Known(std::vector<MetricValue> metrics, bool spans) {
 }  // namespace
 
 TrainingProgress::TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
-                                   const PredictedTimes& predicted)
+                                   const StepForecast& predicted)
     : options_(options),
       first_step_(first_step),
       predicted_(predicted),
@@ -165,7 +165,7 @@ std::string TrainingProgress::Bar(std::int64_t done) const {
 }
 
 RecordingSink::RecordingSink(RunRecorder& recorder, const TrainingOptions& options,
-                             std::int64_t first_step, const PredictedTimes& predicted,
+                             std::int64_t first_step, const StepForecast& predicted,
                              std::unique_ptr<StepFiles> files,
                              std::vector<std::string> known_troubles)
     : options_(options),

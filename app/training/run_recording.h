@@ -27,7 +27,7 @@ class TrainingProgress {
   //   first_step  number of the run's first step
   //   predicted   shown beside the measured times
   TrainingProgress(const TrainingOptions& options, std::int64_t first_step,
-                   const PredictedTimes& predicted = {});
+                   const StepForecast& predicted = {});
   void OnStep(const StepReport& report);
   void OnSaved(const SaveReport& report) const;
   void OnEvaluation(const EvaluationReport& report) const;
@@ -42,7 +42,7 @@ class TrainingProgress {
 
   const TrainingOptions& options_;
   const std::int64_t first_step_;
-  const PredictedTimes predicted_;
+  const StepForecast predicted_;
   bool terminal_;
   bool drawn_ = false;
   double elapsed_s_ = 0;
@@ -67,7 +67,7 @@ class RecordingSink final : public RunSink {
   //   files           also written at each step; not null
   //   known_troubles  problems of this process's recording that were reported before the run
   RecordingSink(RunRecorder& recorder, const TrainingOptions& options, std::int64_t first_step,
-                const PredictedTimes& predicted, std::unique_ptr<StepFiles> files,
+                const StepForecast& predicted, std::unique_ptr<StepFiles> files,
                 std::vector<std::string> known_troubles);
 
   void OnSpans(std::span<const Span> spans) override;
@@ -106,7 +106,7 @@ class RecordingSink final : public RunSink {
   const TrainingOptions& options_;
   const std::int64_t first_step_;
   RunRecorder& recorder_;
-  const PredictedTimes predicted_;
+  const StepForecast predicted_;
   const std::unique_ptr<StepFiles> files_;
   const std::vector<std::string> known_troubles_;
   CaptureReports reports_;

@@ -18,6 +18,7 @@
 #include "runtime/device/attention_kernels.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gemm_algorithms.h"
+#include "runtime/device/resident_memory.h"
 #include "sim/compare/emulate.h"
 #include "sim/cost/profile/profile_json.h"
 #include "sim/memory/host_memory.h"
@@ -175,7 +176,7 @@ Result<void> AddCounter(RunRecorder& recorder, const char* name, double value) {
 // after the last.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
                                       TrainJob job, TokenData& data, const TrainingOptions& options,
-                                      const PredictedTimes& predicted,
+                                      const StepForecast& predicted,
                                       std::unique_ptr<StepFiles> files, RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   const DeviceProfile& profile = context.costs.profile();
@@ -341,8 +342,13 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& given, c
                             forecast.simulation.step_s, job));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
-  const PredictedTimes predicted{forecast.simulation.step_s, evaluation_s};
+  StepForecast predicted{forecast.simulation.step_s, evaluation_s};
   job.program = std::make_shared<const Program>(std::move(forecast.program));
+  // Ranks that are threads of this process have their arenas in it.
+  const bool here = job.processes == nullptr && &DeviceOf(options) == &CpuDeviceApi();
+  if (const std::int64_t now_bytes = ResidentBytes(); here && now_bytes > 0) {
+    predicted.resident_bytes = now_bytes + ArenaBytes(*job.program);
+  }
   if (job.processes != nullptr)
     FT_TRY(AgreeOnJob(*job.processes, job, options, *data.training, data.evaluation.get()));
   PosixFileSystem files;

@@ -34,7 +34,7 @@ constexpr double kMaxPasses = 100'000;
 constexpr double kMaxFrontPasses = kMaxPasses / 8;  // of a plan simulated for its memory
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
-  const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
+  const int passes = plan.SplitsBackward() ? 3 : 2;
   return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.AllLayers() + 2) *
          passes;
 }

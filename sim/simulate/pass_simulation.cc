@@ -6,13 +6,13 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/config/schedule/placement.h"
 #include "sim/cost/network/plan_place.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/stage.h"
 #include "sim/program/lower/model/recompute.h"
 #include "sim/program/lower/transfers/transfer_blocks.h"
-#include "sim/program/schedules/placement.h"
 
 namespace foretrain {
 namespace {
@@ -178,7 +178,7 @@ class ChunkPlayer {
   ChunkPlay Play(const Stage& stage, const Chunk& chunk) {
     ChunkPlay out;
     out.times.forward = Run(stage, chunk, Pass::kForward, out.forward);
-    if (!SplitsBackward(plan_.schedule)) {
+    if (!plan_.SplitsBackward()) {
       out.times.backward = Run(stage, chunk, Pass::kBackward, out.backward);
       return out;
     }
@@ -249,8 +249,7 @@ Result<PassSimulation> SimulatePasses(
     }
   }
   out.relative_error = player.RelativeError();
-  const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  out.slots = PlaySlots(plan.schedule, shape, times,
+  out.slots = PlaySlots(plan.schedule, PipelineShapeOf(plan), times,
                         {player.SendSeconds(), player.wake_s(), player.gap_s()});
   return out;
 }

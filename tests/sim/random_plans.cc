@@ -433,7 +433,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
   plan.loss_chunks = pieces(5);
   if (out.model.experts > 0) DealExperts(index, out);
-  if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
+  if (!plan.SplitsBackward() && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   const bool scatters = plan.sequence_parallel &&
                         (plan.mlp_tiles > 1 || out.model.order == LayerOrder::kParallelOneNorm);
   if (plan.tp > 1 && !scatters) plan.tp_tiles = pieces(3);

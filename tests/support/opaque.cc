@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/config/schedule/placement.h"
 #include "sim/program/ir/groups.h"
-#include "sim/program/schedules/placement.h"
 #include "sim/program/schedules/ring.h"
 #include "sim/program/schedules/transfers.h"
 

@@ -97,6 +97,22 @@ Picture GlImages::Keep(const std::string& name, const Image& image) {
   return picture;
 }
 
+Image GlImages::Read(void* texture) const {
+  const auto wanted = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(texture));
+  const bool known = std::any_of(textures_.begin(), textures_.end(),
+                                 [&](const auto& of) { return of.second == wanted; });
+  Image image;
+  if (!known) return image;
+  glBindTexture(GL_TEXTURE_2D, wanted);
+  int width = 0, height = 0;
+  glGetTexLevelParameteriv(GL_TEXTURE_2D, 0, GL_TEXTURE_WIDTH, &width);
+  glGetTexLevelParameteriv(GL_TEXTURE_2D, 0, GL_TEXTURE_HEIGHT, &height);
+  image.Resize(width, height);
+  glPixelStorei(GL_PACK_ALIGNMENT, 4);
+  glGetTexImage(GL_TEXTURE_2D, 0, GL_RGBA, GL_UNSIGNED_BYTE, image.pixels.data());
+  return image;
+}
+
 // Replaces Dear ImGui's program until its state is reset: the same vertices and projection, but no
 // blending.
 void GlImages::DrawOpaque() {

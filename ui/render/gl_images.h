@@ -19,6 +19,9 @@ class GlImages : public ImageSink {
 
   Picture Keep(const std::string& name, const Image& image) override;
 
+  // The pixels of a texture that Keep has made; empty of any other.
+  Image Read(void* texture) const;
+
  private:
   void DrawOpaque();
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ui/render/gl.h"
+#include "ui/render/svg.h"
 #include "ui/view/desktop/input.h"
 
 namespace foretrain::ui {
@@ -145,6 +146,11 @@ const FrameRecord& HeadlessView::Frame(WindowContent& content) {
   const FrameRecord& record = Record(content);
   ui_.Render(target_->size(), content.ground());
   return record;
+}
+
+std::string HeadlessView::Svg(const FrameRecord& record, Colour ground) const {
+  return SvgOf(*ImGui::GetDrawData(), record, ground,
+               [this](void* texture) { return images_.Read(texture); });
 }
 
 void HeadlessView::Wait() const { glFinish(); }

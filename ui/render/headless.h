@@ -56,6 +56,8 @@ class HeadlessView {
   const FrameRecord& Advance(WindowContent& content);
 
   Image Read() const { return target_->Read(); }
+  // The last frame, whose record is `record`, as SVG.
+  std::string Svg(const FrameRecord& record, Colour ground) const;
 
   // Returns once the driver has drawn everything.
   void Wait() const;

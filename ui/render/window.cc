@@ -182,6 +182,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   state.stores.recent = recent.recent;
   state.services.explain = hooks.explain;
   state.services.find_live = hooks.find_live;
+  state.services.read_progress = hooks.read_progress;
   state.services.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
   StoreLoader loader(hooks.stores, hooks.doing);

@@ -11,6 +11,7 @@
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/plan/plan_json.h"
 #include "sim/config/plan/plan_values.h"
+#include "sim/config/schedule/schedule_csv.h"
 #include "sim/search/space/default_space.h"
 
 namespace foretrain {
@@ -19,10 +20,28 @@ namespace {
 constexpr std::int64_t kMaxSpecBytes = 16 * kMiB;
 constexpr int kFillingMicroBatches = 4;  // micro-batches a stage that keep a pipeline busy
 
+// The file of --schedule-file. It decides pp, unless that is given.
+Result<void> LaySchedule(const PlanFlags& flags, Plan& plan) {
+  const std::string& file = flags.Text("schedule_slots");
+  if (flags.Given("schedule") && flags.Text("schedule") != Name(ScheduleKind::kCustom)) {
+    return Fail(ErrorCode::kInvalidArgument, "--schedule " + Printable(flags.Text("schedule")) +
+                                                 " with --schedule-file " + Printable(file) +
+                                                 ": the file is the schedule; give one of the two");
+  }
+  PosixFileSystem files;
+  FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxScheduleBytes));
+  FT_ASSIGN(plan.slots, SlotOrder::FromCsv(text, file));
+  plan.schedule = ScheduleKind::kCustom;
+  if (flags.plan_file.empty() && !flags.Given("pp")) plan.pp = plan.slots.ranks();
+  return {};
+}
+
 // Sets the plan's fields to the options that were given.
 Result<void> LayGiven(const PlanFlags& flags, Plan& plan) {
   for (const PlanField& field : PlanFields()) {
-    if (flags.Given(field.name)) FT_TRY(SetPlanField(field, flags.Text(field.name), plan));
+    if (!flags.Given(field.name)) continue;
+    FT_TRY(field.slots != nullptr ? LaySchedule(flags, plan)
+                                  : SetPlanField(field, flags.Text(field.name), plan));
   }
   return {};
 }
@@ -186,6 +205,12 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
   for (const PlanField& field : PlanFields()) {
     const std::string& text = flags.Text(field.name);
     if (text == "auto") continue;
+    if (field.slots != nullptr) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--schedule-file " + Printable(text) +
+                      ": a search tries schedules that fit any pipeline, and a file is of one; "
+                      "give it to predict or train");
+    }
     // Every plan of a search trains the same batch of the same samples.
     const bool one = field.name == "sequence" || field.name == "global_batch";
     if (one || field.number != nullptr || field.list != nullptr) {
@@ -228,8 +253,9 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
     if (!flags.Given("micro_batch")) plan.micro_batch = 1;
     if (!flags.Given("global_batch")) {
       // ValidatePlan refuses a micro-batch of 0 and names it.
-      plan.global_batch =
-          FillingBatch(plan.dp, plan.pp, std::max<std::int64_t>(1, plan.micro_batch));
+      const std::int64_t micro_batch = std::max<std::int64_t>(1, plan.micro_batch);
+      plan.global_batch = plan.slots.empty() ? FillingBatch(plan.dp, plan.pp, micro_batch)
+                                             : plan.dp * micro_batch * plan.slots.micro_batches();
     }
   }
   FT_TRY(ValidatePlan(plan, model));

@@ -53,13 +53,16 @@ Result<std::unique_ptr<WritableFile>> OpenEvents(FileSystem& files, const std::s
 
 }  // namespace
 
-std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& predicted) {
+std::string StepLine(const StepReport& report, RunId run, const StepForecast& predicted) {
   JsonWriter json;
   json.BeginObject().Field("step", report.step).Field("loss", report.loss);
   json.Field("step_time_s", report.seconds);
   if (predicted.step_s > 0) json.Field("predicted_step_time_s", predicted.step_s);
   json.Field("tokens_per_s", report.tokens_per_s).Field("learning_rate", report.learning_rate);
   json.Field("resident_bytes", report.resident_bytes);
+  if (predicted.resident_bytes > 0) {
+    json.Field("predicted_resident_bytes", predicted.resident_bytes);
+  }
   if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
   if (report.usual_loss) json.Field("usual_loss", *report.usual_loss);
   if (report.skipped) json.Field("skipped", true);
@@ -67,7 +70,7 @@ std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& 
   return json.EndObject().Take();
 }
 
-std::string StepLine(const EvaluationReport& report, RunId run, const PredictedTimes& predicted) {
+std::string StepLine(const EvaluationReport& report, RunId run, const StepForecast& predicted) {
   JsonWriter json;
   json.BeginObject().Field("step", report.step).Field("evaluation_loss", report.loss);
   json.Field("evaluation_s", report.seconds);
@@ -109,7 +112,7 @@ Result<std::unique_ptr<StepFiles>> StepFiles::Open(FileSystem& files, Clock& clo
   return opened;
 }
 
-Result<void> StepFiles::Add(const StepReport& report, RunId run, const PredictedTimes& predicted) {
+Result<void> StepFiles::Add(const StepReport& report, RunId run, const StepForecast& predicted) {
   std::vector<TensorBoardScalar> scalars;
   const auto add = [&scalars](std::string_view tag, double value) {
     scalars.push_back({tag, static_cast<float>(value)});
@@ -125,7 +128,7 @@ Result<void> StepFiles::Add(const StepReport& report, RunId run, const Predicted
 }
 
 Result<void> StepFiles::Add(const EvaluationReport& report, RunId run,
-                            const PredictedTimes& predicted) {
+                            const StepForecast& predicted) {
   const TensorBoardScalar scalar{"evaluation/loss", static_cast<float>(report.loss)};
   return Write(StepLine(report, run, predicted), report.step, std::span(&scalar, 1));
 }

@@ -22,16 +22,17 @@ struct StepFilePaths {
   std::string tensorboard;  // a folder; it is created
 };
 
-// Forecasts of a run's times, in seconds; 0: unknown.
-struct PredictedTimes {
+// What a run is forecast to take; 0: unknown.
+struct StepForecast {
   double step_s = 0;
   double evaluation_s = 0;
+  std::int64_t resident_bytes = 0;  // memory of this process while it trains
 };
 
 // A step or an evaluation as an object on one line, without its newline: its fields as docs/json.md
 // lists them. A `run` of 0 and forecasts of 0 are left out.
-std::string StepLine(const StepReport& report, RunId run, const PredictedTimes& predicted);
-std::string StepLine(const EvaluationReport& report, RunId run, const PredictedTimes& predicted);
+std::string StepLine(const StepReport& report, RunId run, const StepForecast& predicted);
+std::string StepLine(const EvaluationReport& report, RunId run, const StepForecast& predicted);
 
 // Checks before any work that the files can be made. Errors: kIo, naming option, path and problem.
 Result<void> CheckStepFiles(const StepFilePaths& paths);
@@ -49,8 +50,8 @@ class StepFiles {
                                                  const StepFilePaths& paths);
 
   // Errors: those of the file system. After an error no file is written any more.
-  Result<void> Add(const StepReport& report, RunId run, const PredictedTimes& predicted);
-  Result<void> Add(const EvaluationReport& report, RunId run, const PredictedTimes& predicted);
+  Result<void> Add(const StepReport& report, RunId run, const StepForecast& predicted);
+  Result<void> Add(const EvaluationReport& report, RunId run, const StepForecast& predicted);
 
  private:
   explicit StepFiles(Clock& clock) : clock_(clock) {}

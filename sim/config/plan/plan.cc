@@ -34,6 +34,7 @@ Result<void> CheckField(const PlanField& field, const Plan& plan) {
     }
     return {};
   }
+  if (field.slots != nullptr) return {};  // they exist only if they work
   return CheckRange(field.name, field.get(plan), field.low, field.high);
 }
 
@@ -156,23 +157,58 @@ Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
 
 }  // namespace
 
-bool SplitsBackward(ScheduleKind schedule) {
-  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
-         schedule != ScheduleKind::kInterleaved && schedule != ScheduleKind::kPipeDream &&
-         schedule != ScheduleKind::kPipeDream2bw;
+StageShape ShapeOf(ScheduleKind schedule) {
+  switch (schedule) {
+    case ScheduleKind::kInterleaved:
+      return StageShape::kRounds;
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kDualPipeV:
+      return StageShape::kV;
+    case ScheduleKind::kDualPipe:
+      return StageShape::kBothWays;
+    case ScheduleKind::kCustom:
+      FT_CHECK(false && "slots decide the shape of a custom schedule");
+      return StageShape::kLine;
+    default:
+      return StageShape::kLine;
+  }
+}
+
+StageShape Plan::Shape() const {
+  if (schedule != ScheduleKind::kCustom) return ShapeOf(schedule);
+  return slots.empty() ? StageShape::kLine : slots.shape();
+}
+
+bool Plan::SplitsBackward() const {
+  switch (schedule) {
+    case ScheduleKind::kGpipe:
+    case ScheduleKind::k1f1b:
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2bw:
+      return false;
+    case ScheduleKind::kCustom:
+      return !slots.empty() && slots.splits();
+    default:
+      return true;
+  }
+}
+
+bool Plan::PairsSlots() const {
+  if (schedule == ScheduleKind::kCustom) return !slots.empty() && slots.pairs();
+  return schedule == ScheduleKind::kDualPipe || schedule == ScheduleKind::kDualPipeV;
 }
 
 // ZB-V and both DualPipes place two stages on each rank; interleaving places vpp.
 int Plan::Chunks() const {
-  switch (schedule) {
-    case ScheduleKind::kInterleaved:
-      return vpp;
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kDualPipe:
-    case ScheduleKind::kDualPipeV:
-      return 2;
-    default:
+  if (schedule == ScheduleKind::kCustom) return slots.empty() ? 1 : slots.chunks();
+  switch (Shape()) {
+    case StageShape::kLine:
       return 1;
+    case StageShape::kRounds:
+      return vpp;
+    default:
+      return 2;
   }
 }
 
@@ -246,7 +282,7 @@ std::string Describe(const Plan& plan) {
     const std::string_view option = FirstOption(field).substr(2);
     const std::string value = field.type == PlanFieldType::kFlag ? "" : TextOf(field, plan);
     const bool dash = field.type == PlanFieldType::kChoice || field.type == PlanFieldType::kNames ||
-                      field.list != nullptr;
+                      field.list != nullptr || field.slots != nullptr;
     text += fmt::format(" {}{}{}", option, dash ? "-" : "", value);
   }
   return text;

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "sim/config/model/model_spec.h"
+#include "sim/config/schedule/slot_order.h"
 
 namespace foretrain {
 
@@ -25,6 +26,7 @@ enum class ScheduleKind : std::uint8_t {
   kDualPipeV,
   kPipeDream,
   kPipeDream2bw,
+  kCustom,  // that of Plan::slots
 };
 enum class RecomputeKind : std::uint8_t { kNone, kFull, kSelective };
 // Parts of a layer whose saved tensors selective recomputation drops. blocks.h says which tensors
@@ -102,8 +104,8 @@ std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
 std::string_view Name(ContextParallelKind kind);  // "ring", "all-gather", "all-to-all"
 std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
 std::string_view Name(Precision precision);       // "fp32", "tf32", "fp16", ...
-// True if a micro-batch's backward has two slots, input gradients first.
-bool SplitsBackward(ScheduleKind schedule);
+// How the schedule, which is not kCustom, places stages.
+StageShape ShapeOf(ScheduleKind schedule);
 std::optional<RecomputeKind> ParseRecompute(std::string_view name);
 
 // plan_fields.cc describes each field, with range and help. Files, the command line and checks read
@@ -132,6 +134,7 @@ struct Plan {
 
   ScheduleKind schedule = ScheduleKind::k1f1b;
   int vpp = 1;                         // chunks of layers per rank, for kInterleaved
+  SlotOrder slots = {};                // of kCustom; empty for all others
   std::vector<int> stage_layers = {};  // layers of each (virtual) stage; empty: split evenly
   bool post_validation = false;        // optimizer step before the global norm is known
 
@@ -202,9 +205,16 @@ struct Plan {
   bool CorrectsBias() const { return MomentsOf(optimizer) == 2; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
+  // How stages lie on pipeline ranks. kLine for a custom schedule without slots, which is refused.
+  StageShape Shape() const;
+  bool GoesBothWays() const { return Shape() == StageShape::kBothWays; }
+  // True if a micro-batch's backward has two slots, input gradients first.
+  bool SplitsBackward() const;
+  // True if slots run in pairs.
+  bool PairsSlots() const;
   // Pipeline ranks that hold the same stage: under DualPipe, those at the same distance from either
   // end.
-  int StageCopies() const { return schedule == ScheduleKind::kDualPipe && pp > 1 ? 2 : 1; }
+  int StageCopies() const { return GoesBothWays() && pp > 1 ? 2 : 1; }
   // Ranks that hold the same parameters and reduce their gradients together.
   int DataParallel() const { return dp * cp * StageCopies(); }
   // Ranks over which ZeRO shards state.
@@ -224,7 +234,7 @@ struct Plan {
   // Chunks of consecutive layers on one rank.
   int Chunks() const;
   // Stages of the model; under DualPipe each lies on two ranks.
-  int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
+  int Stages() const { return GoesBothWays() ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
   // True if activations have 16 bits or fewer.
   bool HasShortActivations() const { return precision >= Precision::kFp16; }

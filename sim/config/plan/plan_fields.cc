@@ -13,9 +13,9 @@ namespace foretrain {
 namespace {
 
 // Names of each enum's values, in the order of its enumerators.
-constexpr std::array<std::string_view, 10> kSchedules = {
-    "gpipe", "1f1b",     "zb-h1",      "interleaved", "zb-h2",
-    "zb-v",  "dualpipe", "dualpipe-v", "pipedream",   "pipedream-2bw"};
+constexpr std::array<std::string_view, 11> kSchedules = {
+    "gpipe",    "1f1b",       "zb-h1",     "interleaved",   "zb-h2", "zb-v",
+    "dualpipe", "dualpipe-v", "pipedream", "pipedream-2bw", "custom"};
 constexpr std::array<std::string_view, 3> kRecomputes = {"none", "full", "selective"};
 // Our names of modules, and those of Megatron-Core's --recompute-modules.
 constexpr std::array<std::string_view, 9> kRecomputeModules = {
@@ -129,6 +129,21 @@ std::vector<PlanField> MakeFields() {
       0,
       kMaxLayers};
   stage_layers.list = &Plan::stage_layers;
+  PlanField slots{"schedule_slots", "--schedule-file", "FILE",
+                  "Run the passes in the order of this file: CSV with a line for each rank, as "
+                  "PyTorch's pipelining writes it; the schedule is then custom",
+                  PlanFieldType::kSlots};
+  slots.slots = &Plan::slots;
+  PlanField schedule =
+      Core(Choice<&Plan::schedule>("schedule", "--schedule", "NAME", kSchedules,
+                                   "Pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, "
+                                   "zb-v, dualpipe, dualpipe-v, pipedream, pipedream-2bw, or "
+                                   "custom, which --schedule-file gives"));
+  // Slots belong to a custom schedule alone.
+  schedule.set = [](Plan& plan, std::int64_t value) {
+    plan.schedule = static_cast<ScheduleKind>(value);
+    if (plan.schedule != ScheduleKind::kCustom) plan.slots = {};
+  };
   PlanField fuse = Choice<&Plan::fuse>(
       "fuse", "--fuse", "none|norms|epilogues|loss|all", kFusions,
       "Fused ops: a residual addition with the norm after it (norms); a GEMM "
@@ -188,9 +203,8 @@ std::vector<PlanField> MakeFields() {
           "4,194,304")),
       Core(Integer<&Plan::micro_batch>("micro_batch", "--micro-batch,--micro-batch-size", 1, count,
                                        "Samples in one forward pass of a rank")),
-      Core(Choice<&Plan::schedule>("schedule", "--schedule", "NAME", kSchedules,
-                                   "Pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, "
-                                   "zb-v, dualpipe, dualpipe-v, pipedream, pipedream-2bw")),
+      schedule,
+      slots,
       Integer<&Plan::vpp>("vpp", "--vpp,--virtual-pipeline-model-parallel-size", 1, kMaxPieces,
                           "Chunks of layers on each rank, for the interleaved schedule"),
       stage_layers,
@@ -330,6 +344,7 @@ bool HasDefault(const PlanField& field, const Plan& plan) {
   static const Plan standard;
   if (field.number != nullptr) return plan.*field.number == standard.*field.number;
   if (field.list != nullptr) return plan.*field.list == standard.*field.list;
+  if (field.slots != nullptr) return (plan.*field.slots).empty();
   return field.get(plan) == field.get(standard);
 }
 
@@ -370,16 +385,21 @@ std::int64_t BitOfName(const PlanField& field, std::string_view name) {
 std::string TextOf(const PlanField& field, const Plan& plan) {
   if (field.number != nullptr) return fmt::format("{}", plan.*field.number);
   if (field.list != nullptr) return fmt::format("{}", fmt::join(plan.*field.list, ","));
+  if (field.slots != nullptr) {
+    return (plan.*field.slots).empty() ? std::string() : (plan.*field.slots).file();
+  }
   return TextOf(field, field.get(plan));
 }
 
-// Numbers and lists are reached by member pointer; everything else is an integer behind get and
-// set.
+// Numbers, lists and slots are reached by member pointer; everything else is an integer behind get
+// and set.
 void CopyField(const PlanField& field, const Plan& from, Plan& to) {
   if (field.number != nullptr) {
     to.*field.number = from.*field.number;
   } else if (field.list != nullptr) {
     to.*field.list = from.*field.list;
+  } else if (field.slots != nullptr) {
+    to.*field.slots = from.*field.slots;
   } else {
     field.set(to, field.get(from));
   }

@@ -14,12 +14,13 @@ namespace foretrain {
 
 enum class PlanFieldType : std::uint8_t {
   kInteger,
-  kSize,     // bytes: "25MB" on the command line
-  kNumber,   // a double, in PlanField::number
-  kFlag,     // 0 or 1
-  kChoice,   // an index into `choices`
-  kNames,    // a set of `choices`: bit i stands for choice i
-  kIntegers  // in PlanField::list
+  kSize,      // bytes: "25MB" on the command line
+  kNumber,    // a double, in PlanField::number
+  kFlag,      // 0 or 1
+  kChoice,    // an index into `choices`
+  kNames,     // a set of `choices`: bit i stands for choice i
+  kIntegers,  // in PlanField::list
+  kSlots      // a schedule, in PlanField::slots
 };
 
 struct PlanField {
@@ -31,11 +32,12 @@ struct PlanField {
   std::int64_t low = 0;  // both bounds are included; for kIntegers they hold per element
   std::int64_t high = 0;
   std::span<const std::string_view> choices = {};
-  std::int64_t (*get)(const Plan&) = nullptr;  // for all types but kNumber and kIntegers
+  std::int64_t (*get)(const Plan&) = nullptr;  // for all types but kNumber, kIntegers and kSlots
   void (*set)(Plan&, std::int64_t) = nullptr;
   double Plan::*number = nullptr;  // kNumber: from 0 to `max`
   double max = 0;
   std::vector<int> Plan::*list = nullptr;
+  SlotOrder Plan::*slots = nullptr;
   std::span<const std::string_view> second_names = {};  // kNames: other names of the choices, or
                                                         // empty; read but never written
   bool core = false;                                    // written to files even with its default
@@ -58,8 +60,8 @@ bool HasDefault(const PlanField& field, const Plan& plan);
 // The option's first name: "--zero".
 std::string_view FirstOption(const PlanField& field);
 
-// A value as written on the command line: "4", "zb-h1", "on", "1.5", "3,2,3", "norm,mlp". The
-// second form takes a value of a field that has `get`.
+// A value as written on the command line: "4", "zb-h1", "on", "1.5", "3,2,3", "norm,mlp", and the
+// name of a schedule's file. The second form takes a value of a field that has `get`.
 std::string TextOf(const PlanField& field, const Plan& plan);
 std::string TextOf(const PlanField& field, std::int64_t value);
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "sim/config/plan/plan_fields.h"
 #include "sim/config/rules/refuse.h"
+#include "sim/config/schedule/schedule_csv.h"
 
 namespace foretrain {
 namespace {
@@ -18,6 +19,13 @@ void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
     case PlanFieldType::kIntegers:
       writer.Name(field.name).BeginArray();
       for (const int value : plan.*field.list) writer.Integer(value);
+      writer.EndArray();
+      return;
+    case PlanFieldType::kSlots:
+      writer.Name(field.name).BeginArray();
+      if (!(plan.*field.slots).empty()) {
+        for (const std::string& row : RowsOf((plan.*field.slots).draft())) writer.String(row);
+      }
       writer.EndArray();
       return;
     case PlanFieldType::kFlag:
@@ -66,6 +74,17 @@ std::int64_t ReadNames(JsonFields& fields, std::string_view name, const PlanFiel
   return set;
 }
 
+// A text for each rank, as in a file; `slots` stays if the file has none.
+void ReadSlots(JsonFields& fields, std::string_view name, SlotOrder& slots) {
+  const std::vector<std::string> rows = fields.StringsOr(name, kMaxScheduleBytes);
+  if (rows.empty()) return;
+  const auto draft = ParseScheduleRows(rows, "rows");
+  if (!draft) return fields.Refuse(name, draft.error().message);
+  auto made = SlotOrder::Make(*draft, "");
+  if (!made) return fields.Refuse(name, made.error().message);
+  slots = *std::move(made);
+}
+
 }  // namespace
 
 // Defaults come from `plan` itself, so a preset's values survive where the file says nothing.
@@ -79,6 +98,8 @@ void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& f
         (plan.*field.list).push_back(static_cast<int>(value));
       }
       return;
+    case PlanFieldType::kSlots:
+      return ReadSlots(fields, name, plan.*field.slots);
     case PlanFieldType::kFlag:
       return field.set(plan, fields.BoolOr(name, field.get(plan) != 0) ? 1 : 0);
     case PlanFieldType::kChoice:

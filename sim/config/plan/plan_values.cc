@@ -140,6 +140,11 @@ Result<void> SetPlanField(const PlanField& field, const std::string& text, Plan&
     FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.max));
     return {};
   }
+  if (field.slots != nullptr) {
+    FT_ASSIGN(plan.*field.slots, SlotOrder::FromCsv(text, ""));
+    plan.schedule = ScheduleKind::kCustom;
+    return {};
+  }
   if (field.name == "sequence") {
     FT_ASSIGN(plan.sequence, ParseTokenCount(option, text));
     return {};

@@ -28,7 +28,8 @@ Result<std::vector<std::int64_t>> ParsePlanValues(const PlanField& field, const 
 // fraction of a token, or more than kMaxModelCount.
 Result<std::int64_t> ParseTokenCount(const std::string& option, const std::string& text);
 
-// Sets the field from a text with one value (a list for kIntegers). `sequence` is read by
+// Sets the field from a text with one value (a list for kIntegers; for kSlots the contents of the
+// file, with which the schedule becomes custom). `sequence` is read by
 // ParseTokenCount. `global_batch` counts samples; with k or M it counts tokens, of which a sample
 // has plan.sequence. Errors: as above, and tokens that make no whole number of samples;
 // ValidatePlan checks the range.

@@ -87,8 +87,8 @@ std::string GradientsLeaveSummed(const Plan& plan) {
       "device "
       "is a micro-batch's sum over ranks; use {} or offload_gradients none",
       Name(plan.offload_gradients), plan.DataParallel(),
-      plan.schedule == ScheduleKind::kDualPipe ? "reduction_time micro-batch, schedule dualpipe-v"
-                                               : "reduction_time micro-batch, zero_stage 2");
+      plan.GoesBothWays() ? "reduction_time micro-batch, schedule dualpipe-v"
+                          : "reduction_time micro-batch, zero_stage 2");
 }
 
 // The number of skipped steps belongs to the running step, not to the step whose gradients arrive

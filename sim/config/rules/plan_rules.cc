@@ -105,6 +105,36 @@ std::string PostValidationAmendsAdamWAndSgd(const Plan& plan) {
       TextOf(PlanFieldOf("optimizer"), plan));
 }
 
+// The slots decide the order, so a plan has them exactly if its schedule is custom.
+std::string CustomNeedsSlots(const Plan& plan) {
+  const bool custom = plan.schedule == ScheduleKind::kCustom;
+  if (custom != plan.slots.empty()) return {};
+  if (custom) {
+    return "schedule custom without schedule_slots: nothing says its order; give --schedule-file "
+           "FILE, which `foretrain schedule export` can write, or use schedule 1f1b";
+  }
+  return fmt::format(
+      "schedule_slots with schedule {}: they are the order of a custom schedule; use schedule "
+      "custom or leave schedule_slots out",
+      Name(plan.schedule));
+}
+
+// A custom schedule names its ranks and micro-batches.
+std::string SlotsAreOfThePlan(const Plan& plan) {
+  if (plan.slots.empty()) return {};
+  const SlotOrder& slots = plan.slots;
+  if (slots.ranks() != plan.pp) {
+    return fmt::format("pp {} with the schedule {}: it has {} ranks; use pp {}", plan.pp,
+                       slots.file(), slots.ranks(), slots.ranks());
+  }
+  if (slots.micro_batches() == plan.MicroBatches()) return {};
+  return fmt::format(
+      "global_batch {} with the schedule {}: it has {} micro-batches and the plan {}; use "
+      "global_batch {}",
+      plan.global_batch, slots.file(), slots.micro_batches(), plan.MicroBatches(),
+      slots.micro_batches() * plan.dp * plan.micro_batch);
+}
+
 // Micro-batches must form rounds of equal size, each of at least pp.
 std::string InterleavingNeedsWholeRounds(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kInterleaved) return {};
@@ -122,6 +152,8 @@ std::string InterleavingNeedsWholeRounds(const Plan& plan) {
 // Both schedules run micro-batches in two directions. DualPipe holds each stage twice, so stages
 // pair up and each direction gets half of the micro-batches.
 std::string TwoWaysNeedMicroBatches(const Plan& plan) {
+  // A custom schedule has the micro-batches that its slots name.
+  if (plan.schedule == ScheduleKind::kCustom) return {};
   const bool both_ways = plan.schedule == ScheduleKind::kDualPipe;
   if (!both_ways && plan.schedule != ScheduleKind::kDualPipeV) return {};
   const std::int64_t m = plan.MicroBatches();
@@ -149,12 +181,11 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
 // The two holders of a stage run it for different micro-batches. They never gather its parameters
 // or scatter its gradients at the same time.
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
-  if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
+  if (!plan.GoesBothWays() || plan.zero_stage < 2) return {};
   return fmt::format(
-      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at "
-      "once; "
-      "use zero_stage 1 or schedule dualpipe-v",
-      plan.zero_stage);
+      "schedule {} with zero_stage {}: both holders of a stage would have to use it at once; use "
+      "zero_stage 1 or schedule dualpipe-v",
+      Name(plan.schedule), plan.zero_stage);
 }
 
 // Two chunks per rank give each the same work under a causal mask.
@@ -195,11 +226,11 @@ std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
 
 // For the same reason they never reduce the gradients of one micro-batch together.
 std::string DualPipeSumsAtTheEnd(const Plan& plan) {
-  if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
-    return {};
-  }
-  return "schedule dualpipe with reduction_time micro-batch: both holders of a stage run it for "
-         "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
+  if (!plan.GoesBothWays() || plan.reduction_time == ReductionTime::kEnd) return {};
+  return fmt::format(
+      "schedule {} with reduction_time micro-batch: both holders of a stage run it for unlike "
+      "micro-batches; use reduction_time end or schedule dualpipe-v",
+      Name(plan.schedule));
 }
 
 // Every stage needs a layer, except that stage_layers may leave the first, which has the embedding,
@@ -254,7 +285,7 @@ std::string TpTilesFitTheRows(const Plan& plan) {
 
 // The weight-gradient half would need the inner gradients of all tiles at once, which tiles avoid.
 std::string MlpTilesNeedWholeBackward(const Plan& plan) {
-  if (plan.mlp_tiles == 1 || !SplitsBackward(plan.schedule)) return {};
+  if (plan.mlp_tiles == 1 || !plan.SplitsBackward()) return {};
   return fmt::format(
       "mlp_tiles {} with schedule {}: a tile's backward is not cut in two; use schedule 1f1b or "
       "mlp_tiles 1",
@@ -267,6 +298,8 @@ std::string MlpTilesNeedWholeBackward(const Plan& plan) {
 std::span<const PlanRule> PlanRules() {
   static const std::vector<PlanRule> rules = {
       {"vpp-needs-interleaving", VppNeedsInterleaving},
+      {"custom-needs-slots", CustomNeedsSlots},
+      {"slots-are-of-the-plan", SlotsAreOfThePlan},
       {"replicas-divide-ranks", ReplicasDivideRanks},
       {"replicas-need-sharding", ReplicasNeedSharding},
       {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},

@@ -97,7 +97,7 @@ std::vector<int> PipelineMembers(const Plan& plan, const RankCoordinates& at, Gr
   const int last = plan.pp - 1;
   if (last == 0) return {};
   // With several chunks per rank, the last stage's next is the first.
-  const bool ring = plan.schedule == ScheduleKind::kInterleaved;
+  const bool ring = plan.Shape() == StageShape::kRounds;
   const auto stage = [&](int pp) { return RankOf(plan, {pp, at.dp, at.cp, at.tp}); };
   if (kind == GroupKind::kEnds) {
     if (at.pp != 0 && at.pp != last) return {};

@@ -43,7 +43,7 @@ std::vector<Slot> TwoWaySlots(SlotWriter out, int a, int far, int near, int pair
 // Chunk 0 runs down the ranks and chunk 1 back up: the two meet at the last rank, p - rank - 1
 // ranks away.
 std::vector<Slot> DualPipeVSlots(const PipelineShape& shape, int rank) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   return TwoWaySlots(SlotWriter({0, 0}, {m, m}), 0, p - rank - 1, rank, m - 2 * p + rank + 1,
                      rank == p - 1);
 }
@@ -51,7 +51,7 @@ std::vector<Slot> DualPipeVSlots(const PipelineShape& shape, int rank) {
 // Half of the micro-batches enter at each end of the pipeline, and the two halves meet in the
 // middle. So a rank and its mirror image have the same slots with the chunks exchanged.
 std::vector<Slot> DualPipeSlots(const PipelineShape& shape, int rank) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   const int near = std::min(rank, p - 1 - rank);
   return TwoWaySlots(SlotWriter({0, m / 2}, {m / 2, m - m / 2}), rank < p / 2 ? 0 : 1,
                      p / 2 - near - 1, near, m / 2 - p + near + 1, near == p / 2 - 1);

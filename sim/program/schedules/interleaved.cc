@@ -31,7 +31,7 @@ std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank) {
 // The bubble of 1F1B divided by the number of chunks. Known only without sends, and for full groups
 // of p micro-batches.
 double InterleavedMakespan(const PipelineShape& shape, const SlotTimes& t) {
-  const auto [p, m, v] = shape;
+  const int p = shape.p, m = shape.m, v = shape.vpp;
   if (m % p != 0 || (p > 1 && t.send_s > 0)) return -1;
   return (m + static_cast<double>(p - 1) / v) * (t.forward_s + t.input_s + t.weight_s);
 }

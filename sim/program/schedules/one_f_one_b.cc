@@ -23,7 +23,7 @@ std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank) {
 // chains F(i) .. B(i) F(i + k) .. B(i + k) of k <= p micro-batches; each chain crosses k - 1 links
 // and back.
 double OneFOneBMakespan(const PipelineShape& shape, const SlotTimes& t) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   if (p > 1 && t.send_s > t.forward_s) return -1;
   const auto chains = CeilDiv(m - 1, p);
   return (m + p - 1) * (t.forward_s + t.input_s + t.weight_s) +

@@ -7,7 +7,7 @@ namespace foretrain {
 // forward and a backward for ever. So the last p - 1 - r forwards of a step belong to the next
 // step's batch.
 std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   FT_CHECK(m >= p);
   const int lead = p - 1 - rank;
   std::vector<Slot> slots;
@@ -25,7 +25,7 @@ std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank) {
 // all links in both directions. Every other cycle is shorter or serves more micro-batches for its
 // length.
 double PipeDreamMakespan(const PipelineShape& shape, const SlotTimes& t) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   return m * (t.forward_s + t.input_s + t.weight_s + 2.0 * (p - 1) / p * t.send_s);
 }
 

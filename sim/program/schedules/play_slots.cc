@@ -67,7 +67,7 @@ PlayedSlots PlaySlots(ScheduleKind schedule, const PipelineShape& shape,
 
 // Spreads a rank's times evenly over its chunks and plays the slots with sends alone.
 double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times) {
-  const Placement placement(schedule, shape.p, shape.vpp);
+  const Placement placement = PlacementOf(schedule, shape);
   const int share = placement.ChunksOfShare();
   const double forward_s = times.forward_s / share, input_s = times.input_s / share,
                weight_s = times.weight_s / share;

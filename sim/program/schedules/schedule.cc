@@ -7,6 +7,12 @@ namespace {
 
 using SlotsOf = std::vector<Slot> (*)(const PipelineShape&, int);
 using MakespanOf = double (*)(const PipelineShape&, const SlotTimes&);
+
+std::vector<Slot> CustomSlots(const PipelineShape& shape, int rank) {
+  FT_CHECK(shape.slots.ranks() == shape.p && shape.slots.micro_batches() == shape.m);
+  return shape.slots.SlotsOf(rank);
+}
+
 struct Schedule {
   SlotsOf slots = nullptr;
   MakespanOf makespan = nullptr;  // closed form; null if there is none
@@ -34,6 +40,8 @@ Schedule Find(ScheduleKind schedule) {
     case ScheduleKind::kPipeDream:
     case ScheduleKind::kPipeDream2bw:
       return {PipeDreamSlots, PipeDreamMakespan};
+    case ScheduleKind::kCustom:
+      return {CustomSlots};
   }
   FT_CHECK(false && "a schedule without slots");
   return {};
@@ -41,9 +49,38 @@ Schedule Find(ScheduleKind schedule) {
 
 }  // namespace
 
+PipelineShape PipelineShapeOf(const Plan& plan) {
+  return {plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp, plan.slots};
+}
+
+Placement PlacementOf(ScheduleKind schedule, const PipelineShape& shape) {
+  if (schedule != ScheduleKind::kCustom) return Placement(schedule, shape.p, shape.vpp);
+  return Placement(shape.slots.shape(), shape.p, shape.slots.chunks());
+}
+
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank) {
   FT_CHECK(shape.p >= 1 && shape.m >= 1 && rank >= 0 && rank < shape.p);
   return Find(schedule).slots(shape, rank);
+}
+
+Result<ScheduleDraft> DraftOf(const Plan& plan) {
+  if (plan.StepsOverlap()) {
+    return Fail(ErrorCode::kUnsupported,
+                "schedule " + std::string(Name(plan.schedule)) +
+                    ": its steps overlap, and a file lists the passes of one step alone; use "
+                    "schedule 1f1b");
+  }
+  const PipelineShape shape = PipelineShapeOf(plan);
+  const Placement placement(plan);
+  ScheduleDraft draft;
+  for (int rank = 0; rank < shape.p; ++rank) {
+    auto& actions = draft.ranks.emplace_back();
+    for (const Slot& slot : MakeSlots(plan.schedule, shape, rank)) {
+      actions.push_back(
+          {slot.pass, placement.StageOf(rank, slot.chunk), slot.micro_batch, slot.paired});
+    }
+  }
+  return draft;
 }
 
 // A closed form is used only if it is exact for these times; otherwise it returns a negative number

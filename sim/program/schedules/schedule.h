@@ -5,29 +5,24 @@
 #include <vector>
 
 #include "sim/config/plan/plan.h"
-#include "traces/kinds.h"
+#include "sim/config/schedule/placement.h"
+#include "sim/config/schedule/schedule_draft.h"
+#include "sim/config/schedule/slot.h"
 
 namespace foretrain {
 
-// One pass of one chunk (a share of the rank's layers, schedules/placement.h) for one micro-batch.
-// Passes: kForward, kBackward (both halves), kBackwardInput, kBackwardWeight.
-struct Slot {
-  Pass pass = Pass::kForward;
-  int chunk = 0;
-  int micro_batch = 0;
-  bool paired = false;         // with the next slot: the two run as one, their layers overlapped
-  bool for_next_step = false;  // belongs to a micro-batch of the next step (docs/program.md)
-
-  bool operator==(const Slot&) const = default;
-};
-
 // A pipeline of `p` ranks and `m` micro-batches, both >= 1. `vpp` is the number of chunks per rank
-// of an interleaved schedule, 1 for others.
+// of an interleaved schedule, 1 for others. `slots` are those of a custom one, for p and m; empty
+// for others.
 struct PipelineShape {
   int p = 1;
   int m = 1;
   int vpp = 1;
+  SlotOrder slots = {};
 };
+
+PipelineShape PipelineShapeOf(const Plan& plan);
+Placement PlacementOf(ScheduleKind schedule, const PipelineShape& shape);
 
 // Slots of pipeline rank `rank`, 0 <= rank < p, in issue order. Requires a shape that the schedule
 // accepts (plan_rules.cc). For each of its micro-batches a chunk has one kForward and either one
@@ -35,6 +30,10 @@ struct PipelineShape {
 // ascending order of micro-batch, so gradients add up in that order. A forward that is
 // `for_next_step` may come after the backward of the same number, which belongs to the step before.
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
+
+// The slots of all ranks of a valid plan as a file states them (schedule_csv.h). Errors:
+// kUnsupported, a schedule whose steps overlap, because a file is a list of one step's passes.
+Result<ScheduleDraft> DraftOf(const Plan& plan);
 
 // One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,
 // interleaved), Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "sim/program/schedules/schedule.h"
 
 namespace foretrain {
@@ -31,7 +31,7 @@ class SlotWalk {
   // `never`: the arrival of an input that no stage has made yet. Only the inputs of the model's
   // ends are there from the start. All other arrivals are set by Deliver.
   SlotWalk(ScheduleKind schedule, const PipelineShape& shape, const Time& never)
-      : placement_(schedule, shape.p, shape.vpp), shape_(shape) {
+      : placement_(PlacementOf(schedule, shape)), shape_(shape) {
     const auto cells = static_cast<std::size_t>(shape.p * placement_.chunks() * shape.m);
     input_.assign(cells, never);
     gradient_.assign(cells, never);

@@ -69,7 +69,7 @@ std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
 // Walking backwards over the stream moves a receive forward if a later transfer is needed earlier.
 std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const PipelineShape& shape,
                                                   int rank) {
-  const Placement placement(schedule, shape.p, shape.vpp);
+  const Placement placement = PlacementOf(schedule, shape);
   const std::vector<Slot> slots = MakeSlots(schedule, shape, rank);
   const Readers readers = ReadersOf(slots);
   std::vector<SlotWithTransfers> out(slots.size());

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "sim/program/schedules/schedule.h"
 
 namespace foretrain {

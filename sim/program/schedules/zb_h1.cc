@@ -24,7 +24,7 @@ std::vector<Slot> ZbH1Slots(const PipelineShape& shape, int rank) {
 // The chain through the last rank: the weight halves hide part of each bubble. It is the longest
 // only without sends, for W <= F, W <= I and m >= p.
 double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& t) {
-  const auto [p, m, vpp] = shape;
+  const int p = shape.p, m = shape.m;
   const bool through_last = m >= p && t.weight_s <= std::min(t.forward_s, t.input_s);
   if ((p > 1 && t.send_s > 0) || !through_last) return -1;
   return m * (t.forward_s + t.input_s + t.weight_s) +

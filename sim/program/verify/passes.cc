@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "sim/config/schedule/placement.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/schedules/placement.h"
 #include "sim/program/verify/checks.h"
 
 namespace foretrain {

@@ -42,7 +42,13 @@ std::string OptionsBetween(const Plan& from, const Plan& to) {
 // Sets the fields that have only one valid value after the change, so that one option more does not
 // make the plan invalid.
 void SetWhatFollows(const Plan& from, Plan& plan) {
-  if (plan.pp == 1) plan.schedule = ScheduleKind::k1f1b;
+  const bool other_shape = plan.schedule == ScheduleKind::kCustom &&
+                           (plan.slots.empty() || plan.slots.ranks() != plan.pp ||
+                            plan.slots.micro_batches() != plan.MicroBatches());
+  if (plan.pp == 1 || other_shape) {
+    plan.schedule = ScheduleKind::k1f1b;
+    plan.slots = {};
+  }
   if (plan.schedule != ScheduleKind::kInterleaved) {
     plan.vpp = 1;
   } else if (plan.vpp == 1) {

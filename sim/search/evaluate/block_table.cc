@@ -24,6 +24,7 @@ Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
   out.recompute_layers = 0;
   out.recompute_every = 1;
   out.schedule = ScheduleKind::k1f1b;
+  out.slots = {};
   out.pp = out.vpp = 1;
   out.stage_layers.clear();
   out.zero_stage = 0;
@@ -190,7 +191,8 @@ namespace {
 // global_batch enters the scale of gradients alone. Memoization is sound because every other field
 // is part of the key; the rest of what blocks read is added in KeysOf.
 constexpr std::string_view kNotOfBlocks =
-    "dp pp rank_order global_batch schedule vpp stage_layers post_validation zero_stage replicas "
+    "dp pp rank_order global_batch schedule schedule_slots vpp stage_layers post_validation "
+    "zero_stage replicas "
     "prefetch_depth gather_bytes unsharded_bytes gather_format reduction_time bucket_bytes "
     "recompute recompute_layers recompute_every offload_optimizer offload_gradients "
     "offload_parameters "
@@ -263,9 +265,9 @@ const BlockCosts& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
           (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
   const auto [found, is_new] = figures_.try_emplace(key.Value());
   BlockCosts& figures = found->second;
-  const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
+  const bool halves = plan.SplitsBackward() && !figures.has_halves;
   const bool asks_bytes = bytes && !figures.has_bytes;
-  const bool asks_halves = bytes && SplitsBackward(plan.schedule) && !figures.has_bytes_of_halves;
+  const bool asks_halves = bytes && plan.SplitsBackward() && !figures.has_bytes_of_halves;
   const bool asks_kept =
       plan.offload_activations != OffloadTarget::kNone && choice.kind == BlockKind::kLayer &&
       (!figures.has_kept ||

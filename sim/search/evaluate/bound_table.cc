@@ -14,6 +14,7 @@ namespace {
 // permissive values, so the answer does not depend on which plan asks first.
 bool IsPossible(Plan plan, const ModelSpec& model) {
   plan.schedule = ScheduleKind::k1f1b;
+  plan.slots = {};
   plan.vpp = 1;
   return ValidatePlan(plan, model).has_value();
 }
@@ -157,7 +158,7 @@ const BoundTable::Blocks* BoundTable::BlocksOf(const Plan& plan, const PlanFamil
 // Minimum over the family's distinct blocks; independent of state, so states share the entry.
 ClassCosts BoundTable::Without(const Plan& plan, const Blocks& blocks, const ChunkClass& chunk) {
   StableHash key;
-  key.Add(blocks.key).Add(SplitsBackward(plan.schedule));
+  key.Add(blocks.key).Add(plan.SplitsBackward());
   AddChunk(With(chunk, false), key);
   const auto [found, is_new] = class_costs_.try_emplace(key.Value());
   if (!is_new) return found->second;
@@ -204,7 +205,7 @@ ClassCosts BoundTable::ClassOf(const Plan& plan, const Blocks& blocks, const Chu
   const double back_s = plan.prefetch_depth > 0 ? gathers_back_s + sums_s : gathers_back_s;
   for (const ChunkPass pass : {kB, kPairB}) no_less(pass, back_s);
   no_less(kI, gathers_back_s);
-  if (SplitsBackward(plan.schedule)) no_less(kW, sums_s);
+  if (plan.SplitsBackward()) no_less(kW, sums_s);
   return out;
 }
 

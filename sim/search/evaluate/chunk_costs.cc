@@ -25,7 +25,7 @@ ChunkCosts::ChunkCosts(const ModelSpec& model, BlockTimes& times, BlockTable& bl
       times_(times),
       blocks_(blocks),
       send_key_(Without(varying,
-                        "vpp recompute zero_stage offload_optimizer "
+                        "vpp schedule_slots recompute zero_stage offload_optimizer "
                         "offload_activations offload_gradients offload_parameters")) {}
 
 // Blocking sends are part of every pass, so only then the key holds what a send reads.
@@ -93,9 +93,8 @@ void ChunkCosts::AddBlocks(const Plan& plan, BlockKind kind, const BlockCosts& b
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
   out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  const double back_held_s = SplitsBackward(plan.schedule)
-                                 ? block.input.held_s + block.weight.held_s
-                                 : block.backward.held_s;
+  const double back_held_s =
+      plan.SplitsBackward() ? block.input.held_s + block.weight.held_s : block.backward.held_s;
   out.held_s += n * (block.forward.held_s + back_held_s + block.again.held_s);
   out.fill_s += n * (block.forward.held_s + block.backward.held_s);
   if (IsLayer(kind)) {

@@ -65,6 +65,7 @@ std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
   StableHash key;
   key.Add(plan.dp).Add(plan.tp).Add(plan.pp).Add(plan.cp).Add(plan.ep).Add(plan.expert_tp);
   key.Add(plan.replicas).Add(plan.rank_order).Add(plan.schedule).Add(plan.vpp);
+  key.Add(plan.slots.empty() ? 0 : plan.slots.hash());
   const auto [found, is_new] = outside_.try_emplace(key.Value());
   if (is_new) {
     found->second = DeviceOverheadOf(costs_.cluster(), plan, costs_.profile().system).Total();
@@ -230,7 +231,7 @@ Evaluator::Reached Evaluator::EvaluateBound(const Plan& plan, const PlanFamily& 
   // The minima do not cover these plans, so their families are never skipped.
   const bool some = plan.recompute_layers > 0 || plan.recompute_every > 1;
   if (some || WalksMemory(plan)) return Reached::kEnd;
-  if (plan.schedule == ScheduleKind::kDualPipe) return Reached::kEnd;
+  if (plan.GoesBothWays() || plan.schedule == ScheduleKind::kCustom) return Reached::kEnd;
   const BoundTable::Blocks* blocks = least_.BlocksOf(plan, family, BoundTable::Figures::kSeconds);
   if (blocks == nullptr) return Reached::kEnd;
   const PipelineForm& pipeline = pipelines_.Find(plan);
@@ -272,9 +273,8 @@ Evaluator::Reached Evaluator::EvaluateBound(const Plan& plan, const PlanFamily& 
 void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
   const auto m = static_cast<double>(plan.MicroBatches());
   const double directions = plan.StageCopies();  // each runs its share of the micro-batches
-  const bool split = SplitsBackward(plan.schedule);
-  const bool pairs =
-      plan.schedule == ScheduleKind::kDualPipe || plan.schedule == ScheduleKind::kDualPipeV;
+  const bool split = plan.SplitsBackward();
+  const bool pairs = plan.PairsSlots();
   double filling_s = 0, filling_span_s = 0;
   for (const PipelineForm::Rank& rank : pipeline.ranks()) {
     double compute_s = 0, held_s = 0, spans_s = 0;
@@ -318,7 +318,7 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
   }
   const auto m = static_cast<double>(plan.MicroBatches());
   const double send_s = times_.blocking_sends() ? 0 : chunks_.SendSeconds(plan);
-  const bool split = SplitsBackward(plan.schedule);
+  const bool split = plan.SplitsBackward();
   const double directions = plan.StageCopies();
   // Maxima over ranks: seconds of all passes, and end of the update. ahead_s: how much earlier than
   // rank 0 this rank finishes its last backward.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/config/schedule/placement.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/layout/stage.h"
 #include "sim/program/lower/model/recompute.h"
-#include "sim/program/schedules/placement.h"
 #include "sim/search/evaluate/step_path.h"
 
 namespace foretrain {
@@ -29,7 +29,7 @@ ChunkClass ClassOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
   return out;
 }
 
-// Micro-batches after which the steady state repeats itself.
+// Micro-batches after which the steady state repeats itself; a custom schedule need not have one.
 int CycleOf(ScheduleKind schedule, int p) {
   return schedule == ScheduleKind::kDualPipe ? 2 * p : p;
 }
@@ -41,6 +41,7 @@ int Enough(ScheduleKind schedule, int p, int m, int cycles) {
   const int few = cycles * cycle + m % cycle;
   // A last round with fewer micro-batches has its own order of slots, so it is not shortened.
   if (schedule == ScheduleKind::kInterleaved && m % p != 0) return m;
+  if (schedule == ScheduleKind::kCustom) return m;
   return std::min(m, few);
 }
 
@@ -89,9 +90,10 @@ constexpr double kNothing = 1e-3;              // share of the longest pass that
 // Ranks of equal composition hold the same state and blocks. They differ in micro-batches in
 // flight, so each keeps the moments that no earlier rank of its composition covers.
 PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
-    : shape_{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
+    : shape_(PipelineShapeOf(plan)),
       schedule_(plan.schedule),
       overlaps_(plan.StepsOverlap()),
+      pairs_(plan.PairsSlots()),
       receives_ahead_(plan.Stages() > 1 && plan.schedule != ScheduleKind::kGpipe &&
                       plan.schedule != ScheduleKind::k1f1b) {
   for (int pp = 0; pp < plan.pp; ++pp) {
@@ -197,8 +199,7 @@ double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send
     return std::exp(power * kStep);
   };
   // Schedules without pairs never count halves of pairs, so those times stay out of the key.
-  const bool pairs = schedule_ == ScheduleKind::kDualPipe || schedule_ == ScheduleKind::kDualPipeV;
-  const std::size_t last_pass = pairs ? kChunkPassCount : std::size_t{kPairF};
+  const std::size_t last_pass = pairs_ ? kChunkPassCount : std::size_t{kPairF};
   std::vector<PassSeconds> rounded = times;
   for (PassSeconds& chunk : rounded) {
     for (std::size_t pass = 0; pass < last_pass; ++pass) {
@@ -241,8 +242,9 @@ PipelineForm::Way PipelineForm::Play(int m, const std::vector<PassSeconds>& time
                                      double send_s) const {
   std::vector<std::vector<int>> classes;
   for (const Rank& rank : ranks_) classes.push_back(rank.chunks);
-  const StepPath longest =
-      FindStepPath(schedule_, {shape_.p, m, shape_.vpp}, classes, times, send_s);
+  PipelineShape shape = shape_;
+  shape.m = m;
+  const StepPath longest = FindStepPath(schedule_, shape, classes, times, send_s);
   return {longest.passes, longest.sends};
 }
 
@@ -252,8 +254,8 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
     : model_(model), key_(varying) {
   VaryingFields read;
   for (const PlanField* field : varying) {
-    for (const char* name : {"pp", "schedule", "vpp", "stage_layers", "recompute_layers",
-                             "recompute_every", "sequence"}) {
+    for (const char* name : {"pp", "schedule", "schedule_slots", "vpp", "stage_layers",
+                             "recompute_layers", "recompute_every", "sequence"}) {
       if (field->name == name) read.push_back(field);
     }
   }

@@ -97,6 +97,7 @@ class PipelineForm {
   PipelineShape shape_;
   ScheduleKind schedule_;
   bool overlaps_;
+  bool pairs_;
   bool receives_ahead_;
   std::vector<ChunkClass> classes_;
   std::vector<Rank> ranks_;

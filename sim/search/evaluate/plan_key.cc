@@ -21,7 +21,8 @@ PlanKey::PlanKey(const VaryingFields& fields) {
   for (const PlanField* field : fields) {
     (field->get != nullptr      ? integers_
      : field->number != nullptr ? numbers_
-                                : lists_)
+     : field->list != nullptr   ? lists_
+                                : slots_)
         .push_back(field);
   }
 }

@@ -31,11 +31,15 @@ class PlanKey {
       hash.Add((plan.*(field->list)).size());
       for (const int value : plan.*(field->list)) hash.Add(value);
     }
+    for (const PlanField* field : slots_) {
+      const SlotOrder& slots = plan.*(field->slots);
+      hash.Add(slots.empty() ? 0 : slots.hash());
+    }
     return hash;
   }
 
  private:
-  std::vector<const PlanField*> integers_, numbers_, lists_;
+  std::vector<const PlanField*> integers_, numbers_, lists_, slots_;
 };
 
 }  // namespace foretrain

@@ -41,14 +41,16 @@ bool LayersAreApart(const Stage& stage, const BucketLayout& layout) {
 
 // Fields that no state depends on, but for what KeyBy adds of them.
 constexpr std::string_view kNotOfState =
-    "dp cp pp rank_order micro_batch sequence global_batch cp_kind schedule vpp stage_layers "
+    "dp cp pp rank_order micro_batch sequence global_batch cp_kind schedule schedule_slots vpp "
+    "stage_layers "
     "prefetch_depth recompute recompute_modules recompute_layers recompute_every loss_chunks "
     "mlp_tiles tp_tiles moe_pieces capacity_factor "
     "expert_headroom fuse attention dropout attention_dropout offload_activations";
 
 // Fields that the sizes of parameters do not depend on, but for what SizesFor adds of them.
 constexpr std::string_view kNotOfSizes =
-    "dp cp pp rank_order micro_batch sequence global_batch cp_kind schedule vpp stage_layers "
+    "dp cp pp rank_order micro_batch sequence global_batch cp_kind schedule schedule_slots vpp "
+    "stage_layers "
     "prefetch_depth recompute recompute_modules recompute_layers recompute_every loss_chunks "
     "mlp_tiles tp_tiles moe_pieces zero_stage "
     "offload_activations offload_optimizer";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_device.h"
+#include "sim/program/schedules/schedule.h"
 #include "tests/runtime/equality/equality_cases.h"
 #include "tests/runtime/training.h"
 
@@ -39,6 +40,64 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   Plan zero1 = data_parallel;
   zero1.zero_stage = 1;
   EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
+}
+
+// A schedule that no formula makes: forwards out of order, halves and whole backwards mixed.
+TEST(EqualityToTheBit, HoldsForSchedulesOfAFile) {
+  const ModelSpec model = TinyGpt();
+  Plan plan = TinyPlan();
+  plan.pp = 2;
+  const Trained one_f_one_b = TrainTiny(model, plan);
+  plan.schedule = ScheduleKind::kCustom;
+  auto slots = SlotOrder::FromCsv(
+      "0F1,0F0,0F2,0I0,0F3,0W0,0B1,0B2,0F4,0B3,0F5,0F7,0F6,0I4,0I5,0W4,0W5,0B6,0B7\n"
+      "1F0,1B0,1F1,1B1,1F2,1F3,1I3,1I2,1W2,1W3,1F4,1I4,1F5,1W4,1B5,1F6,1F7,1B6,1B7\n",
+      "mixed.csv");
+  ASSERT_TRUE(slots.has_value()) << slots.error().message;
+  plan.slots = *std::move(slots);
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, plan)));
+}
+
+// The last stage adds its losses, and gradients that its forwards make, in the order of forwards.
+TEST(EqualityToTheBit, IsNearWhereTheLastStageRunsForwardsInAnotherOrder) {
+  const ModelSpec model = TinyGpt();
+  for (const FusionKind fuse : {FusionKind::kNone, FusionKind::kAll}) {
+    Plan plan = TinyPlan();
+    plan.pp = 2;
+    plan.fuse = fuse;
+    plan.global_batch = 4;
+    const Trained wanted = TrainTiny(model, plan);
+    plan.schedule = ScheduleKind::kCustom;
+    auto slots = SlotOrder::FromCsv(
+        "0F2,0F3,0F0,0F1,0B0,0B1,0B2,0B3\n1F2,1F0,1B0,1F1,1B1,1B2,1F3,1B3\n", "any.csv");
+    ASSERT_TRUE(slots.has_value()) << slots.error().message;
+    plan.slots = *std::move(slots);
+    const Trained trained = TrainTiny(model, plan);
+    ASSERT_EQ(trained.losses.size(), wanted.losses.size());
+    for (std::size_t i = 0; i < wanted.losses.size(); ++i) {
+      EXPECT_NEAR(trained.losses[i], wanted.losses[i], 1e-5) << Describe(plan);
+    }
+  }
+}
+
+// Each in the placement of its stages, with pairs under DualPipeV.
+TEST(EqualityToTheBit, HoldsForExportsOfSchedulesWithSeveralChunks) {
+  const ModelSpec model = TinyGpt();
+  for (const ScheduleKind kind : {ScheduleKind::kInterleaved, ScheduleKind::kDualPipeV}) {
+    Plan plan = TinyPlan();
+    plan.pp = 2;
+    plan.schedule = kind;
+    plan.vpp = kind == ScheduleKind::kInterleaved ? 2 : 1;
+    const Trained wanted = TrainTiny(model, plan);
+    auto draft = DraftOf(plan);
+    ASSERT_TRUE(draft.has_value()) << draft.error().message;
+    auto slots = SlotOrder::Make(*draft, "");
+    ASSERT_TRUE(slots.has_value()) << slots.error().message;
+    plan.schedule = ScheduleKind::kCustom;
+    plan.vpp = 1;
+    plan.slots = *std::move(slots);
+    EXPECT_TRUE(SameBits(wanted, TrainTiny(model, plan))) << Name(kind);
+  }
 }
 
 // The place of a micro-batch's summed gradient, whole on all ranks or in shards, changes no bit.

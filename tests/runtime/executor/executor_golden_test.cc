@@ -9,7 +9,7 @@
 #include <random>
 
 #include "runtime/executor/executor.h"
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "tests/golden_schedules.h"
 #include "tests/runtime/device/mock_device.h"
 #include "tests/runtime/executor/recording_sink.h"

@@ -36,6 +36,7 @@ std::string ValuesOf(const PlanField& field) {
     case PlanFieldType::kSize:
       return "bytes, 25MB, 1GiB";
     case PlanFieldType::kIntegers:
+    case PlanFieldType::kSlots:
       return std::string(field.value_name);
     case PlanFieldType::kInteger:
       break;

@@ -57,6 +57,29 @@ Plan Base() {
 const Row kRows[] = {
     {"vpp-needs-interleaving", [](Plan& p) { p.pp = 2, p.vpp = 2; }, "vpp 2 with schedule 1f1b",
      [](Plan& p) { p.schedule = ScheduleKind::kInterleaved; }},
+    {"custom-needs-slots", [](Plan& p) { p.schedule = ScheduleKind::kCustom; },
+     "give --schedule-file FILE", [](Plan& p) { p.schedule = ScheduleKind::k1f1b; }},
+    {"custom-needs-slots",
+     [](Plan& p) {
+       p.slots = SlotOrder::FromCsv("0F0,0B0\n", "").value();
+       p.global_batch = 1;
+     },
+     "schedule_slots with schedule 1f1b", [](Plan& p) { p.schedule = ScheduleKind::kCustom; }},
+    {"slots-are-of-the-plan",
+     [](Plan& p) {
+       p.schedule = ScheduleKind::kCustom;
+       p.slots = SlotOrder::FromCsv("0F0,0B0\n1F0,1B0\n", "two.csv").value();
+       p.global_batch = 1;
+     },
+     "pp 1 with the schedule two.csv: it has 2 ranks; use pp 2", [](Plan& p) { p.pp = 2; }},
+    {"slots-are-of-the-plan",
+     [](Plan& p) {
+       p.schedule = ScheduleKind::kCustom;
+       p.slots = SlotOrder::FromCsv("0F0,0B0\n", "one.csv").value();
+       p.dp = 2;
+     },
+     "it has 1 micro-batches and the plan 4; use global_batch 2",
+     [](Plan& p) { p.global_batch = 2; }},
     {"interleaving-needs-whole-rounds",
      [](Plan& p) {
        p.pp = 2, p.vpp = 2, p.schedule = ScheduleKind::kInterleaved, p.global_batch = 7;

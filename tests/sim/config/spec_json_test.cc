@@ -151,6 +151,9 @@ Plan PlanWithOther(const PlanField& field) {
     plan.*field.number = field.max / 4;
   } else if (field.list != nullptr) {
     plan.*field.list = {2, 1, 3};
+  } else if (field.slots != nullptr) {
+    plan.*field.slots = SlotOrder::FromCsv("0F0,0B0\n", "").value();
+    plan.schedule = ScheduleKind::kCustom;
   } else {
     const std::int64_t value = field.get(plan);
     field.set(plan, value < field.high ? value + 1 : value - 1);

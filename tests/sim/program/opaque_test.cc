@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "tests/golden_schedules.h"
 #include "tests/sim/program/virtual_clock.h"
 

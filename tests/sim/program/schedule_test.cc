@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "sim/program/schedules/ring.h"
 #include "tests/golden_schedules.h"
 

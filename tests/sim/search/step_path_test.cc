@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 #include "tests/sim/models.h"
 
 namespace foretrain {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/config/schedule/placement.h"
 #include "sim/memory/peak_memory.h"
-#include "sim/program/schedules/placement.h"
 #include "sim/simulate/simulate.h"
 #include "tests/golden_schedules.h"
 #include "tests/sim/cost/profiles.h"

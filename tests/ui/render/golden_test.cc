@@ -42,13 +42,15 @@ std::size_t Compare(const ui::Image& now, const ui::Image& then, ui::Image& diff
 class GoldenView : public testing::TestWithParam<const char*> {
  protected:
   // Draws the view with the built-in font. Compare keeps its original size; "counters" is Compare
-  // with counters of the GPUs.
+  // with counters of the GPUs, "play" stands at a moment of the step.
   Result<ui::Image> Drawn(const std::string& path) {
     const bool counters = std::string(GetParam()) == "counters";
-    const std::string view = counters ? "compare" : GetParam();
+    const bool play = std::string(GetParam()) == "play";
+    const std::string view = counters || play ? "compare" : GetParam();
     ViewOptions options{.width = view == "compare" ? 960 : 800,
                         .height = view == "compare" ? 640 : 500};
     options.view = view;
+    if (play) options.moment_s = 0.0148;
     options.font_folders.emplace();
     if (view == "plan" || view == "what-if") {
       options.plan_setup.model = "gpt2-124m";
@@ -102,8 +104,8 @@ TEST_P(GoldenView, LooksAsItDidAndTwiceTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenView,
-                         testing::Values("plan", "what-if", "compare", "counters", "time", "memory",
-                                         "ranks", "run"),
+                         testing::Values("plan", "what-if", "compare", "counters", "play", "time",
+                                         "memory", "ranks", "run"),
                          [](const auto& at) {
                            std::string name = at.param;
                            std::erase(name, '-');

@@ -156,13 +156,35 @@ TEST_P(TextLayout, IsCleanInThePanelsOfWhatIf) {
   MoveTo(at.x, at.y);
   DragTo(at.x + 60, at.y);
   Settle();
-  for (const char* const panel : {"both", "difference", "sweep", "history"}) {
+  for (const char* const panel : {"both", "play", "passes", "difference", "sweep", "history"}) {
     ClickOn(panel);
     Settle();
     MoveTo(2.0F, 2.0F);
     Settle();
     ExpectClean(std::string("what-if ") + panel);
   }
+}
+
+TEST_P(TextLayout, IsCleanWhileAStepIsPlayed) {
+  OpenDesktop(Sample());
+  whole_->state().plan_start.setup = SampleSetup();
+  Frame();
+  whole_->compare().state().play = {.on = true};
+  whole_->state().dock.Open(ui::DockTab::kPlay);
+  const ui::CompareModel& model = whole_->compare().model();
+  for (const double share : {0.0, 0.3, 0.7, 1.0}) {
+    whole_->compare().state().play.at_ns = share * model.extent.end_ns;
+    Frame();
+    ExpectClean("compare at " + std::to_string(share));
+  }
+  ASSERT_TRUE(whole_->Show("what-if").has_value());
+  Settle();
+  ClickOn("play");
+  Frame();
+  for (int i = 0; i < 3; ++i) ClickOn("next >");
+  MoveTo(2.0F, 2.0F);
+  Settle();
+  ExpectClean("what-if, step 3");
 }
 
 TEST_P(TextLayout, IsCleanWithGroupsOfRanks) {

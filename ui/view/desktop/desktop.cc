@@ -259,6 +259,7 @@ const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const
   const Theme theme = ThemeOf(state_);
   ApplyStyle(theme, size.scale);
   record_ = {};
+  state_.view = view();
   Canvas canvas{*ImGui::GetBackgroundDrawList(), theme, fonts, size.scale, record_};
   if (!parts.screen.IsEmpty()) screen().Draw({parts.screen, canvas, own, images});
   DrawShell(canvas, parts, items, notices, input);

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "ui/explanation.h"
+#include "ui/run_progress.h"
 #include "ui/training_process.h"
 #include "ui/view/desktop/navigation.h"
 #include "ui/view/desktop/selection.h"
 #include "ui/view/desktop/session.h"
+#include "ui/view_link.h"
 #include "ui/view_model/dock/dock_state.h"
 #include "ui/view_model/planning/plan_setup.h"
 
@@ -42,6 +44,7 @@ struct Services {
   ExplainRuns explain{};
   FindLive find_live{};
   StartTraining start_training{};  // starts a process of its own
+  ReadProgress read_progress{};    // of a run that another process records
 };
 
 struct DesktopState {
@@ -69,6 +72,8 @@ struct DesktopState {
   Services services;
   std::vector<std::string> notices{};  // sentences under the top bar, shown until they are erased
   bool light = false;
+  std::string view{};  // name of the chosen view
+  ViewLink link{};     // to what the compare view shows; without store and view
   // Drawn once into a file: the time that the drawing's own work took is not shown, so that the
   // same runs give the same picture.
   bool still = false;

@@ -27,6 +27,9 @@ InputFrame ReadInput() {
   input.right = io.KeysDown[kKeyD];
   input.nearer = io.KeysDown[kKeyW];
   input.farther = io.KeysDown[kKeyS];
+  input.arrows = (ImGui::IsKeyPressed(kKeyRight) ? 1 : 0) - (ImGui::IsKeyPressed(kKeyLeft) ? 1 : 0);
+  input.home = ImGui::IsKeyPressed(kKeyHome, false);
+  input.end = ImGui::IsKeyPressed(kKeyEnd, false);
   input.elapsed_s = io.DeltaTime;
   for (const ImWchar typed : io.InputQueueCharacters) {
     input.typed.push_back(static_cast<char32_t>(typed));
@@ -50,6 +53,8 @@ InputFrame ForScreen(const InputFrame& input) {
   if (io.WantTextInput) {
     own.typed.clear();
     own.left = own.right = own.nearer = own.farther = own.escape = false;
+    own.arrows = 0;
+    own.home = own.end = false;
   }
   return own;
 }

@@ -12,6 +12,10 @@ inline constexpr int kKeyS = 83;
 inline constexpr int kKeyW = 87;
 inline constexpr int kKeyEscape = 256;
 inline constexpr int kKeyEnter = 257;
+inline constexpr int kKeyRight = 262;
+inline constexpr int kKeyLeft = 263;
+inline constexpr int kKeyHome = 268;
+inline constexpr int kKeyEnd = 269;
 
 // The input of this frame. Call it after ImGui::NewFrame.
 InputFrame ReadInput();

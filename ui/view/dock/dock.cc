@@ -22,7 +22,7 @@ constexpr float kMaxShare = 0.6F;  // of the screen
 constexpr float kPad = 10.0F;
 constexpr int kKeyC = 67;
 
-constexpr std::array<const char*, kDockTabCount> kTabs{"Selection", "Range", "Search"};
+constexpr std::array<const char*, kDockTabCount> kTabs{"Selection", "Range", "Search", "Play"};
 
 float HeightOfButton(const Canvas& canvas) { return canvas.Px(20); }
 
@@ -80,6 +80,11 @@ InputFrame Dock::Handle(const InputFrame& input, const Box& screen, float scale)
   return resizing_ || (over && !dragged) ? WithoutMouse(left) : left;
 }
 
+DockTab Dock::Tab(const DockContent& content) const {
+  const bool none = state().tab == DockTab::kPlay && content.play == nullptr;
+  return none ? DockTab::kSelection : state().tab;
+}
+
 Side Dock::SideOf(const CompareModel& model) const {
   const Side side = state().side.value_or(model.Shown());
   return model.Of(side).IsPresent() ? side : model.Shown();
@@ -91,8 +96,8 @@ DockActions Dock::Draw(const ScreenFrame& frame, const Box& box, const DockConte
   const Box bar{box.x0, box.y0, box.x1, std::min(box.y1, box.y0 + canvas.Px(kBar))};
   canvas.Fill(box, canvas.theme.panel);
   canvas.Fill({box.x0, box.y0, box.x1, box.y0 + 1.0F}, canvas.theme.line);
-  if (state().open && state().tab == DockTab::kRange) RefreshRange(content);
-  if (state().open && state().tab == DockTab::kSelection) RefreshDetails(content);
+  if (state().open && Tab(content) == DockTab::kRange) RefreshRange(content);
+  if (state().open && Tab(content) == DockTab::kSelection) RefreshDetails(content);
   DrawBar(frame, bar, content, actions);
   const bool shows_search = state().open && state().tab == DockTab::kSearch;
   if (!shows_search) {
@@ -103,7 +108,11 @@ DockActions Dock::Draw(const ScreenFrame& frame, const Box& box, const DockConte
   const Box body{box.x0, bar.y1, box.x1, box.y1};
   if (!state().open || body.Height() < canvas.Px(24)) return actions;
   canvas.PushClip(body);
-  switch (state().tab) {
+  switch (Tab(content)) {
+    case DockTab::kPlay:
+      play_.Draw(frame, body, content.model, content.model_number, content.memory_lane,
+                 *content.play);
+      break;
     case DockTab::kSelection:
       DrawSelection(frame, body, content);
       break;
@@ -129,7 +138,8 @@ void Dock::DrawBar(const ScreenFrame& frame, const Box& bar, const DockContent& 
     const char* const name = kTabs[static_cast<std::size_t>(i)];
     const Box box{x, y, x + WidthOfButton(canvas, name), y + height};
     const auto tab = static_cast<DockTab>(i);
-    if (BarButton(frame, box, name, state().open && state().tab == tab)) {
+    if (tab == DockTab::kPlay && content.play == nullptr) continue;
+    if (BarButton(frame, box, name, state().open && Tab(content) == tab)) {
       state().Open(tab);
       copied_.clear();
       actions.search_started = tab == DockTab::kSearch;
@@ -186,9 +196,12 @@ void Dock::Copy(std::string text, std::string_view what) {
                          : fmt::format("copied {} lines of {}", lines, what);
 }
 
-std::string Dock::TextOf(const DockContent& content, bool csv) const {
+std::string Dock::TextOf(const DockContent& content, bool csv) {
   const auto print = [csv](const Table& table) { return csv ? table.Csv() : table.Text(0, 0); };
-  switch (state().tab) {
+  switch (Tab(content)) {
+    case DockTab::kPlay:
+      return play_.TextOf(content.model, content.model_number, content.memory_lane, *content.play,
+                          csv);
     case DockTab::kSelection:
       return content.selected.has_value() ? print(TableOf(details_)) : std::string();
     case DockTab::kRange:
@@ -207,7 +220,8 @@ Result<std::string> Dock::Command(const DockContent& content) const {
   Side side = SideOf(model);
   std::optional<SummedRange> range;
   SumBy by = state().by;
-  if (state().tab == DockTab::kSelection) {
+  if (Tab(content) == DockTab::kPlay) return none("no command prints a moment; Copy and CSV do");
+  if (Tab(content) == DockTab::kSelection) {
     if (!content.selected.has_value()) return none("no span is selected");
     const Span& span = model.SpanOf(*content.selected);
     side = content.selected->side;
@@ -216,7 +230,7 @@ Result<std::string> Dock::Command(const DockContent& content) const {
     }
     range = SummedRange{span.start_ns, std::max(span.end_ns, span.start_ns + 1), span.rank};
     by = SumBy::kOp;
-  } else if (state().tab == DockTab::kRange) {
+  } else if (Tab(content) == DockTab::kRange) {
     if (sums_.has_value()) range = sums_->range;
   } else {
     return none("no command lists what a search finds; Copy and CSV do");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ui/view/desktop/desktop_state.h"
+#include "ui/view/playback/play_panel.h"
 #include "ui/view/screens/screen.h"
 #include "ui/view_model/dock/op_tensors.h"
 #include "ui/view_model/timeline/hover.h"
@@ -29,7 +30,9 @@ struct DockContent {
   bool dragging = false;  // the range still changes; the table before it stays
   const std::vector<SpanRef>& found;
   std::size_t found_at = 0;
-  bool searching = false;  // the search field has the keyboard, or shall get it
+  bool searching = false;       // the search field has the keyboard, or shall get it
+  Playback* play = nullptr;     // null: the screen has none, and so no tab
+  std::size_t memory_lane = 0;  // whose queues are shown while playing
 };
 
 // The user's actions in the panel in this frame.
@@ -66,13 +69,15 @@ class Dock {
   };
 
   DockState& state() const { return desktop_.dock; }
+  // The tab that is shown: a screen without playback shows the selection instead.
+  DockTab Tab(const DockContent& content) const;
   Side SideOf(const CompareModel& model) const;
   void DrawBar(const ScreenFrame& frame, const Box& bar, const DockContent& content,
                DockActions& actions);
   void DrawCopyButtons(const ScreenFrame& frame, const Box& bar, float left,
                        const DockContent& content);
   void Copy(std::string text, std::string_view what);
-  std::string TextOf(const DockContent& content, bool csv) const;
+  std::string TextOf(const DockContent& content, bool csv);
   Result<std::string> Command(const DockContent& content) const;
 
   void RefreshDetails(const DockContent& content);
@@ -107,6 +112,8 @@ class Dock {
   RangeTexts texts_;
   std::string no_range_;  // why there is none
   std::string gaps_;
+
+  PlayPanel play_;
 
   bool search_was_open_ = false;
   int search_frames_ = 0;  // since it was opened

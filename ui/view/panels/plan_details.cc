@@ -226,8 +226,9 @@ void DrawKept(const ScreenFrame& frame, const Box& box, PlanView& view) {
     EndPanel();
     return;
   }
-  const PlanComparison comparison = ComparePlans(view.kept[static_cast<std::size_t>(view.first)],
-                                                 view.kept[static_cast<std::size_t>(view.second)]);
+  const PlanComparison comparison =
+      ComparePlans(view.kept[static_cast<std::size_t>(view.first)],
+                   view.kept[static_cast<std::size_t>(view.second)], view.price);
   if (view.difference != nullptr) DrawEffects(frame, *view.difference);
   if (BeginTable(frame, "compared", {"", "first", "second", "change"})) {
     DrawLines(frame, comparison.metrics);

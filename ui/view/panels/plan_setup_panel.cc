@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "ui/view/screens/plan_parts.h"
 #include "ui/view/widgets/widgets.h"
 #include "ui/view_model/planning/plan_controls.h"
@@ -137,6 +138,12 @@ void DrawCluster(const ScreenFrame& frame, const Catalogue& catalogue, const Des
     }
   }
   if (cluster) DrawOtherRates(frame, *cluster, view);
+  // Text that is no price leaves the one before, so that typing is not disturbed.
+  if (TextField(frame, "price an hour", &view.price_text, "of a device")) {
+    const auto price = ParseNumber("price", view.price_text, 0, 1e6);
+    if (price.has_value() || view.price_text.empty()) view.price = price.value_or(0.0);
+  }
+  Tooltip(frame, "Adds what 10^9 tokens cost, in the same currency");
 }
 
 // The trainer whose plans are searched. The fronts of earlier searches stay in the plot, to be
@@ -190,7 +197,8 @@ void DrawConstraints(const ScreenFrame& frame, PlanView& view) {
   for (const PlanField& field : PlanFields()) {
     const bool taken = std::any_of(view.setup.constraints.begin(), view.setup.constraints.end(),
                                    [&](const Constraint& c) { return c.field == field.name; });
-    if (taken || field.name == "sequence" || field.name == "global_batch") continue;
+    if (taken || field.slots != nullptr || field.name == "sequence" || field.name == "global_batch")
+      continue;
     names.push_back(LabelOf(field));
     fields.push_back(&field);
   }

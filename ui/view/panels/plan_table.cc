@@ -13,14 +13,15 @@ namespace foretrain::ui {
 namespace {
 
 // Columns after the first, which is the rank in the order in which plans were found.
-constexpr std::array kColumns = {PlanColumn::kPlan,       PlanColumn::kStep, PlanColumn::kInterval,
-                                 PlanColumn::kThroughput, PlanColumn::kMfu,  PlanColumn::kMemory,
-                                 PlanColumn::kHeadroom,   PlanColumn::kHost, PlanColumn::kBet};
+constexpr std::array kColumns = {
+    PlanColumn::kPlan, PlanColumn::kStep, PlanColumn::kInterval, PlanColumn::kThroughput,
+    PlanColumn::kCost, PlanColumn::kMfu,  PlanColumn::kMemory,   PlanColumn::kHeadroom,
+    PlanColumn::kHost, PlanColumn::kBet};
 
 // Whether any plan has text in the column.
-bool IsShown(const FoundPlans& found, PlanColumn column) {
+bool IsShown(const FoundPlans& found, PlanColumn column, double price) {
   for (std::size_t i = 0; i < found.plans.size(); ++i) {
-    if (!Cell(found, i, column).empty()) return true;
+    if (!Cell(found, i, column, price).empty()) return true;
   }
   return false;
 }
@@ -61,7 +62,7 @@ void DrawRow(const ScreenFrame& frame, const FoundPlans& found, std::size_t plan
   ImGui::SameLine();
   NumberText(frame, place);
   for (const PlanColumn column : columns) {
-    const std::string text = Cell(found, plan, column);
+    const std::string text = Cell(found, plan, column, view.price);
     // Texts are left, numbers right. Headroom has a bar before its number.
     if (!IsNumber(column)) {
       Cell(frame, text);
@@ -80,13 +81,13 @@ void DrawRow(const ScreenFrame& frame, const FoundPlans& found, std::size_t plan
 }
 
 // Width of a column from all its cells; the plan's column takes at most 40 % of the panel.
-float WidthOf(const ScreenFrame& frame, const FoundPlans& found, PlanColumn column) {
+float WidthOf(const ScreenFrame& frame, const FoundPlans& found, PlanColumn column, double price) {
   const Canvas& canvas = frame.canvas;
   constexpr float kMaxPlan = 430.0F;
   ImFont* const font = IsNumber(column) ? canvas.fonts.mono : canvas.fonts.text;
   float width = canvas.WidthOf(canvas.fonts.text, Title(column)) + canvas.Px(18);
   for (std::size_t i = 0; i < found.plans.size(); ++i) {
-    width = std::max(width, canvas.WidthOf(font, Cell(found, i, column)));
+    width = std::max(width, canvas.WidthOf(font, Cell(found, i, column, price)));
   }
   if (column == PlanColumn::kPlan) {
     width = std::min({width, canvas.Px(kMaxPlan), 0.4F * ImGui::GetContentRegionAvail().x});
@@ -96,7 +97,7 @@ float WidthOf(const ScreenFrame& frame, const FoundPlans& found, PlanColumn colu
 
 // The header. Columns are as wide as their content; the plan's column is limited.
 bool BeginPlans(const ScreenFrame& frame, const FoundPlans& found,
-                const std::vector<PlanColumn>& columns) {
+                const std::vector<PlanColumn>& columns, double price) {
   constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_RowBg | ImGuiTableFlags_BordersInnerH |
                                      ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX |
                                      ImGuiTableFlags_Sortable | ImGuiTableFlags_NoSavedSettings |
@@ -107,7 +108,7 @@ bool BeginPlans(const ScreenFrame& frame, const FoundPlans& found,
   for (const PlanColumn column : columns) {
     const std::string title(Title(column));
     ImGui::TableSetupColumn(title.c_str(), ImGuiTableColumnFlags_WidthFixed,
-                            WidthOf(frame, found, column));
+                            WidthOf(frame, found, column, price));
   }
   ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
   ImGui::PushStyleColor(ImGuiCol_Text, frame.canvas.theme.muted);
@@ -145,9 +146,9 @@ void DrawPlanTable(const ScreenFrame& frame, const Box& box, const FoundPlans& f
   BeginPanel(frame, box, "plan.table");
   std::vector<PlanColumn> columns;
   for (const PlanColumn column : kColumns) {
-    if (IsShown(found, column)) columns.push_back(column);
+    if (IsShown(found, column, view.price)) columns.push_back(column);
   }
-  if (BeginPlans(frame, found, columns)) {
+  if (BeginPlans(frame, found, columns, view.price)) {
     TakeOrder(found, columns, view);
     for (const std::size_t plan : view.rows) {
       if (plan < found.plans.size()) DrawRow(frame, found, plan, columns, view);

@@ -95,6 +95,7 @@ class Controls {
   // Whether to show the field: those of experts and of an encoder only for models that have some.
   bool Applies(const PlanField& field) const {
     if (field.name == "encoder_sequence") return scenario_.model.HasEncoder();
+    if (field.slots != nullptr) return !scenario_.plan.slots.empty();
     constexpr std::array<std::string_view, 5> kExperts = {"ep", "expert_tp", "moe_pieces",
                                                           "capacity_factor", "expert_headroom"};
     const bool experts = std::find(kExperts.begin(), kExperts.end(), field.name) != kExperts.end();
@@ -107,6 +108,9 @@ class Controls {
     const std::string label = LabelOf(field);
     if (field.list != nullptr) return DrawList(field, label);
     if (field.number != nullptr) return DrawNumber(field, label);
+    if (field.slots != nullptr) {
+      return MutedLabel(frame_, label + ": " + TextOf(field, scenario_.plan));
+    }
     const std::int64_t own = field.get(scenario_.plan);
     if (field.type == PlanFieldType::kFlag) {
       bool on = own != 0;

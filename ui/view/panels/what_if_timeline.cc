@@ -152,7 +152,8 @@ void DrawPinnedEnd(const Frame& frame, double step_s) {
   canvas.DashedLine({x + 0.5F, column.y0}, {x + 0.5F, column.y1}, canvas.theme.amber, canvas.Px(3));
   const std::string text = "pinned " + FormatSeconds(step_s);
   const float width = canvas.WidthOf(canvas.fonts.mono_small, text) + canvas.Px(12);
-  const float x0 = std::min(x - width, column.x1 - width);
+  // Never over the names at the left.
+  const float x0 = std::max(std::min(x, column.x1) - width, column.x0);
   const Box flag{x0, column.y1 - canvas.Px(20), x0 + width, column.y1 - canvas.Px(2)};
   canvas.Fill(flag, canvas.theme.panel, canvas.Px(2));
   canvas.TextIn(canvas.fonts.mono_small, flag, Align::kCentre, canvas.theme.amber, text);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "ui/view/lanes/gutter.h"
 #include "ui/view/lanes/overview.h"
 #include "ui/view/lanes/segments.h"
+#include "ui/view/playback/playhead.h"
 #include "ui/view/widgets/widgets.h"
 #include "ui/view_model/panels/counter_rows.h"
 #include "ui/view_model/ranks/lane_keys.h"
@@ -32,6 +34,22 @@ std::string StepText(const SideModel& side) {
   const bool median = side.metrics->overall.has_value() && side.metrics->overall->step == side.step;
   return fmt::format("step {}, {} {}", side.step, median ? "median of" : "one of",
                      side.steps.size());
+}
+
+// Steps, window and moment as the options of `view` take them: default where the view has them so.
+ViewLink LinkOf(const CompareModel& model, const ViewState& state) {
+  ViewLink link;
+  const CompareOptions& options = model.options;
+  link.step =
+      model.Of(Side::kMeasured).IsPresent() ? options.measured_step : options.predicted_step;
+  link.wall_clock = options.alignment == Alignment::kWallClock;
+  link.queues = options.rows == LaneRows::kQueues;
+  if (state.viewport != Fitted(model.extent)) {
+    link.window_start_s = state.viewport.start_ns / kNsPerSecond;
+    link.window_end_s = state.viewport.end_ns / kNsPerSecond;
+  }
+  if (state.play.on) link.moment_s = state.play.at_ns / kNsPerSecond;
+  return link;
 }
 
 // A counter has a tooltip before a span has one, and a span before a gap.
@@ -82,6 +100,11 @@ void CompareScreen::FollowModel() {
   const bool same_spans = generation_ == desktop_.session.input_number();
   state_ = CarryOver(options_, same_runs, desktop_.session.model(), std::move(state_));
   if (!same_runs) state_.viewport = Fitted(model().extent);
+  const CompareOptions& now = model().options;
+  if (!same_runs || now.measured_step != options_.measured_step ||
+      now.predicted_step != options_.predicted_step || now.alignment != options_.alignment) {
+    state_.play = {};
+  }
   if (!same_spans) FindAgain();
   options_ = desktop_.session.model().options;
   generation_ = desktop_.session.input_number();
@@ -186,7 +209,12 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
       .selected = state_.selected, .measure = state_.measure, .searching = state_.searching};
   const auto is_jump = [](char32_t typed) { return typed == U'j' || typed == U'J'; };
   if (std::erase_if(input.typed, is_jump) > 0) rank_field_.wanted = true;
+  const Playback played = state_.play;
+  HandlePlayKeys(model(), input, state_.play);
+  Advance(model(), input.elapsed_s, state_.play);
+  if (state_.play.on && !played.on) desktop_.dock.Suggest(DockTab::kPlay);
   Update(model(), layout_, input, state_);
+  if (state_.play != played) FollowMoment(state_.play, state_.viewport);
   SuggestTab(before);
   // Keys may have asked for another step, rows or alignment.
   if (state_.wanted != desktop_.session.wanted()) {
@@ -206,6 +234,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   }
   state_.gutter_lane.reset();
   if (input.x < layout_.plot_x0) state_.gutter_lane = LaneAt(layout_, input.x, input.y);
+  desktop_.link = LinkOf(model(), state_);
   // The loader reads the spans of what is visible.
   desktop_.navigation.LookAt(state_.viewport);
   selected_.reset();
@@ -219,6 +248,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   DrawGrid(frame);
   DrawLanes(frame, lanes_, lanes_shown_);
   DrawBubbles(frame);
+  DrawPlayhead(frame, state_.play);
   RefreshPath();
   if (state_.path.has_value()) DrawPath(frame, path_);
   DrawDrift(frame, drift_, drift_shown_);
@@ -261,7 +291,9 @@ void CompareScreen::DrawDock(const ScreenFrame& screen, const Box& box) {
                    .dragging = state_.drag == Drag::kMeasure,
                    .found = state_.found,
                    .found_at = state_.found_at,
-                   .searching = state_.searching}));
+                   .searching = state_.searching,
+                   .play = &state_.play,
+                   .memory_lane = state_.memory_lane}));
 }
 
 void CompareScreen::Take(const DockActions& actions) {
@@ -319,6 +351,7 @@ std::vector<HelpLine> CompareScreen::Help() const {
       {"Z  K  X", "align at step start, by wall clock, every op at its counterpart (warp)"},
       {"B  E", "align at the selected op's micro-batch, at the op itself"},
       {"G", "the next of these alignments"},
+      {"space  left  right", "play the step; to the op before, to the next"},
       {"C", "critical path: of the measured run, of the other, none"},
       {"/  N", "search spans by name; the next one found"},
       {"Q", "one row for each queue"},

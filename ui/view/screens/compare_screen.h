@@ -24,7 +24,7 @@ class CompareScreen final : public Screen {
   explicit CompareScreen(DesktopState& desktop);
 
   void Draw(const ScreenFrame& frame) override;
-  bool IsMoving() const override { return moving_ || dock_.IsMoving(); }
+  bool IsMoving() const override { return moving_ || state_.play.playing || dock_.IsMoving(); }
   std::vector<std::string> Chips() const override;
   std::vector<HelpLine> Help() const override;
 

@@ -23,6 +23,8 @@ struct PlanView {
   std::string model_filter, gpu_filter;
   std::string config_path;  // of a config.json; empty: the catalogue's model
   std::string sequence_text, batch_text;
+  std::string price_text;  // of a device for one hour
+  double price = 0;        // 0: unknown
   bool rates_open = false;
   // Values of the machine as the catalogue has it, for the rates that are not changed.
   std::optional<ClusterSpec> machine;

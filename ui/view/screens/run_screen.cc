@@ -7,7 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "base/io/file_system.h"
 #include "base/units.h"
+#include "sim/config/schedule/schedule_csv.h"
 #include "ui/view/lanes/segments.h"
 #include "ui/view/widgets/widgets.h"
 
@@ -19,6 +21,7 @@ constexpr float kForm = 460.0F;    // width
 constexpr float kOutput = 132.0F;  // height
 constexpr float kTile = 132.0F;
 constexpr std::size_t kShownLines = 6;
+constexpr double kFollowS = 1.0;  // between two looks at a run of another process
 
 const std::vector<std::string>& Devices() {
   static const std::vector<std::string> devices{"cpu", "cuda"};
@@ -69,6 +72,17 @@ void RunScreen::FollowPinned() {
   form_.model = desktop_.selection.pinned()->model.name;
   form_.ranks = fmt::format("{}", desktop_.selection.pinned()->plan.World());
   form_.options = OptionsOf(desktop_.selection.pinned()->plan);
+  slots_ = desktop_.selection.pinned()->plan.slots;
+}
+
+// The options name the file of a custom schedule. One that was edited here has none yet.
+void RunScreen::SaveSchedule() {
+  if (slots_.empty() || form_.options.find(slots_.file()) == std::string::npos) return;
+  PosixFileSystem files;
+  const auto info = files.Stat(slots_.file());
+  if (info.has_value() && info->kind != FileKind::kMissing) return;
+  // A failure is the run's own error: it names the file that it cannot read.
+  (void)WriteFileAtomically(files, slots_.file(), ToCsv(slots_.draft()));
 }
 
 // Reads what the process has written since the last frame. Never waits.
@@ -80,11 +94,43 @@ void RunScreen::Poll() {
   if (ended) process_.reset();
 }
 
+// Shows a run of the open store, and reads it again about once a second while it goes on.
+void RunScreen::Follow(RunId run) {
+  started_store_ = desktop_.session.shown().path;
+  if (follower_ == nullptr) {
+    follower_ = std::make_unique<Follower>(
+        [read = desktop_.services.read_progress](const auto& of, const auto&) {
+          return read(of.first, of.second);
+        });
+  }
+  run_ = {};
+  run_.phase = RunPhase::kStarting;
+  run_.followed = run;
+  follower_->Ask({started_store_, run});
+}
+
+void RunScreen::TakeFollowed(double elapsed_s) {
+  if (run_.followed == 0 || follower_ == nullptr) return;
+  if (auto news = follower_->Take()) {
+    if (news->answer.has_value()) {
+      run_ = ModelOf(*news->answer);
+    } else {
+      run_.phase = RunPhase::kFailed;
+      run_.reason = news->answer.error().message;
+    }
+  }
+  followed_s_ += elapsed_s;
+  if (!run_.IsGoing() || followed_s_ < kFollowS || follower_->IsBusy()) return;
+  followed_s_ = 0;
+  follower_->Ask({started_store_, run_.followed});
+}
+
 // The arguments are those that the form shows, so that the run can be repeated in a terminal.
 void RunScreen::StartRun() {
   form_.device = Devices()[static_cast<std::size_t>(device_)];
   const auto arguments = ArgumentsOf(form_);
   if (!arguments.has_value()) return FailToStart(arguments.error(), run_);
+  SaveSchedule();
   // A run that does not start is shown as failed, with the reason.
   auto process = desktop_.services.start_training(*arguments);
   if (!process.has_value()) return FailToStart(process.error(), run_);
@@ -102,7 +148,8 @@ void RunScreen::StopRun() {
 
 // Opens the run by its number in the store. The run is written there by its own process.
 void RunScreen::Compare() {
-  desktop_.stores.wanted = StoreRequest{started_store_, run_.log.run().value_or(0), 0};
+  const RunId run = run_.followed != 0 ? run_.followed : run_.log.run().value_or(0);
+  desktop_.stores.wanted = StoreRequest{started_store_, run, 0};
   desktop_.navigation.GoTo("compare");
 }
 
@@ -110,6 +157,7 @@ void RunScreen::Compare() {
 void RunScreen::Draw(const ScreenFrame& frame) {
   FollowPinned();
   Poll();
+  TakeFollowed(frame.input.elapsed_s);
   Canvas& canvas = frame.canvas;
   const float margin = canvas.Px(kMargin);
   const bool wide = frame.box.Width() > canvas.Px(900);
@@ -125,21 +173,8 @@ void RunScreen::Draw(const ScreenFrame& frame) {
   canvas.PushClip(right);
   const float y = DrawState(frame, right);
   const float output = std::min(canvas.Px(kOutput), 0.4F * (right.y1 - y));
-  Box curves{right.x0, y + canvas.Px(8), right.x1, right.y1 - output};
-  if (curves.Height() > canvas.Px(70)) {
-    // Memory needs height; a low window shows the loss alone.
-    const bool both = curves.Height() > canvas.Px(260);
-    const float split = both ? curves.y0 + 0.66F * curves.Height() : curves.y1;
-    const auto expected = static_cast<std::size_t>(std::max<std::int64_t>(0, run_.wanted_steps));
-    DrawCurve(canvas, {curves.x0, curves.y0, curves.x1, split - canvas.Px(10)}, "loss",
-              LossesOf(run_), expected, LossText);
-    if (both) {
-      const std::vector<double> bytes(run_.resident_bytes.begin(), run_.resident_bytes.end());
-      DrawCurve(canvas, {curves.x0, split, curves.x1, curves.y1 - canvas.Px(10)},
-                "memory of the process", bytes, bytes.size(),
-                [](double value) { return FormatBytes(std::llround(value)); });
-    }
-  }
+  const Box curves{right.x0, y + canvas.Px(8), right.x1, right.y1 - output};
+  if (curves.Height() > canvas.Px(70)) DrawCurves(canvas, curves);
   DrawOutput(frame, {right.x0, right.y1 - output, right.x1, right.y1});
   canvas.PopClip();
 }
@@ -160,6 +195,8 @@ void RunScreen::DrawForm(const ScreenFrame& frame, const Box& box) {
   Combo(frame, "device", &device_, Devices());
   TextField(frame, "store", &form_.store);
   TextField(frame, "options", &form_.options, "--dp 2 --micro-batch 4");
+  TextField(frame, "save in", &form_.save, "folder of checkpoints");
+  TextField(frame, "resume", &form_.resume, "folder to go on from");
   form_.device = Devices()[static_cast<std::size_t>(device_)];
   const auto arguments = ArgumentsOf(form_);
   Paragraph(frame, arguments.has_value() ? "foretrain " + JoinWords(*arguments)
@@ -175,6 +212,12 @@ void RunScreen::DrawButtons(const ScreenFrame& frame) {
     return;
   }
   const bool goes = process_ != nullptr;
+  const RunId other = RunningOf(desktop_.session.runs());
+  const bool follows = !goes && other != 0 && desktop_.services.read_progress != nullptr;
+  if (follows && other != run_.followed) {
+    if (Button(frame, fmt::format("Follow run {}", other).c_str())) Follow(other);
+    Tooltip(frame, "Another process records it into the open store");
+  }
   if (Button(frame, "Start", !goes)) StartRun();
   ImGui::SameLine();
   const bool stopping = run_.phase == RunPhase::kStopping;
@@ -229,23 +272,67 @@ float RunScreen::DrawState(const ScreenFrame& frame, const Box& box) {
   return y + canvas.Px(44);
 }
 
-// Folds the values to one column a pixel with its extremes, so that a spike stays visible.
-// `expected`: steps of the whole run, so that the curve does not shrink while it grows.
-void RunScreen::DrawCurve(Canvas& canvas, const Box& box, const std::string& title,
-                          const std::vector<double>& values, std::size_t expected,
-                          const std::function<std::string(double)>& format) {
+// The loss, and below it tokens/s and memory, beside each other if the width allows. A low window
+// shows the loss alone.
+void RunScreen::DrawCurves(Canvas& canvas, const Box& box) {
+  const float gap = canvas.Px(10);
+  const bool beside = box.Width() > canvas.Px(560);
+  const bool all = box.Height() > canvas.Px(beside ? 260 : 300);
+  const float split = all ? std::round(box.y0 + (beside ? 0.55F : 0.4F) * box.Height()) : box.y1;
+  Box left{box.x0, split, box.x1, box.y1 - gap}, right = left;
+  if (beside) {
+    const float middle = std::round((box.x0 + box.x1) / 2);
+    left.x1 = middle - gap;
+    right.x0 = middle;
+  } else {
+    right.y0 = std::round((split + box.y1) / 2);
+    left.y1 = right.y0 - gap;
+  }
+  const auto expected = static_cast<std::size_t>(std::max<std::int64_t>(0, run_.wanted_steps));
+  DrawCurve(canvas, {box.x0, box.y0, box.x1, split - gap},
+            {"loss", LossesOf(run_), expected, LossText});
+  if (!all) return;
+  Curve rate{"tokens/s", {}, expected, [](double value) { return FormatSi(value, ""); }};
+  for (const StepLine& step : run_.log.steps()) rate.values.push_back(step.tokens_per_s);
+  rate.forecast = run_.PredictedTokensPerS();
+  rate.compared = run_.TokensPerS();
+  DrawCurve(canvas, left, rate);
+  Curve memory{"memory",
+               {run_.resident_bytes.begin(), run_.resident_bytes.end()},
+               run_.resident_bytes.size(),
+               [](double value) { return FormatBytes(std::llround(value)); }};
+  memory.forecast = run_.PredictedResidentBytes();
+  if (run_.peak_resident_bytes > 0) {
+    memory.compared = static_cast<double>(run_.peak_resident_bytes);
+  }
+  DrawCurve(canvas, right, memory);
+}
+
+// Folds the values to one column a pixel with its extremes, so that a spike stays visible. The
+// forecast is a dashed line; the heading tells the difference.
+void RunScreen::DrawCurve(Canvas& canvas, const Box& box, const Curve& curve) {
   const Theme& theme = canvas.theme;
   const Box plot{box.x0 + canvas.Px(76), box.y0 + canvas.Px(22), box.x1, box.y1};
   if (plot.Height() < canvas.Px(24) || plot.Width() < canvas.Px(40)) return;
-  Heading(canvas, {box.x0, box.y0}, title);
+  std::string remark;
+  if (curve.forecast.has_value() && !curve.values.empty()) {
+    remark = AgainstForecast(curve.compared.value_or(curve.values.back()), *curve.forecast);
+  }
+  const float room = box.Width() - canvas.WidthOf(canvas.fonts.bold, curve.title) - canvas.Px(16);
+  Heading(canvas, {box.x0, box.y0}, curve.title,
+          Shortened(canvas, canvas.fonts.small, remark, std::max(0.0F, room)));
   canvas.Fill(plot, theme.lane);
   const std::vector<CurveColumn> columns =
-      FoldCurve(values, expected, static_cast<int>(plot.Width()));
+      FoldCurve(curve.values, curve.expected, static_cast<int>(plot.Width()));
   if (columns.empty()) return DrawEmpty(canvas, plot, "nothing yet");
   double low = columns.front().low, high = columns.front().high;
   for (const CurveColumn& column : columns) {
     low = std::min(low, column.low);
     high = std::max(high, column.high);
+  }
+  if (curve.forecast.has_value()) {
+    low = std::min(low, *curve.forecast);
+    high = std::max(high, *curve.forecast);
   }
   // A flat curve gets a margin too, so that the scale is never empty.
   const double margin = std::max(0.08 * (high - low), 1e-3 * std::max(1e-9, std::abs(high)));
@@ -261,7 +348,7 @@ void RunScreen::DrawCurve(Canvas& canvas, const Box& box, const std::string& tit
     canvas.Fill({plot.x0, y, plot.x1, y + 1.0F}, theme.grid);
     canvas.TextIn(canvas.fonts.mono_small,
                   {box.x0, y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
-                  Align::kRight, theme.faint, format(value));
+                  Align::kRight, theme.faint, curve.format(value));
   }
   // Each column adds its first value, its extremes and its last value, so that the line has every
   // spike.
@@ -274,6 +361,10 @@ void RunScreen::DrawCurve(Canvas& canvas, const Box& box, const std::string& tit
     if (column.last != column.first) points.push_back({x, y_of(column.last)});
   }
   canvas.PushClip(plot);
+  if (curve.forecast.has_value()) {
+    const float y = std::round(y_of(*curve.forecast)) + 0.5F;
+    canvas.DashedLine({plot.x0, y}, {plot.x1, y}, theme.predicted, canvas.Px(5));
+  }
   canvas.Lines(points, theme.text, 1.6F * canvas.scale);
   canvas.Dot(points.back(), canvas.Px(3), theme.text);
   canvas.PopClip();

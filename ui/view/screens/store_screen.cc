@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/io/file_system.h"
 #include "base/units.h"
 #include "ui/view/desktop/input.h"
 #include "ui/view/widgets/widgets.h"
@@ -114,6 +115,28 @@ void StoreScreen::DrawRuns(const ScreenFrame& frame, float height) {
   EndTable();
 }
 
+// A link that opens the view behind this panel again, with `foretrain view FILE.ftlink`.
+void StoreScreen::DrawShare(const ScreenFrame& frame) {
+  if (desktop_.session.shown().path.empty()) return;
+  ImGui::Spacing();
+  Title(frame, "Share this view");
+  TextField(frame, "##link path", &link_, "file of a link, such as slow-step.ftlink",
+            frame.canvas.Px(90));
+  ImGui::SameLine();
+  if (Button(frame, "Save link", !link_.empty())) {
+    if (!link_.ends_with(kViewLinkEnding)) link_ += kViewLinkEnding;
+    ViewLink link = desktop_.link;
+    link.store = desktop_.session.shown();
+    link.store.path = StoreForLink(link.store.path, link_);
+    link.view = desktop_.view;
+    link.light = desktop_.light;
+    PosixFileSystem files;
+    const auto saved = WriteFileAtomically(files, link_, ToJson(link));
+    shared_ = saved.has_value() ? "foretrain view " + link_ : saved.error().message;
+  }
+  if (!shared_.empty()) NumberText(frame, shared_);
+}
+
 // A column in the middle: path, recent stores, runs of the open store, commands that make a first
 // one.
 void StoreScreen::Draw(const ScreenFrame& frame) {
@@ -129,6 +152,7 @@ void StoreScreen::Draw(const ScreenFrame& frame) {
     const float rows = (static_cast<float>(desktop_.session.runs().size()) + 1.5F) * row;
     DrawRuns(frame, std::min(rows, 0.5F * frame.box.Height()));
   }
+  DrawShare(frame);
   ImGui::Spacing();
   DrawCommands(frame);
   EndPanel();

@@ -22,11 +22,14 @@ class StoreScreen final : public Screen {
   void DrawPath(const ScreenFrame& frame);
   void DrawRecent(const ScreenFrame& frame);
   void DrawRuns(const ScreenFrame& frame, float height);
+  void DrawShare(const ScreenFrame& frame);
   void DrawRun(const ScreenFrame& frame, const RunInfo& run);
   void Open(const std::string& path, RunId run = 0, RunId against = 0);
 
   DesktopState& desktop_;
   std::string path_;
+  std::string link_;    // file of a link to the view
+  std::string shared_;  // what became of it
 };
 
 }  // namespace foretrain::ui

@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "sim/cost/profile/derive_profile.h"
 #include "ui/view/lanes/segments.h"
-#include "ui/view_model/planning/stage_layout.h"
 #include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
@@ -20,7 +19,7 @@ namespace {
 constexpr float kControls = 330.0F;
 constexpr float kNumbers = 88.0F;
 constexpr float kMessage = 30.0F;
-constexpr float kLegend = 30.0F;  // of a timeline
+constexpr float kMaxChoice = 0.55F;  // of the width, beside the message
 
 // The rates of a cluster that nobody measured; of a CPU those that are known of this one.
 MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
@@ -125,6 +124,9 @@ void WhatIfScreen::ShowPicture(std::shared_ptr<const StepPicture> picture) {
     state_ = CarryOver(picture_->model.options, false, picture->model, std::move(state_));
   }
   state_.wanted = picture->model.options;
+  // Another picture has other ops: the moment stays, if the step is as long.
+  state_.play.playing = false;
+  ++picture_number_;
   picture_ = std::move(picture);
   // Keeps the memory panel on the stage whose memory was computed.
   const int pp = what_if_.shown()->memory_pp;
@@ -161,103 +163,6 @@ void WhatIfScreen::TakeAnswer() {
   }
   by_ops_ = what_if_.simulated() != nullptr;
   ShowPicture(by_ops_ ? what_if_.simulated()->picture : shown->picture);
-}
-
-// Empty if the lane is not in this picture, which may have fewer stages.
-MemoryPanel WhatIfScreen::PanelOfLane() const {
-  const std::vector<Lane>& lanes = picture_->model.lanes;
-  const bool known = state_.memory_lane < lanes.size();
-  return known ? MakeMemoryPanel(picture_->model, lanes[state_.memory_lane].rank) : MemoryPanel{};
-}
-
-// Pictures are drawn again only if picture, viewport or layout changed; the memory panel only for
-// another picture or lane.
-void WhatIfScreen::RefreshPictures(const ScreenFrame& frame) {
-  const Theme& theme = frame.canvas.theme;
-  const PictureKey key{state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
-                       state_.memory_lane, theme.ground,   picture_.get()};
-  if (key_ == key) return;
-  const bool other = !key_ || key_->picture != key.picture || key_->memory_lane != key.memory_lane;
-  if (other) memory_ = PanelOfLane();
-  key_ = key;
-  lanes_ = MakeLanePictures(picture_->model, layout_, state_.viewport, theme);
-  memory_picture_ = MakeMemoryPicture(picture_->model, layout_, state_.viewport, memory_, theme);
-  lanes_shown_ = frame.images.Keep("what-if.lanes", lanes_.image);
-  memory_shown_ = frame.images.Keep("what-if.memory", memory_picture_.image);
-}
-
-// The timeline of stages. A click on another lane asks for its memory, unless all lanes have theirs
-// from the simulation.
-void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
-  const CompareModel& model = picture_->model;
-  const auto place = [&] {
-    layout_ = MakeStageLayout(model, box, screen.canvas.scale, state_.scroll, true);
-    state_.scroll = layout_.scroll;
-  };
-  place();
-  const std::size_t lane = state_.memory_lane;
-  Update(model, layout_, screen.input, state_);
-  state_.wanted = model.options;  // rows and alignment are one way here
-  if (state_.memory_lane != lane && state_.memory_lane < picture_->stages.size()) {
-    memory_pp_ = picture_->stages[state_.memory_lane];
-    if (!by_ops_) Ask();
-  }
-  place();
-  const InputFrame& input = screen.input;
-  moving_ = input.left || input.right || input.nearer || input.farther || input.down;
-  RefreshPictures(screen);
-  const Frame frame{model, layout_, state_, screen.canvas};
-  screen.canvas.PushClip(layout_.window);
-  DrawGrid(frame);
-  DrawLanes(frame, lanes_, lanes_shown_);
-  if (!by_ops_ && what_if_.shown()->passes->HasPasses()) {
-    DrawPassOps(frame, *what_if_.shown()->passes);
-  }
-  DrawMemory(frame, memory_, memory_picture_, memory_shown_);
-  DrawAxis(frame);
-  DrawStepEnds(frame);
-  if (pinned_step_ != nullptr) DrawPinnedEnd(frame, pinned_step_->stats.step_s);
-  DrawLegend(frame);
-  DrawCursor(frame, input.x, input.y);
-  if (state_.hovered && state_.hovered->span) {
-    const int rank = model.lanes[state_.hovered->lane].rank;
-    DrawTooltip(screen.canvas, layout_.window, HoverOfSpan(model, rank, *state_.hovered->span),
-                {input.x, input.y});
-  }
-  screen.canvas.PopClip();
-}
-
-// The pinned plan's lanes at the same zoom. Its legend is the other timeline's, so it is cut off.
-void WhatIfScreen::DrawPinnedTimeline(const ScreenFrame& screen, const Box& box) {
-  if (pinned_step_ == nullptr || pinned_step_->picture == nullptr) {
-    return DrawEmpty(screen.canvas, box, "The pinned plan has no timeline by passes.");
-  }
-  const CompareModel& model = pinned_step_->picture->model;
-  const Theme& theme = screen.canvas.theme;
-  Box whole = box;
-  whole.y1 += screen.canvas.Px(kLegend);
-  const Layout layout = MakeStageLayout(model, whole, screen.canvas.scale, 0.0F, false);
-  ViewState state{.viewport = state_.viewport};
-  state.memory_lane = model.lanes.size();
-  const PictureKey key{state.viewport,
-                       layout.window,
-                       layout.scale,
-                       0.0F,
-                       0,
-                       theme.ground,
-                       pinned_step_->picture.get()};
-  if (pinned_key_ != key) {
-    pinned_key_ = key;
-    pinned_lanes_ = MakeLanePictures(model, layout, state.viewport, theme);
-    pinned_shown_ = screen.images.Keep("what-if.pinned", pinned_lanes_.image);
-  }
-  const Frame frame{model, layout, state, screen.canvas};
-  screen.canvas.PushClip(box);
-  DrawGrid(frame);
-  DrawLanes(frame, pinned_lanes_, pinned_shown_);
-  DrawAxis(frame);
-  screen.canvas.Fill({box.x0, box.y1 - 1.0F, box.x1, box.y1}, theme.line);
-  screen.canvas.PopClip();
 }
 
 // The controls, and what they ask for.
@@ -341,8 +246,17 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
                     NumbersOfStep(what_if_.shown()->stats,
                                   pinned_step_ == nullptr ? nullptr : &pinned_step_->stats));
   }
-  const Box choice{message.x0, message.y0, message.x1 - canvas.Px(10), message.y1};
-  message.x1 = workbench_.DrawChoice(frame, choice);
+  // Beside the message, or below it where that would leave too little of it.
+  const float wanted = WhatIfWorkbench::WidthOfChoice(canvas);
+  Box choice{message.x0 + canvas.Px(10), message.y0, message.x1 - canvas.Px(10), message.y1};
+  if (wanted <= kMaxChoice * message.Width()) {
+    message.x1 = choice.x1 - wanted;
+  } else {
+    const float lines = wanted <= choice.Width() ? 1.0F : 2.0F;
+    choice.y0 = message.y1;
+    choice.y1 = timeline.y0 = std::min(rest.y1, message.y1 + lines * canvas.Px(kMessage));
+  }
+  workbench_.DrawChoice(frame, choice);
   DrawMessage(frame, message);
   if (!workbench_.ShowsTimeline()) {
     return GoTo(workbench_.Draw(frame, timeline, *scenario_, pinned_ ? &*pinned_ : nullptr));
@@ -353,12 +267,14 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
     above.y1 = timeline.y0 = std::round(timeline.y0 + 0.42F * timeline.Height());
     DrawPinnedTimeline(frame, above);
   }
+  if (workbench_.panel() >= WhatIfPanel::kPlay) timeline.y1 = DrawPanelBelow(frame, timeline);
   DrawTimeline(frame, timeline);
 }
 
 // Frames go on while an answer is awaited.
 bool WhatIfScreen::IsMoving() const {
-  return moving_ || what_if_.IsBusy() || starter_.IsBusy() || workbench_.IsBusy();
+  return moving_ || state_.play.playing || what_if_.IsBusy() || starter_.IsBusy() ||
+         workbench_.IsBusy();
 }
 
 std::vector<std::string> WhatIfScreen::Chips() const {
@@ -374,6 +290,7 @@ std::vector<HelpLine> WhatIfScreen::Help() const {
       {"shift + drag", "measure a stretch of time"},
       {"ctrl + click", "type the value of a slider"},
       {"F", "fit the whole step"},
+      {"space  left  right", "play the step; to the op before, to the next"},
       {"Z  Y", "undo and redo; history lists all changes"},
       {"mark at a control", "it is not as it was pinned"},
       {"amber dashes", "end of the pinned plan's step; memory that a device has"},

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "ui/view/lanes/lane_pictures.h"
 #include "ui/view/panels/panels.h"
+#include "ui/view/playback/play_panel.h"
+#include "ui/view/schedules/schedule_panel.h"
 #include "ui/view/screens/what_if_parts.h"
 #include "ui/view/screens/what_if_workbench.h"
 
@@ -30,6 +32,7 @@ class WhatIfScreen final : public Screen {
   const ViewState& state() const { return state_; }
   const Layout& layout() const { return layout_; }
   const WhatIfWorkbench& workbench() const { return workbench_; }
+  SchedulePanel& schedule() { return schedule_; }
   // The time for which a frame waits for the answer to its own change, so that it can show it.
   void SetPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
   // Whether the answer to the last request was drawn, at least by passes.
@@ -61,6 +64,7 @@ class WhatIfScreen final : public Screen {
   double LongestNs() const;
   void DrawTimeline(const ScreenFrame& frame, const Box& box);
   void DrawPinnedTimeline(const ScreenFrame& frame, const Box& box);
+  float DrawPanelBelow(const ScreenFrame& frame, const Box& box);
   void GoTo(const Scenario* scenario);
   ControlUse DrawControlsIn(const ScreenFrame& frame, const Box& box);
   MemoryPanel PanelOfLane() const;
@@ -91,6 +95,9 @@ class WhatIfScreen final : public Screen {
   Picture memory_shown_{};
   std::optional<PictureKey> key_;
   bool moving_ = false;
+  PlayPanel play_;
+  SchedulePanel schedule_;
+  std::uint64_t picture_number_ = 0;  // grows with each picture
   // The pinned plan's timeline.
   std::optional<PictureKey> pinned_key_;
   LanePictures pinned_lanes_;

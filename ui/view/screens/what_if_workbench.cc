@@ -1,23 +1,51 @@
 #include "ui/view/screens/what_if_workbench.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ui/view/lanes/segments.h"
 #include "ui/view/panels/workbench_panels.h"
 
 namespace foretrain::ui {
+namespace {
+
+const std::vector<std::string>& PanelNames() {
+  static const std::vector<std::string> names{"timeline",   "both",  "play",   "passes",
+                                              "difference", "sweep", "history"};
+  return names;
+}
+
+}  // namespace
+
 WhatIfWorkbench::WhatIfWorkbench(Clock& clock)
     : explainer_(clock),
       sweeper_([maker = std::make_shared<StepMaker>(clock)](const auto& of, const auto& outdated) {
         return SweepOf(of.first, of.second, *maker, outdated);
       }) {}
 
-float WhatIfWorkbench::DrawChoice(const ScreenFrame& frame, const Box& box) {
-  const std::vector<std::string> names{"timeline", "both", "difference", "sweep", "history"};
-  const float x = box.x1 - SegmentsWidth(frame.canvas, names);
-  const float y = std::round((box.y0 + box.y1 - SegmentsHeight(frame.canvas)) / 2);
-  Segments(frame, {x, y}, names, &panel_);
-  return x;
+float WhatIfWorkbench::WidthOfChoice(const Canvas& canvas) {
+  return SegmentsWidth(canvas, PanelNames());
+}
+
+void WhatIfWorkbench::DrawChoice(const ScreenFrame& frame, const Box& box) {
+  const std::vector<std::string>& names = PanelNames();
+  const float width = WidthOfChoice(frame.canvas), height = SegmentsHeight(frame.canvas);
+  if (width <= box.Width()) {
+    Segments(frame, {box.x1 - width, std::round((box.y0 + box.y1 - height) / 2)}, names, &panel_);
+    return;
+  }
+  const auto half = static_cast<std::ptrdiff_t>((names.size() + 1) / 2);
+  const float line = std::round(box.Height() / 2);
+  for (const bool second : {false, true}) {
+    const std::vector<std::string> part(second ? names.begin() + half : names.begin(),
+                                        second ? names.end() : names.begin() + half);
+    const int first = second ? static_cast<int>(half) : 0;
+    int chosen = panel_ - first;
+    const int before = chosen;
+    const float y = box.y0 + (second ? line : 0.0F) + std::round((line - height) / 2);
+    Segments(frame, {box.x0, y}, part, &chosen);
+    if (chosen != before) panel_ = first + chosen;
+  }
 }
 
 void WhatIfWorkbench::AskSweep(const Scenario& now) {
@@ -49,6 +77,8 @@ const Scenario* WhatIfWorkbench::Draw(const ScreenFrame& frame, const Box& box, 
   switch (panel()) {
     case WhatIfPanel::kTimeline:
     case WhatIfPanel::kBoth:
+    case WhatIfPanel::kPlay:
+    case WhatIfPanel::kSchedule:
       break;
     case WhatIfPanel::kDifference:
       if (pinned == nullptr) {

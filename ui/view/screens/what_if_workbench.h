@@ -19,6 +19,8 @@ namespace foretrain::ui {
 enum class WhatIfPanel : std::uint8_t {
   kTimeline,
   kBoth,        // the pinned plan's timeline above
+  kPlay,        // the step is stepped through
+  kSchedule,    // the schedule is edited
   kDifference,  // what each change does
   kSweep,
   kHistory,
@@ -29,14 +31,18 @@ class WhatIfWorkbench {
   explicit WhatIfWorkbench(Clock& clock);
 
   WhatIfPanel panel() const { return static_cast<WhatIfPanel>(panel_); }
-  bool ShowsTimeline() const { return panel() <= WhatIfPanel::kBoth; }
+  bool ShowsTimeline() const { return panel() <= WhatIfPanel::kSchedule; }
   bool IsBusy() const { return explainer_.IsBusy() || sweeper_.IsBusy(); }
   ScenarioHistory& history() { return history_; }
   const std::optional<ExplainedDifference>& difference() const { return explainer_.difference(); }
   const std::optional<PlanSweep>& sweep() const { return sweep_; }
 
-  // The choice of panels, which ends at the right edge of `box`. Returns where it starts.
-  float DrawChoice(const ScreenFrame& frame, const Box& box);
+  void Show(WhatIfPanel panel) { panel_ = static_cast<int>(panel); }
+
+  // The choice of panels: in one line, which ends at the right edge of `box`, or in two if that is
+  // too narrow. `WidthOfChoice` is that of one line.
+  void DrawChoice(const ScreenFrame& frame, const Box& box);
+  static float WidthOfChoice(const Canvas& canvas);
 
   // The panel in place of the timeline. Returns the scenario that was chosen in the history.
   const Scenario* Draw(const ScreenFrame& frame, const Box& box, const Scenario& now,

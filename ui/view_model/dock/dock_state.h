@@ -12,8 +12,8 @@
 
 namespace foretrain::ui {
 
-enum class DockTab : std::uint8_t { kSelection, kRange, kSearch };
-inline constexpr int kDockTabCount = 3;
+enum class DockTab : std::uint8_t { kSelection, kRange, kSearch, kPlay };
+inline constexpr int kDockTabCount = 4;
 
 struct DockState {
   DockTab tab = DockTab::kSelection;

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "sim/program/schedules/schedule.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -16,7 +18,7 @@ const std::vector<std::pair<std::string_view, Names>>& NamedGroups() {
        {"dp", "tp", "pp", "cp", "ep", "expert_tp", "cp_kind", "sequence_parallel", "vocab_parallel",
         "vocab_multiple", "rank_order"}},
       {"batch", {"micro_batch", "global_batch", "sequence", "encoder_sequence"}},
-      {"schedule", {"schedule", "vpp", "stage_layers", "post_validation"}},
+      {"schedule", {"schedule", "schedule_slots", "vpp", "stage_layers", "post_validation"}},
       {"memory",
        {"zero_stage", "replicas", "recompute", "recompute_modules", "recompute_layers",
         "recompute_every", "offload_optimizer", "offload_gradients", "offload_parameters",
@@ -143,11 +145,18 @@ std::vector<std::int64_t> StepsOf(const PlanField& field, const ModelSpec& model
   return WithOwn(std::move(values), field.get(plan));
 }
 
+// A custom schedule starts as the present one; where that has no file, it stays without slots.
 // dp absorbs a change of another degree, so that the number of ranks stays equal to the number of
 // devices.
 Plan WithField(const PlanField& field, std::int64_t value, const Plan& plan, int devices) {
   Plan out = plan;
   field.set(out, value);
+  if (out.schedule == ScheduleKind::kCustom && out.slots.empty()) {
+    if (const auto draft = DraftOf(plan)) {
+      if (auto slots = SlotOrder::Make(*draft, "")) out.slots = *std::move(slots);
+    }
+    if (!out.slots.empty()) out.vpp = 1;
+  }
   if (!IsDegree(field.name) || field.name == "dp") return out;
   const std::int64_t others = std::int64_t{out.cp} * out.tp * out.pp;
   if (others > 0 && devices % others == 0) out.dp = static_cast<int>(devices / others);

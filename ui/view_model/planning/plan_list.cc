@@ -11,6 +11,7 @@
 #include "base/numeric/digits_apart.h"
 #include "base/units.h"
 #include "sim/config/plan/plan_fields.h"
+#include "sim/search/space/device_counts.h"
 #include "ui/view_model/timeline/ticks.h"
 
 namespace foretrain::ui {
@@ -39,6 +40,8 @@ double KeyOf(const FoundPlans& found, std::size_t number, PlanColumn column) {
       return HeadroomOf(*found.request, plan.ranked.device);
     case PlanColumn::kHost:
       return static_cast<double>(plan.ranked.host_bytes);
+    case PlanColumn::kCost:
+      return CostOfTokens(plan, 1);
   }
   return 0;
 }
@@ -88,8 +91,8 @@ void AddWords(std::string name, const std::string& first, const std::string& sec
 
 std::string_view Title(PlanColumn column) {
   constexpr std::array<std::string_view, kPlanColumnCount> kTitles = {
-      "plan",   "step",     "90 % interval", "tokens/s",       "MFU",
-      "memory", "headroom", "host",          "depends most on"};
+      "plan",     "step", "90 % interval",       "tokens/s",       "MFU", "memory",
+      "headroom", "host", "cost of 10^9 tokens", "depends most on"};
   return kTitles[static_cast<std::size_t>(column)];
 }
 
@@ -112,7 +115,13 @@ std::vector<std::size_t> Sorted(const FoundPlans& found, const PlanOrder& order)
   return numbers;
 }
 
-std::string Cell(const FoundPlans& found, std::size_t number, PlanColumn column) {
+double CostOfTokens(const FoundPlan& plan, double price) {
+  constexpr double kTokens = 1e9;
+  if (plan.tokens_per_s <= 0) return 0;
+  return CostOfTraining(kTokens, plan.tokens_per_s, plan.ranked.plan.World(), price, 0).money;
+}
+
+std::string Cell(const FoundPlans& found, std::size_t number, PlanColumn column, double price) {
   const FoundPlan& plan = found.plans[number];
   const RankedPlan& ranked = plan.ranked;
   switch (column) {
@@ -132,6 +141,8 @@ std::string Cell(const FoundPlans& found, std::size_t number, PlanColumn column)
       return FormatPercent(HeadroomOf(*found.request, ranked.device));
     case PlanColumn::kHost:
       return ranked.host_bytes > 0 ? FormatBytes(ranked.host_bytes) : "";
+    case PlanColumn::kCost:
+      return price > 0 ? FormatSi(CostOfTokens(plan, price), "") : "";
     case PlanColumn::kBet:
       return ranked.depends_most_on.substr(
           0, ranked.depends_most_on.find(':'));  // the details panel shows the rest
@@ -247,7 +258,7 @@ std::string KeptPlan::Title() const {
 }
 
 // Results are always listed; fields only if their texts differ.
-PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second) {
+PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second, double price) {
   PlanComparison out;
   const RankedPlan& a = first.plan.ranked;
   const RankedPlan& b = second.plan.ranked;
@@ -257,6 +268,12 @@ PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second) {
                              FormatSi(second.plan.tokens_per_s, "")));
   out.metrics.push_back(Line("MFU", first.plan.mfu, second.plan.mfu, FormatPercent(first.plan.mfu),
                              FormatPercent(second.plan.mfu)));
+  if (price > 0) {
+    const double cost_a = CostOfTokens(first.plan, price),
+                 cost_b = CostOfTokens(second.plan, price);
+    out.metrics.push_back(
+        Line("cost of 10^9 tokens", cost_a, cost_b, FormatSi(cost_a, ""), FormatSi(cost_b, "")));
+  }
   out.metrics.push_back(Bytes("device memory", a.device.Total(), b.device.Total()));
   out.metrics.push_back(Bytes("host memory", a.host_bytes, b.host_bytes));
   const auto parts_a = PartsOfStep(a.estimate.parts), parts_b = PartsOfStep(b.estimate.parts);

@@ -25,9 +25,10 @@ enum class PlanColumn : std::uint8_t {
   kMemory,
   kHeadroom,
   kHost,
+  kCost,
   kBet,
 };
-inline constexpr int kPlanColumnCount = 9;
+inline constexpr int kPlanColumnCount = 10;
 std::string_view Title(PlanColumn column);
 bool IsNumber(PlanColumn column);  // right-aligned
 
@@ -41,7 +42,11 @@ struct PlanOrder {
 // Indices of plans in the order of the table; the sort is stable. O(n log n).
 std::vector<std::size_t> Sorted(const FoundPlans& found, const PlanOrder& order);
 
-std::string Cell(const FoundPlans& found, std::size_t plan, PlanColumn column);
+// `price`: of a device for one hour, in any currency; 0: unknown, and no cost is told.
+std::string Cell(const FoundPlans& found, std::size_t plan, PlanColumn column, double price = 0);
+
+// What 10^9 tokens cost at that price, on all devices of the plan.
+double CostOfTokens(const FoundPlan& plan, double price);
 
 // Share of a device's memory that the plan's fullest rank leaves free; negative if it does not fit.
 double HeadroomOf(const PlanRequest& request, const DeviceUse& use);
@@ -129,7 +134,8 @@ struct PlanComparison {
   std::vector<ComparedLine> metrics;  // step, tokens/s, MFU, memory, parts of the step
   std::vector<ComparedLine> fields;   // plan options that differ, after model and machine
 };
-PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second);
+// `price`: as in Cell.
+PlanComparison ComparePlans(const KeptPlan& first, const KeptPlan& second, double price = 0);
 
 // "950" or "2.13 M".
 std::string CountText(std::int64_t count);

@@ -38,6 +38,11 @@ Result<void> Constrain(const Constraint& constraint, SearchSpace& space) {
     return Fail(ErrorCode::kInvalidArgument,
                 "\"" + Printable(constraint.field) + "\" is no option of plans");
   }
+  if (field->slots != nullptr) {
+    return Fail(ErrorCode::kInvalidArgument,
+                std::string(field->name) +
+                    ": a search tries schedules that fit any pipeline; open a file in What-if");
+  }
   if (IsOfBase(*field)) return SetPlanField(*field, constraint.text, space.base);
   FT_ASSIGN(std::vector<std::int64_t> values, ParsePlanValues(*field, constraint.text));
   space.Choose(field->name, std::move(values));

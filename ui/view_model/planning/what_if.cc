@@ -60,7 +60,7 @@ StepStats StatsOf(const Scenario& scenario, const CostModel& costs, const PassFo
 
 // Number of passes that a picture of the step draws.
 double PassesOf(const Plan& plan) {
-  const double each = SplitsBackward(plan.schedule) ? 3 : 2;
+  const double each = plan.SplitsBackward() ? 3 : 2;
   return static_cast<double>(plan.MicroBatches()) * plan.pp * plan.Chunks() * each;
 }
 

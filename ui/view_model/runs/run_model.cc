@@ -11,6 +11,7 @@
 
 #include "base/json/json.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "sim/config/plan/plan_fields.h"
 #include "traces/metrics/statistics.h"
 
@@ -43,11 +44,14 @@ std::optional<StepLine> StepOf(const JsonValue& object) {
   const auto seconds = NumberOf(object, "step_time_s");
   if (!step.has_value() || !seconds.has_value()) return std::nullopt;
   // A loss that is not finite is written as null.
-  return StepLine{.step = *step,
-                  .loss = NumberOf(object, "loss").value_or(std::nan("")),
-                  .seconds = *seconds,
-                  .tokens_per_s = NumberOf(object, "tokens_per_s").value_or(0.0),
-                  .gradient_norm = NumberOf(object, "gradient_norm")};
+  return StepLine{
+      .step = *step,
+      .loss = NumberOf(object, "loss").value_or(std::nan("")),
+      .seconds = *seconds,
+      .tokens_per_s = NumberOf(object, "tokens_per_s").value_or(0.0),
+      .gradient_norm = NumberOf(object, "gradient_norm"),
+      .predicted_s = NumberOf(object, "predicted_step_time_s").value_or(0.0),
+      .predicted_resident_bytes = IntegerOf(object, "predicted_resident_bytes").value_or(0)};
 }
 
 // Calls on_line for each line of `rest` + `text`; an unfinished line stays in `rest`.
@@ -171,9 +175,33 @@ std::string JoinWords(const std::vector<std::string>& words) {
   return text;
 }
 
+namespace {
+
+// Adds the options of the text field, and the form of the output that the log parses.
+Result<std::vector<std::string>> WithOptions(const RunForm& form, std::vector<std::string> words) {
+  FT_ASSIGN(const std::vector<std::string> options, SplitWords(form.options));
+  words.insert(words.end(), options.begin(), options.end());
+  if (std::find(words.begin(), words.end(), "--json") == words.end()) words.push_back("--json");
+  return words;
+}
+
+// The checkpoint has the options of its run: those of the form would count in their place.
+Result<std::vector<std::string>> ArgumentsToResume(const RunForm& form) {
+  std::vector<std::string> words{"train", "--resume=" + form.resume};
+  for (const auto& [option, value] :
+       {std::pair{"--steps", &form.steps}, std::pair{"--store", &form.store}}) {
+    if (!value->empty()) words.insert(words.end(), {option, *value});
+  }
+  if (!form.save.empty()) words.push_back("--save=" + form.save);
+  return WithOptions(form, std::move(words));
+}
+
+}  // namespace
+
 // Options from the text field come last. Progress is always requested as JSON, which the log
 // parses.
 Result<std::vector<std::string>> ArgumentsOf(const RunForm& form) {
+  if (!form.resume.empty()) return ArgumentsToResume(form);
   if (form.data.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "data: give a text or a token shard to train on");
   }
@@ -184,10 +212,8 @@ Result<std::vector<std::string>> ArgumentsOf(const RunForm& form) {
         std::pair{"--device", &form.device}, std::pair{"--store", &form.store}}) {
     if (!value->empty()) words.insert(words.end(), {option, *value});
   }
-  FT_ASSIGN(const std::vector<std::string> options, SplitWords(form.options));
-  words.insert(words.end(), options.begin(), options.end());
-  if (std::find(words.begin(), words.end(), "--json") == words.end()) words.push_back("--json");
-  return words;
+  if (!form.save.empty()) words.push_back("--save=" + form.save);
+  return WithOptions(form, std::move(words));
 }
 
 // dp is written even if it has its default, because its default depends on the number of ranks.
@@ -275,6 +301,25 @@ std::optional<double> RunModel::MedianStepS() const {
 
 std::optional<double> RunModel::TokensPerS() const {
   return MedianOfLater(log.steps(), &StepLine::tokens_per_s);
+}
+
+// Both step times are of the same tokens.
+std::optional<double> RunModel::PredictedTokensPerS() const {
+  if (log.steps().empty()) return std::nullopt;
+  const StepLine& last = log.steps().back();
+  if (last.predicted_s <= 0 || last.seconds <= 0 || last.tokens_per_s <= 0) return std::nullopt;
+  return last.tokens_per_s * last.seconds / last.predicted_s;
+}
+
+std::optional<double> RunModel::PredictedResidentBytes() const {
+  if (log.steps().empty() || log.steps().back().predicted_resident_bytes <= 0) return std::nullopt;
+  return static_cast<double>(log.steps().back().predicted_resident_bytes);
+}
+
+std::string AgainstForecast(double value, double forecast) {
+  const double share = value / forecast - 1;
+  if (std::abs(share) < 5e-4) return "as forecast";
+  return FormatPercent(std::abs(share)) + (share < 0 ? " under forecast" : " over forecast");
 }
 
 std::optional<double> RunModel::SecondsLeft() const {

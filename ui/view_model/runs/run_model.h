@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "sim/config/plan/plan.h"
+#include "ui/run_progress.h"
 #include "ui/training_process.h"
 
 namespace foretrain::ui {
@@ -25,6 +27,10 @@ struct RunForm {
   std::string device = "cpu";  // "cpu", "cuda"
   std::string store{};
   std::string options{};  // of the plan and anything else, as on the command line
+  std::string save{};     // folder of its checkpoints; empty: none
+  // Folder of checkpoints to go on from, with the options of the run that saved them; only steps,
+  // store, save and options count then. Empty: a new run.
+  std::string resume{};
 };
 
 // Splits a command line into words at blanks. '...' and "..." group characters, and a backslash
@@ -48,6 +54,8 @@ struct StepLine {
   double seconds = 0.0;
   double tokens_per_s = 0.0;
   std::optional<double> gradient_norm{};
+  double predicted_s = 0.0;                   // forecast of `seconds`; 0: unknown
+  std::int64_t predicted_resident_bytes = 0;  // of the process; 0: unknown
 };
 
 // Maximum number of lines kept, the last ones.
@@ -63,6 +71,9 @@ class TrainingLog {
   void AddErrors(std::string_view text);
   // Ends the streams: also processes an unfinished last line.
   void Close();
+
+  // A log of steps that another process has recorded.
+  void SetSteps(std::vector<StepLine> steps) { steps_ = std::move(steps); }
 
   const std::vector<StepLine>& steps() const { return steps_; }
   const std::deque<std::string>& lines() const { return lines_; }
@@ -107,26 +118,40 @@ struct RunModel {
   std::vector<std::int64_t> resident_bytes{};  // one per reading, at most kMaxReadings
   std::int64_t peak_resident_bytes = 0;
   std::string reason{};  // why it ended, or why it did not start
+  RunId followed = 0;    // the stored run, if another process records it
 
   bool IsGoing() const {
     return phase == RunPhase::kStarting || phase == RunPhase::kTraining ||
            phase == RunPhase::kStopping;
   }
   // Whether a stored run exists for comparison.
-  bool CanCompare() const { return !IsGoing() && log.run().has_value(); }
+  bool CanCompare() const { return !IsGoing() && (followed != 0 || log.run().has_value()); }
   // Fraction of the wanted steps that are done, in [0, 1].
   double Progress() const;
   // Over the steps after the first, which warms up; nullopt before the second.
   std::optional<double> MedianStepS() const;
   std::optional<double> SecondsLeft() const;
   std::optional<double> TokensPerS() const;  // median, as above
+  // Forecasts that the run itself prints with its steps; nullopt before the first, or without one.
+  std::optional<double> PredictedTokensPerS() const;
+  std::optional<double> PredictedResidentBytes() const;
 };
+
+// "3.1 % under forecast", "0.4 % over forecast", "as forecast" below 0.05 %. Both are > 0.
+std::string AgainstForecast(double value, double forecast);
 
 inline constexpr std::size_t kMaxReadings = 4096;  // beyond this every second reading is dropped
 
 void Start(const RunForm& form, RunModel& model);
 void FailToStart(const Error& error, RunModel& model);
 void Take(const TrainingNews& news, RunModel& model);
+
+// The state of a run that another process records, in place of the one before. The number of
+// wanted steps is not known.
+RunModel ModelOf(const RunProgress& progress);
+
+// The newest run that is being recorded; 0 if there is none.
+RunId RunningOf(const std::vector<RunInfo>& runs);
 
 // A curve folded into columns of pixels: minimum and maximum of each column, and its first and last
 // value.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "ui/view_model/playback/playback.h"
 #include "ui/view_model/runs/compare_model.h"
 #include "ui/view_model/timeline/layout.h"
 
@@ -28,6 +29,8 @@ struct InputFrame {
   bool control = false;
   bool escape = false;
   bool left = false, right = false, nearer = false, farther = false;  // held: A D W S
+  int arrows = 0;  // presses of the right arrow key less those of the left one
+  bool home = false, end = false;
   double elapsed_s = 0.0;
   std::vector<char32_t> typed{};
 };
@@ -61,6 +64,7 @@ struct ViewState {
   std::optional<std::size_t> gutter_lane{};  // lane whose name is under the mouse
   std::optional<std::size_t> reveal{};       // lane to scroll to once it is shown
   CompareOptions wanted{};                   // options that the model should be built with
+  Playback play{};
 };
 
 // State of a new view: the whole step, and the memory of the fullest rank.

@@ -7,13 +7,13 @@
 
 #include "base/checked.h"
 #include "base/result.h"
+#include "sim/config/schedule/placement.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/packed_tensors.h"
 #include "sim/program/ir/precision.h"
 #include "sim/program/lower/layout/factored_moments.h"
 #include "sim/program/lower/layout/layout_sizes.h"
 #include "sim/program/lower/layout/sharding.h"
-#include "sim/program/schedules/placement.h"
 
 namespace foretrain {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/result.h"
-#include "sim/program/schedules/placement.h"
+#include "sim/config/schedule/placement.h"
 
 namespace foretrain {
 

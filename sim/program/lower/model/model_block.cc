@@ -28,7 +28,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   request.pass = key.pass;
   request.recompute = RecomputeOf(context.plan, context.stage, key.block);
   request.global = IsLayer(request.kind) && IsGlobal(context.model, context.plan, key.block);
-  const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
+  const bool first = key.micro_batch == context.FirstMicroBatch(key.block, key.pass);
   const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
   request.adds_loss = head_forward && !first;
   // The head's forward may already make gradients.
@@ -75,7 +75,7 @@ constexpr StepRule kModelPiece{.describe = DescribePiece};
 
 // Pieces are equal in all micro-batches, so the first one stands for all.
 int PiecesOf(const LowerContext& context, Pass pass, int block) {
-  const InstructionKey key = BlockKey(pass, block, context.FirstMicroBatch(block));
+  const InstructionKey key = BlockKey(pass, block, context.FirstMicroBatch(block, pass));
   const BlockRequest request = RequestFor(context, key);
   return static_cast<int>(PieceBegins(BuildBlock(BlockContextOf(context), request)).size());
 }

@@ -163,8 +163,7 @@ std::vector<SlotWithTransfers> ForwardsOf(const std::vector<SlotWithTransfers>& 
 // into steps and runs first, because all other strategies insert around its block passes.
 void LowerPipeline(const LowerContext& context, Skeleton& skeleton) {
   const Plan& plan = context.plan;
-  const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  const auto slots = SlotsWithTransfers(plan.schedule, shape, context.at.pp);
+  const auto slots = SlotsWithTransfers(plan.schedule, PipelineShapeOf(plan), context.at.pp);
   Writer(context, skeleton).Add(context.evaluates ? ForwardsOf(slots) : slots);
 }
 

@@ -6,7 +6,23 @@
 #include <tuple>
 #include <utility>
 
+#include "base/result.h"
+
 namespace foretrain {
+
+int LowerContext::FirstMicroBatch(int block, Pass pass) const {
+  const Chunk& chunk = stage.ChunkOf(block);
+  if (plan.schedule == ScheduleKind::kCustom && pass == Pass::kForward) {
+    const auto& slots = plan.slots.SlotsOf(at.pp);
+    const auto first = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) {
+      return slot.pass == Pass::kForward &&
+             &chunk == &stage.chunks[static_cast<std::size_t>(slot.chunk)];
+    });
+    FT_CHECK(first != slots.end());
+    return first->micro_batch;
+  }
+  return Placement(plan).FirstMicroBatch(chunk.direction, static_cast<int>(plan.MicroBatches()));
+}
 
 // One pass over the skeleton: n insertions cost O(steps + n log n), and no position moves while
 // strategies look for theirs. The sort is stable, so steps of one place keep the order of calls.

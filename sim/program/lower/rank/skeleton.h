@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/config/plan/plan.h"
+#include "sim/config/schedule/placement.h"
 #include "sim/program/lower/layout/bucket_layout.h"
-#include "sim/program/schedules/placement.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
@@ -33,11 +33,9 @@ struct LowerContext {
     return layout.buckets[static_cast<std::size_t>(bucket)];
   }
   std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
-  // The first micro-batch that passes the block.
-  int FirstMicroBatch(int block) const {
-    const int micro_batches = static_cast<int>(plan.MicroBatches());
-    return Placement(plan).FirstMicroBatch(stage.ChunkOf(block).direction, micro_batches);
-  }
+  // The micro-batch whose pass through the block comes first. Weight gradients are made in
+  // ascending order of micro-batch; the forwards of a custom schedule may have any order.
+  int FirstMicroBatch(int block, Pass pass) const;
 };
 
 struct StepDescription;  // step_description.h

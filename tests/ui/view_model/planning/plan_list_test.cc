@@ -57,6 +57,26 @@ TEST(PlanList, WritesCellsWithUnits) {
   EXPECT_EQ(Cell(found, 1, PlanColumn::kHost), "");
 }
 
+// 10^9 tokens at 12 tokens/s take 23,148 hours, and at 10 tokens/s on two devices 2 x 27,778.
+TEST(PlanList, TellsWhatTokensCostIfAPriceIsGiven) {
+  const FoundPlans found = Three();
+  EXPECT_EQ(Cell(found, 0, PlanColumn::kCost), "");
+  EXPECT_EQ(Cell(found, 0, PlanColumn::kCost, 2), "46.3 k");
+  EXPECT_NEAR(CostOfTokens(found.plans[1], 2), 4e9 / (10 * 3600.0), 1e-6);
+  EXPECT_NEAR(CostOfTokens(found.plans[1], 2), 2 * 2 * 27'777.78, 0.1);
+  using Order = std::vector<std::size_t>;
+  EXPECT_EQ(Sorted(found, {PlanColumn::kCost, true}), (Order{2, 1, 0}));
+  const KeptPlan first{found.request, found.plans[0]}, second{found.request, found.plans[1]};
+  const auto names = [](const PlanComparison& comparison) {
+    std::vector<std::string> out;
+    for (const ComparedLine& line : comparison.metrics) out.push_back(line.name);
+    return out;
+  };
+  EXPECT_THAT(names(ComparePlans(first, second, 2)), testing::Contains("cost of 10^9 tokens"));
+  EXPECT_THAT(names(ComparePlans(first, second)),
+              testing::Not(testing::Contains("cost of 10^9 tokens")));
+}
+
 TEST(MeasuredPlansTest, AreAllMeasuredRunsOfTheStoreEachWithItsForecast) {
   const auto run = [](RunId id, RunKind kind, double rate, double bytes) {
     RunInfo info;

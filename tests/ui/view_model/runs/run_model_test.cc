@@ -54,6 +54,75 @@ TEST(RunForm, NeedsDataAndClosedQuotes) {
   EXPECT_THAT(open.error().message, HasSubstr("opens and does not close"));
 }
 
+TEST(RunForm, GoesOnFromACheckpointWithTheOptionsOfItsRun) {
+  RunForm form{.model = "gpt-10m", .data = {}, .steps = "40", .ranks = "2", .store = "runs.db"};
+  form.options = "--lr 1e-4";
+  form.save = form.resume = "my checkpoints";
+  const auto words = ArgumentsOf(form);
+  ASSERT_TRUE(words.has_value()) << words.error().message;
+  EXPECT_THAT(*words, ElementsAre("train", "--resume=my checkpoints", "--steps", "40", "--store",
+                                  "runs.db", "--save=my checkpoints", "--lr", "1e-4", "--json"));
+  form.resume.clear();
+  form.data = "book.txt";
+  EXPECT_THAT(*ArgumentsOf(form), testing::Contains("--save=my checkpoints"));
+}
+
+// Steps of 64 tokens: 32 tokens/s took 2 s, where 1.5 s were forecast.
+TEST(RunModel, TellsHowItDoesAgainstItsForecast) {
+  RunModel model;
+  EXPECT_FALSE(model.PredictedTokensPerS().has_value());
+  EXPECT_FALSE(model.PredictedResidentBytes().has_value());
+  TrainingNews news;
+  news.output =
+      "{\"step\":0,\"loss\":5.5,\"step_time_s\":2,\"predicted_step_time_s\":1.5,"
+      "\"tokens_per_s\":32,\"predicted_resident_bytes\":1000}\n";
+  Take(news, model);
+  ASSERT_TRUE(model.PredictedTokensPerS().has_value());
+  EXPECT_DOUBLE_EQ(*model.PredictedTokensPerS(), 64 / 1.5);
+  EXPECT_DOUBLE_EQ(model.PredictedResidentBytes().value_or(0), 1000);
+  EXPECT_EQ(AgainstForecast(32, 64 / 1.5), "25.0 % under forecast");
+  EXPECT_EQ(AgainstForecast(1.1, 1), "10.0 % over forecast");
+  EXPECT_EQ(AgainstForecast(1.0004, 1), "as forecast");
+}
+
+// A run of 4,096 tokens a step that another process records.
+TEST(FollowedRun, IsReadFromItsSeries) {
+  RunProgress progress;
+  progress.info.id = 7;
+  progress.info.status = RunStatus::kRunning;
+  progress.tokens_per_step = 4096;
+  progress.predicted_step_s = 1.5;
+  EXPECT_EQ(ModelOf(progress).phase, RunPhase::kStarting);
+  progress.series = {{"core_wait_s", -1, 9, 0, 0.1},   {"loss", -1, 0, 0, 5.5},
+                     {"loss", -1, 1, 0, 5.25},         {"resident_bytes", -1, 0, 0, 100},
+                     {"resident_bytes", -1, 1, 0, 80}, {"tokens_per_s", -1, 1, 0, 2048}};
+  RunModel model = ModelOf(progress);
+  EXPECT_EQ(model.phase, RunPhase::kTraining);
+  EXPECT_TRUE(model.IsGoing());
+  EXPECT_EQ(model.followed, 7);
+  ASSERT_THAT(model.log.steps(), SizeIs(2));
+  EXPECT_EQ(model.log.steps()[1].loss, 5.25);
+  EXPECT_DOUBLE_EQ(model.log.steps()[1].seconds, 2);
+  EXPECT_DOUBLE_EQ(model.PredictedTokensPerS().value_or(0), 4096 / 1.5);
+  EXPECT_EQ(model.peak_resident_bytes, 100);
+  EXPECT_FALSE(model.CanCompare());
+  progress.info.status = RunStatus::kFailed;
+  progress.info.message = "rank 1 ended";
+  model = ModelOf(progress);
+  EXPECT_EQ(model.phase, RunPhase::kFailed);
+  EXPECT_EQ(model.reason, "rank 1 ended");
+  EXPECT_TRUE(model.CanCompare());
+}
+
+TEST(FollowedRun, IsTheNewestThatIsRecorded) {
+  std::vector<RunInfo> runs(4);
+  EXPECT_EQ(RunningOf({}), 0);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].id = static_cast<RunId>(i) + 1;
+  runs[0].status = RunStatus::kFinished;
+  runs[3].kind = RunKind::kPredicted;
+  EXPECT_EQ(RunningOf(runs), 3);
+}
+
 TEST(SplitWords, TakesQuotesAndBackslashes) {
   EXPECT_THAT(*SplitWords("  a  'b c' \"d'e\" f\\ g '' "),
               ElementsAre("a", "b c", "d'e", "f g", ""));

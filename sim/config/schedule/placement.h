@@ -8,6 +8,7 @@
 #pragma once
 
 #include "sim/config/plan/plan.h"
+#include "sim/config/schedule/slot_order.h"
 
 namespace foretrain {
 
@@ -20,9 +21,11 @@ struct StagePlace {
 
 class Placement {
  public:
-  // Requires a valid schedule for p ranks; `vpp` counts only for the interleaved schedule.
+  // `chunks` of a rank: any number for kRounds, two for kV and kBothWays, else one.
+  Placement(StageShape shape, int p, int chunks);
+  // Requires a valid schedule for p ranks, not kCustom; `vpp` counts only for the interleaved one.
   Placement(ScheduleKind schedule, int p, int vpp);
-  explicit Placement(const Plan& plan) : Placement(plan.schedule, plan.pp, plan.vpp) {}
+  explicit Placement(const Plan& plan) : Placement(plan.Shape(), plan.pp, plan.Chunks()) {}
 
   int stages() const { return stages_; }          // the model is cut into so many
   int chunks() const { return chunks_; }          // per rank
@@ -31,6 +34,8 @@ class Placement {
   int ChunksOfShare() const { return chunks_ / directions_; }
 
   int StageOf(int rank, int chunk) const;
+  // Chunk of the rank that holds the stage, which it must hold.
+  int ChunkOf(int rank, int stage) const;
   // Direction of a chunk's micro-batches: 0, or 1 for DualPipe's way up.
   int DirectionOf(int chunk) const { return directions_ == 2 ? chunk : 0; }
   StagePlace PlaceOf(int stage, int direction) const;
@@ -46,8 +51,7 @@ class Placement {
   bool GoesToNext(const StagePlace& from, const StagePlace& to) const;
 
  private:
-  enum class Shape { kLine, kRounds, kV, kBothWays };
-  Shape shape_;
+  StageShape shape_;
   int p_;
   int chunks_;
   int directions_;
