@@ -13,6 +13,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/markup.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -33,30 +35,6 @@ std::string Base64(const std::vector<unsigned char>& bytes) {
     }
   }
   return text;
-}
-
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // Control characters are not allowed in XML.
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
 }
 
 unsigned Channel(Colour colour, int shift) { return colour >> shift & 0xFFU; }
@@ -254,7 +232,7 @@ void AddText(const TextRecord& text, std::string& out) {
       "lengthAdjust=\"spacingAndGlyphs\" {}>{}</text>",
       Decimal(box.x0 - from.x0), Decimal(box.y0 - from.y0 + kBaseline * box.Height()),
       Decimal(kFontSize * box.Height()), Decimal(box.Width()),
-      Fill(text.colour, Alpha(text.colour) / 255.0), Escaped(text.text));
+      Fill(text.colour, Alpha(text.colour) / 255.0), EscapedMarkup(text.text));
   out += cut ? "</svg>\n" : "\n";
 }
 

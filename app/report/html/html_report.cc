@@ -21,6 +21,7 @@
 #include "app/report/report.h"
 #include "base/embedded.h"
 #include "base/json/json.h"
+#include "base/markup.h"
 #include "base/units.h"
 #include "traces/palette.h"
 
@@ -338,16 +339,16 @@ std::string GapTable(const Attribution& attribution) {
         "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td><svg "
         "width=\"200\" height=\"10\" aria-hidden=\"true\"><rect class=\"{}\" width=\"{}\" "
         "height=\"10\"/></svg></td></tr>\n",
-        EscapedHtml(cause.name), EscapedHtml(SignedSeconds(cause.seconds)),
-        EscapedHtml(SignedPercent(cause.seconds / attribution.measured_s)),
+        EscapedMarkup(cause.name), EscapedMarkup(SignedSeconds(cause.seconds)),
+        EscapedMarkup(SignedPercent(cause.seconds / attribution.measured_s)),
         cause.seconds > 0 ? "worse" : "better", width);
   }
   out += fmt::format(
       "<tr class=\"sum\"><td>gap</td><td class=\"number\">{}</td><td "
       "class=\"number\">{}</td><td></td></tr>\n",
-      EscapedHtml(SignedSeconds(attribution.measured_s - attribution.predicted_s)),
-      EscapedHtml(SignedPercent((attribution.measured_s - attribution.predicted_s) /
-                                attribution.measured_s)));
+      EscapedMarkup(SignedSeconds(attribution.measured_s - attribution.predicted_s)),
+      EscapedMarkup(SignedPercent((attribution.measured_s - attribution.predicted_s) /
+                                  attribution.measured_s)));
   return out + "</tbody></table></div>\n";
 }
 
@@ -364,7 +365,7 @@ std::string ClassesTable(const ComparisonView& view) {
 
 std::string Notes(const std::vector<std::string>& notes) {
   std::string out;
-  for (const std::string& note : notes) out += "<li>" + EscapedHtml(note) + "</li>\n";
+  for (const std::string& note : notes) out += "<li>" + EscapedMarkup(note) + "</li>\n";
   return out.empty() ? "" : "<ul>\n" + out + "</ul>\n";
 }
 
@@ -386,9 +387,9 @@ std::string ComparisonSection(const HtmlReport& report) {
   const ComparisonView& view = *report.comparison;
   std::string out =
       fmt::format("<p>Step {} of {} took {}; step {} of {} takes {}.</p>\n",
-                  view.join.measured_step, EscapedHtml(view.measured_name),
+                  view.join.measured_step, EscapedMarkup(view.measured_name),
                   FormatSeconds(view.join.measured_step_s), view.join.predicted_step,
-                  EscapedHtml(view.predicted_name), FormatSeconds(view.join.predicted_step_s));
+                  EscapedMarkup(view.predicted_name), FormatSeconds(view.join.predicted_step_s));
   out += Drawing("compare", "lanes of one step of both runs");
   if (view.attribution != nullptr) {
     out += "<h3>Why the step took longer or shorter</h3>\n" + GapTable(*view.attribution);
@@ -414,12 +415,12 @@ std::string HtmlPage(const HtmlReport& report) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'; script-src 'nonce-foretrain'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      EscapedHtml(heading) + "</title>\n<style>\n:root{" + Variables(kLightPalette) +
+      EscapedMarkup(heading) + "</title>\n<style>\n:root{" + Variables(kLightPalette) +
       "}\n@media (prefers-color-scheme: dark){:root{" + Variables(kDarkPalette) + "}}\n";
   page += Embedded("app/report/html/page.css");
-  page += "</style>\n</head>\n<body>\n<header><h1>" + EscapedHtml(heading) + "</h1>\n";
+  page += "</style>\n</head>\n<body>\n<header><h1>" + EscapedMarkup(heading) + "</h1>\n";
   if (!info.label.empty() && info.label != report.title) {
-    page += "<p>" + EscapedHtml(info.label) + "</p>\n";
+    page += "<p>" + EscapedMarkup(info.label) + "</p>\n";
   }
   page += "<p>Written by foretrain export.</p></header>\n<main>\n";
   page += Section("metrics", "Metrics", MetricsTable(report) + Notes(notes));

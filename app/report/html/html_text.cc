@@ -1,36 +1,8 @@
 #include "app/report/html/html_text.h"
 
-#include <limits>
-
-#include "base/text.h"
+#include "base/markup.h"
 
 namespace foretrain {
-
-std::string EscapedHtml(std::string_view text) {
-  std::string out;
-  for (const char c : Printable(text, std::numeric_limits<std::size_t>::max())) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string EscapedJson(std::string_view json) {
   std::string out;
@@ -53,14 +25,14 @@ std::string HtmlTable(const std::vector<std::string>& titles,
   for (const std::string& title : titles) {
     right.push_back(title.starts_with('>'));
     out += std::string("<th scope=\"col\"") + (right.back() ? " class=\"number\">" : ">") +
-           EscapedHtml(title.substr(right.back() ? 1 : 0)) + "</th>";
+           EscapedMarkup(title.substr(right.back() ? 1 : 0)) + "</th>";
   }
   out += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& row : rows) {
     out += "<tr>";
     for (std::size_t i = 0; i < titles.size(); ++i) {
       out += right[i] ? "<td class=\"number\">" : "<td>";
-      out += (i < row.size() ? EscapedHtml(row[i]) : "") + "</td>";
+      out += (i < row.size() ? EscapedMarkup(row[i]) : "") + "</td>";
     }
     out += "</tr>\n";
   }

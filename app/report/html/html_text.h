@@ -1,4 +1,4 @@
-// Texts of an HTML page: escaped text, tables, and data that a script of the page reads.
+// Texts of an HTML page: tables, and data that a script of the page reads.
 #pragma once
 
 #include <string>
@@ -6,10 +6,6 @@
 #include <vector>
 
 namespace foretrain {
-
-// `text` as the content of an element or of an attribute in quotes. Control bytes and broken UTF-8
-// become \xNN, so that any text gives a valid page.
-std::string EscapedHtml(std::string_view text);
 
 // JSON as the content of a script element: "<" becomes an escape of JSON, so that no text of the
 // data can end the element.
