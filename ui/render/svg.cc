@@ -214,12 +214,20 @@ class Writer {
   bool open_ = false;
 };
 
+// Whether a text is a character for private use, U+E000 to U+F8FF, which icon fonts use: other
+// fonts show a box for it.
+bool IsIcon(std::string_view text) {
+  return text.size() == 3 &&
+         (text.starts_with('\xEE') ||
+          (text.starts_with('\xEF') && static_cast<unsigned char>(text[1]) < 0xA4));
+}
+
 // A text that its panel cuts lies in a part of its own.
 void AddText(const TextRecord& text, std::string& out) {
   const Box& box = text.box;
   const Box shown{std::max(box.x0, text.clip.x0), std::max(box.y0, text.clip.y0),
                   std::min(box.x1, text.clip.x1), std::min(box.y1, text.clip.y1)};
-  if (shown.IsEmpty() || text.text.empty()) return;
+  if (shown.IsEmpty() || text.text.empty() || IsIcon(text.text)) return;
   const bool cut = box.x0 < text.clip.x0 - 1 || box.x1 > text.clip.x1 + 1 ||
                    box.y0 < text.clip.y0 - 1 || box.y1 > text.clip.y1 + 1;
   const Box from = cut ? shown : Box{};

@@ -15,6 +15,7 @@ using ReadTexture = std::function<Image(void* texture)>;
 
 // A frame as Dear ImGui has recorded it (ImGui::GetDrawData) and the record of its texts, which
 // become texts that can be searched. Each text keeps its place and width in any font.
+// Icons are left out.
 std::string SvgOf(const ImDrawData& data, const FrameRecord& record, Colour ground,
                   const ReadTexture& read);
 

@@ -225,7 +225,7 @@ TEST(Completion, OfBashCompletesCommandsOptionsAndWords) {
         .output;
   };
   EXPECT_EQ(completed("pre", 1), "presets predict\n");
-  EXPECT_EQ(completed("plan --sched", 2), "--schedule\n");
+  EXPECT_EQ(completed("plan --sched", 2), "--schedule --schedule-file\n");
   EXPECT_EQ(completed("plan --offload-optimizer h", 3), "host\n");
 }
 

@@ -69,7 +69,7 @@ TEST_P(SvgTest, HasTheShapesTextsAndPicturesOfTheView) {
 INSTANTIATE_TEST_SUITE_P(Views, SvgTest, testing::Values("compare", "memory", "ranks"),
                          [](const auto& at) { return std::string(at.param); });
 
-TEST(SvgOf, DrawsLinesOfTheirWidthAndRectangles) {
+TEST(SvgOf, DrawsLinesRectanglesAndTextsButNoIcons) {
   ImGui::CreateContext();
   ImGui::GetIO().IniFilename = nullptr;
   ImGui::GetIO().DisplaySize = {100, 50};
@@ -79,13 +79,20 @@ TEST(SvgOf, DrawsLinesOfTheirWidthAndRectangles) {
   list.AddLine({10, 10}, {50, 10}, ui::Rgb(0xff0000), 2);
   list.AddRectFilled({20, 20}, {30, 40}, ui::Rgb(0x00ff00));
   ImGui::Render();
-  const std::string svg = ui::SvgOf(*ImGui::GetDrawData(), {}, ui::Rgb(0x000000),
+  ui::FrameRecord record;
+  for (const char* text : {"a < b", "\xEE\x80\x80", "\xEF\xA3\xBF", "\xEF\xBF\xA5"}) {
+    record.texts.push_back({.text = text, .box = {0, 0, 40, 10}, .clip = {0, 0, 100, 50}});
+  }
+  const std::string svg = ui::SvgOf(*ImGui::GetDrawData(), record, ui::Rgb(0x000000),
                                     [](ImTextureID) { return ui::Image{}; });
   ImGui::DestroyContext();
   // A line goes through the middles of the pixels.
   EXPECT_THAT(svg,
               HasSubstr("<path fill=\"#ff0000\" d=\"M10.5 9.5L50.5 9.5L50.5 11.5L10.5 11.5Z\"/>"));
   EXPECT_THAT(svg, HasSubstr("<path fill=\"#00ff00\" d=\"M20 20H30V40H20Z\"/>"));
+  EXPECT_EQ(CountOf(svg, "<text "), 2U);
+  EXPECT_THAT(svg, HasSubstr(">a &lt; b</text>"));
+  EXPECT_THAT(svg, HasSubstr(">\xEF\xBF\xA5</text>"));
 }
 
 TEST(PngBase64, IsAPngWithItsSignature) {
