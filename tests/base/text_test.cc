@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/markup.h"
+
 namespace foretrain {
 namespace {
 
@@ -86,6 +88,16 @@ TEST(Printable, ShortensLongText) {
   EXPECT_EQ(Printable(std::string(1000, 'x'), 5), "xxxxx...");
   EXPECT_EQ(Printable("xxxxx", 5), "xxxxx");
   EXPECT_EQ(Printable("\n\n", 5), "\\x0a...");
+}
+
+TEST(EscapedMarkup, LeavesNothingThatMarkupMeans) {
+  EXPECT_EQ(EscapedMarkup("<a href=\"b\">'c' & d</a>"),
+            "&lt;a href=&quot;b&quot;&gt;&#39;c&#39; &amp; d&lt;/a&gt;");
+}
+
+TEST(EscapedMarkup, WritesBytesThatXmlForbidsAsText) {
+  EXPECT_EQ(EscapedMarkup(std::string_view("a\0b\x1b\xff", 5)), "a\\x00b\\x1b\\xff");
+  EXPECT_EQ(EscapedMarkup("é ∑"), "é ∑");
 }
 
 }  // namespace
