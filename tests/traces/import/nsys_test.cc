@@ -178,6 +178,9 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
        "CREATE TABLE " + kernel + "(start INT, \"end\" INT);INSERT INTO " + kernel +
            "(rowid, start, \"end\") VALUES(9223372036854775807, 1, 2),(-9223372036854775808, "
            "9223372036854775807, -9223372036854775808),(3, 5, 9223372036854775807);"},
+      {"the largest size",
+       "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INT, \"end\" INT, bytes INT);"
+       "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(1, 2, 9223372036854775807);"},
       {"small pages", "PRAGMA page_size = 512;CREATE TABLE a(b);"},
       {"a long schema", "CREATE TABLE " + kernel + "(start INT, \"end\" INT DEFAULT('" +
                             std::string(900'000, 'x') + "'));"},
@@ -198,9 +201,15 @@ TEST(Nsys, SpringsNoTrapOfAHostileDatabase) {
       EXPECT_THAT(runs.error().message, HasSubstr("trap.sqlite"));
       continue;
     }
-    // At most the kernel from 1 to 2 ns.
+    EXPECT_STRNE(name, "a view without end");
+    EXPECT_STRNE(name, "a virtual table");
+    // At most one event, from 1 to 2 ns. Kernels that cannot be are counted.
     for (const TraceRun& run : *runs) {
-      for (const Span& span : run.timeline.spans) EXPECT_EQ(span.end_ns - span.start_ns, 1);
+      for (const Span& span : run.timeline.spans) {
+        EXPECT_EQ(span.end_ns - span.start_ns, 1);
+        EXPECT_EQ(span.bytes, 0);
+      }
+      EXPECT_EQ(run.totals.invalid, name == std::string_view("the largest row number") ? 2 : 0);
     }
   }
 }
