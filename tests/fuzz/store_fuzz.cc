@@ -93,7 +93,8 @@ void StoreRun(Store& store, RunKind kind) {
   timeline.world = setup.world;
   for (std::int16_t rank = 0; rank < 2; ++rank) {
     for (std::int32_t step = 0; step < 2; ++step) {
-      const std::int64_t start = 100 * step + rank;
+      const std::int64_t begin = std::int64_t{100} * step;
+      const std::int64_t start = begin + rank;
       timeline.spans.push_back({.start_ns = start,
                                 .end_ns = start + 40,
                                 .op = 4096 + step,
@@ -103,7 +104,7 @@ void StoreRun(Store& store, RunKind kind) {
                                 .rank = rank});
       timeline.memory.push_back({.time_ns = start, .bytes = 1024, .rank = rank});
       timeline.steps.push_back(
-          {.start_ns = 100 * step, .end_ns = 100 * step + 50, .step = step, .rank = rank});
+          {.start_ns = begin, .end_ns = begin + 50, .step = step, .rank = rank});
     }
   }
   timeline.op_names = {{4096, "mlp.up"}, {4097, "mlp.down"}};
