@@ -1,4 +1,5 @@
-// What --help prints: of a command with many options the main ones, all of them with `--help all`.
+// The text of --help. A command with many options shows the main ones, and with `--help all` every
+// one.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// Longer than 400 lines: the page is written from top to bottom, and its parts share one run.
 #include "app/report/html/html_report.h"
 
 #include <fmt/format.h>

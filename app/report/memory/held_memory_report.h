@@ -11,7 +11,8 @@ namespace foretrain {
 
 class JsonWriter;
 
-// What the run's trace says of them; empty if it says nothing or the store's text is damaged.
+// Reads the allocations at each rank's peak, which an imported snapshot stored. Empty if the run
+// has none or the store's text is damaged.
 std::vector<HeldOfRank> HeldMemoryOf(const StoreReader& reader, RunId run);
 
 // The largest of the fullest rank and a line for the others; "" if nothing is known.

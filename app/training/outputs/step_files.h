@@ -22,7 +22,7 @@ struct StepFilePaths {
   std::string tensorboard;  // a folder; it is created
 };
 
-// What a run is forecast to take; 0: unknown.
+// Forecasts of a run; 0: unknown.
 struct StepForecast {
   double step_s = 0;
   double evaluation_s = 0;

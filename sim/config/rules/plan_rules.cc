@@ -1,3 +1,4 @@
+// Longer than 400 lines: the table of all rules, and those that need a plan alone.
 #include "sim/config/rules/plan_rules.h"
 
 #include <fmt/format.h>

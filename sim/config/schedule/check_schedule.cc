@@ -1,4 +1,4 @@
-// Longer than other files, because all stages of the check share one table of passes.
+// Longer than 400 lines, because all stages of the check share one table of passes.
 #include "sim/config/schedule/check_schedule.h"
 
 #include <fmt/format.h>

@@ -16,7 +16,7 @@ TEST(ViewLinkOption, OpensTheSameViewAgain) {
   const ProgramEnd wrote = RunForetrain(
       folder.path(), "view --view compare --step 1 --window 0us..100us --light --link l.ftlink");
   if (wrote.code == 2 && wrote.errors.find("no desktop") != std::string::npos) {
-    GTEST_SKIP() << wrote.errors;
+    GTEST_SKIP() << "runs in builds with the desktop: " << wrote.errors;
   }
   ASSERT_EQ(wrote.code, 0) << wrote.errors;
   const std::string link = folder.Read("l.ftlink");
@@ -27,7 +27,7 @@ TEST(ViewLinkOption, OpensTheSameViewAgain) {
   const ProgramEnd drawn =
       RunForetrain(folder.path(), "view l.ftlink --screenshot a.png --size 800x500");
   if (drawn.code == 2 && drawn.errors.find("without a display") != std::string::npos) {
-    GTEST_SKIP() << drawn.errors;
+    GTEST_SKIP() << "runs where libegl-mesa0 is installed: " << drawn.errors;
   }
   ASSERT_EQ(drawn.code, 0) << drawn.errors;
   const ProgramEnd again = RunForetrain(

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 class SchedulePanelTest : public HeadlessFrames {
  protected:
-  // What-if of a plan with two stages and four micro-batches.
+  // Shows a plan with two stages and four micro-batches in What-if.
   void OpenPanel() {
     OpenDesktop({});
     whole_->state().plan_start.setup = SampleSetup();

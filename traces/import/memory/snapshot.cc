@@ -62,7 +62,7 @@ std::optional<Category> CategoryOf(std::string_view name) {
   return ParseCategory(name);
 }
 
-// What is known of an allocation: its purpose and the number of its frame's text.
+// The purpose of an allocation, and the number of its frame's text.
 struct Origin {
   Category category = Category::kWorkspace;
   std::uint32_t frame = 0;
@@ -193,8 +193,8 @@ class Device {
   }
 
  private:
-  // What was live before the first event: memory that is freed without having been allocated, and
-  // blocks that are live in the end without having been allocated.
+  // Finds allocations older than the first event: memory that is freed without having been
+  // allocated, and blocks that are live in the end without having been allocated.
   void FindEarlier() {
     std::map<std::int64_t, bool> live;  // by address, whether the trace saw it allocated
     for (const Event& event : events_) {

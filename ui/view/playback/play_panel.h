@@ -21,7 +21,7 @@ class PlayPanel {
   void Draw(const ScreenFrame& frame, const Box& box, const CompareModel& model,
             std::uint64_t model_number, std::size_t lane, Playback& play);
 
-  // What the panel shows, as text: queues, then memory. Arguments as in Draw.
+  // The panel's content as text: queues, then memory. Arguments as in Draw.
   std::string TextOf(const CompareModel& model, std::uint64_t model_number, std::size_t lane,
                      const Playback& play, bool csv);
 

@@ -18,7 +18,7 @@ class SchedulePanel {
 
   ScheduleEditor& editor() { return editor_; }
   std::string& file() { return file_; }
-  // What the last file did, or why it did not: "saved s.csv".
+  // How the last save or load of a file ended: "saved s.csv", or its error.
   const std::string& note() const { return note_; }
   // Where a cell was drawn last; nullopt: it was not visible.
   std::optional<Box> BoxOf(const ActionPlace& place) const;

@@ -16,6 +16,8 @@
 // their counts for each expert and the host reads them; parts have those lengths, and buffers are
 // sized by a bound. With moe_pieces > 1 the rows of one piece travel while another piece's GEMMs
 // run (Jin et al. 2025).
+//
+// Longer than 400 lines: routing, dispatch, experts and combination share the tensors of one layer.
 #include "sim/program/blocks/experts/experts.h"
 
 #include <algorithm>
