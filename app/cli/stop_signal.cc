@@ -1,13 +1,15 @@
 #include "app/cli/stop_signal.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 
 namespace foretrain {
 namespace {
 
-// Written by the handler, which can be given nothing.
-volatile std::sig_atomic_t stop_signal = 0;
+// Written by the handler, which can be given nothing, and read by the ranks' threads.
+std::atomic<int> stop_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "the handler must not wait for a lock");
 
 // The first signal asks for a stop at the next step boundary. The second restores the default
 // action and raises it, so that a run that hangs can always be ended.
