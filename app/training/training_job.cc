@@ -20,7 +20,7 @@ namespace {
 // and merged into the weights if not.
 Result<TensorSource> InitialFiles(const TrainingOptions& options, const ModelSpec& model,
                                   const Plan& plan, std::uint64_t seed) {
-  PosixFileSystem files;
+  static PosixFileSystem files;  // outlives the source, which reads from it
   FT_ASSIGN(const Weights weights, OpenWeights(files, options.init, model, seed));
   if (!weights.unused.empty() && !options.ranks.IsMember()) {
     std::fprintf(stderr, "foretrain: %s: %zu tensors are no part of the model, the first is %s\n",

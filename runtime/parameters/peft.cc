@@ -104,8 +104,7 @@ Result<std::optional<LowRank>> ReadAdapter(const WeightFiles& files, const PeftC
   change.scale = config.alpha / (config.by_root ? std::sqrt(rank) : rank);
   FT_ASSIGN(change.a, ReadFactor(files, name + std::string(kA), a->rows, weight.cols));
   FT_ASSIGN(const std::vector<float> b,
-            ReadFactor(files, name + std::string(kB), at.first_row + at.interleaved * weight.rows,
-                       change.rank));
+            ReadFactor(files, name + std::string(kB), at.Row(weight.rows - 1) + 1, change.rank));
   change.b.reserve(static_cast<std::size_t>(weight.rows * change.rank));
   for (std::int64_t row = 0; row < weight.rows; ++row) {
     const auto from = b.begin() + at.Row(row) * change.rank;

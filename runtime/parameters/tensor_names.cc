@@ -14,8 +14,9 @@
 
 namespace foretrain {
 
-// q, k and v in the file: separate, one after the other, or interleaved by head.
-enum class Joined { kApart, kJoined, kByHead };
+// q, k and v in the file: separate, one after the other, in turn for each head, or in turn for each
+// head of keys: the heads of q that share it, then k and v.
+enum class Joined { kApart, kJoined, kByHead, kByGroup };
 // Experts in the file: separate, or in one tensor [experts, in, out], with gate and up interleaved
 // (gpt-oss) or one after the other (Llama 4).
 enum class Stacked { kApart, kInterleaved, kHalves };
@@ -44,7 +45,7 @@ namespace {
 constexpr std::string_view kLayer = "{}", kExpert = "{e}";
 
 // The table's choices, by the enumerators' order.
-constexpr std::array<std::string_view, 3> kJoinedNames = {"apart", "joined", "by_head"};
+constexpr std::array<std::string_view, 4> kJoinedNames = {"apart", "joined", "by_head", "by_group"};
 constexpr std::array<std::string_view, 2> kPairNames = {"apart", "adjacent"};
 constexpr std::array<std::string_view, 3> kExpertNames = {"apart", "stacked", "stacked_halves"};
 
@@ -168,32 +169,51 @@ bool IsVector(const ParameterPlace& place, std::string_view rest) {
 bool FromJoined(const TensorLayout& layout, const ModelSpec& model, const OurName& ours,
                 FileTensor& out) {
   if (layout.qkv == Joined::kApart) return false;
-  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
-  const std::array<std::pair<std::string_view, std::int64_t>, 3> parts = {
-      {{"attention.q.", 0}, {"attention.k.", q}, {"attention.v.", q + kv}}};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!ours.rest.starts_with(parts[i].first)) continue;
-    const std::string rest = "attention.qkv." + ours.rest.substr(parts[i].first.size());
-    out.name = NameOf(layout, ours, rest);
-    if (layout.qkv == Joined::kByHead) {
-      out.interleaved = 3;
-      out.part = static_cast<std::int64_t>(i);
-      out.head_dim = model.head_dim;
-    } else {
-      out.first_row = parts[i].second;
+  // Rows of q, k and v that follow one another: all, those of one head, or those of one group.
+  const bool together = layout.qkv == Joined::kJoined;
+  const std::int64_t groups = together                        ? 1
+                              : layout.qkv == Joined::kByHead ? model.heads
+                                                              : model.kv_heads;
+  const std::int64_t q = model.heads * model.head_dim / groups;
+  const std::int64_t kv = model.kv_heads * model.head_dim / groups;
+  struct Part {
+    std::string_view name;
+    std::int64_t first, rows;
+  };
+  for (const Part& part : {Part{"attention.q.", 0, q}, Part{"attention.k.", q, kv},
+                           Part{"attention.v.", q + kv, kv}}) {
+    if (!ours.rest.starts_with(part.name)) continue;
+    out.name = NameOf(layout, ours, "attention.qkv." + ours.rest.substr(part.name.size()));
+    out.first_row = part.first;
+    if (!together) {
+      out.each = part.rows;
+      out.apart = q + 2 * kv;
     }
     return true;
   }
   return false;
 }
 
-// The gate's rows come first, then those of up.
+// The gate's rows come first, then those of up. Experts have them joined if the table names it.
 bool FromGateUp(const TensorLayout& layout, const ModelSpec& model, const OurName& ours,
                 FileTensor& out) {
-  const bool gate = ours.rest.starts_with("mlp.gate."), up = ours.rest.starts_with("mlp.up.");
-  if (layout.gate_up == Joined::kApart || !(gate || up)) return false;
-  out.name = NameOf(layout, ours, "mlp.gate_up" + ours.rest.substr(ours.rest.find('.', 4)));
-  out.first_row = gate ? 0 : model.ffn_hidden;
+  constexpr std::string_view kMlp = "mlp.", kShared = "shared.";
+  const std::size_t mlp = ours.rest.find(kMlp);
+  if (layout.gate_up == Joined::kApart || !model.IsGated() || mlp == std::string::npos) {
+    return false;
+  }
+  const std::string_view part = std::string_view(ours.rest).substr(mlp + kMlp.size());
+  const bool gate = part.starts_with("gate.");
+  if (!gate && !part.starts_with("up.")) return false;
+  const std::string name =
+      NameOf(layout, ours,
+             ours.rest.substr(0, mlp) + "mlp.gate_up" + std::string(part.substr(part.find('.'))));
+  if (name.empty()) return false;
+  out.name = name;
+  if (gate) return true;
+  out.first_row = !ours.expert.empty()             ? model.expert_ffn_hidden
+                  : ours.rest.starts_with(kShared) ? model.shared_ffn_hidden
+                                                   : model.ffn_hidden;
   return true;
 }
 
@@ -210,14 +230,14 @@ bool FromStackedExperts(const TensorLayout& layout, const ModelSpec& model, cons
              (bias ? "_bias" : "");
   out.stacked = out.transposed = true;
   if (!down && layout.experts == Stacked::kInterleaved) {
-    out.interleaved = 2;
-    out.head_dim = 1;
-    out.part = up ? 1 : 0;
+    out.each = 1;
+    out.apart = 2;
+    out.first_row = up ? 1 : 0;
   } else if (up) {
     out.first_row = width;
   }
   if (bias) {
-    out.first_row = expert * (down ? model.hidden : 2 * width);
+    out.first_row += expert * (down ? model.hidden : 2 * width);
   } else {
     out.first_col = expert * (down ? width : model.hidden);
   }
@@ -282,10 +302,7 @@ std::string AsLayer(const ModelSpec& model, const std::string& name) {
 // In the turned part our row i of the first half is the file's row 2 i. Row i of the second half is
 // 2 i + 1.
 std::int64_t FileTensor::Row(std::int64_t row) const {
-  if (interleaved > 1) {
-    const std::int64_t head = row / head_dim;
-    return first_row + (head * interleaved + part) * head_dim + row % head_dim;
-  }
+  if (each > 0) return first_row + row / each * apart + row % each;
   const std::int64_t at = turned > 0 ? row % head_dim - turned_first : -1;
   if (at >= 0 && at < turned) {
     const std::int64_t half = turned / 2;

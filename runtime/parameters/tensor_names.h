@@ -1,5 +1,5 @@
-// Names and layout of a model's tensors in files of the Hugging Face library. One table serves both
-// directions: tensor_names.json. Leaves out the files: weight_files.h.
+// Names and layout of a model's tensors in files of the Hugging Face library and of Megatron. One
+// table serves both directions: tensor_names.json. Leaves out the files: weight_files.h.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ struct FileTensor {
   std::string name;
   bool transposed = false;     // the file stores the weight as [in, out]
   std::int64_t first_row = 0;  // in a tensor that holds several, one after the other
-  // In a tensor that holds `interleaved` tensors by head: `head_dim` rows of each in turn.
-  std::int64_t interleaved = 1;
-  std::int64_t part = 0;  // index among them
+  // In a tensor that holds several in turn: `each` of our rows begin every `apart` rows. 0: all of
+  // our rows follow one another.
+  std::int64_t each = 0;
+  std::int64_t apart = 0;
   // One of several, stacked in a tensor with one more dimension: a weight's columns, or a vector's
   // start, begin at first_col or first_row.
   bool stacked = false;

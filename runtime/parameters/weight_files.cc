@@ -10,6 +10,7 @@
 #include "base/numeric/number_formats.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/parameters/torch/tensor_slices.h"
 
 namespace foretrain {
 namespace {
@@ -82,7 +83,7 @@ Result<std::unique_ptr<const WeightFiles>> WeightFiles::Open(FileSystem& files,
     FT_TRY(weights->OpenFolder(files));
   } else {
     FT_ASSIGN(SafetensorEntries entries, weights->OpenOne(files, path));
-    for (auto& [name, entry] : entries) weights->tensors_[name] = {std::move(entry), 0};
+    for (auto& [name, entry] : entries) weights->tensors_[name] = {.entry = std::move(entry)};
   }
   return std::unique_ptr<const WeightFiles>(std::move(weights));
 }
@@ -94,16 +95,48 @@ Result<void> WeightFiles::OpenFolder(FileSystem& files) {
   FT_ASSIGN(const FileInfo one, files.Stat(whole));
   if (one.kind == FileKind::kRegular) {
     FT_ASSIGN(SafetensorEntries entries, OpenOne(files, whole));
-    for (auto& [name, entry] : entries) tensors_[name] = {std::move(entry), 0};
+    for (auto& [name, entry] : entries) tensors_[name] = {.entry = std::move(entry)};
     return {};
   }
-  const std::string index = path_ + "/" + std::string(kIndexName);
-  FT_ASSIGN(const FileInfo listed, files.Stat(index));
-  if (listed.kind != FileKind::kRegular) {
-    return Fail(ErrorCode::kInvalidArgument, path_ + ": has neither " + std::string(kWeightsName) +
-                                                 " nor " + std::string(kIndexName) +
-                                                 "; give a folder that a model was saved to");
+  const auto has = [&](const std::string& folder, std::string_view name) {
+    const auto info = files.Stat(folder + "/" + std::string(name));
+    return info.has_value() && info->kind == FileKind::kRegular;
+  };
+  if (has(path_, kIndexName)) return OpenIndexed(files, path_ + "/" + std::string(kIndexName));
+  if (has(path_, kDescriptionName)) return OpenDistributed(files, path_);
+  if (has(path_, kNewestName)) {
+    const std::string noted = path_ + "/" + std::string(kNewestName);
+    FT_ASSIGN(const std::string text, ReadFile(files, noted, 64));
+    const std::string number(Trim(text));
+    const std::string folder = fmt::format("{}/iter_{:0>7}", path_, number);
+    const bool is_number = number.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number && has(folder, kDescriptionName)) return OpenDistributed(files, folder);
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: names {}, which is no checkpoint with a {} file; save with "
+                            "--ckpt-format torch_dist",
+                            noted, Printable(is_number ? folder : number, 512), kDescriptionName));
   }
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: has neither {} nor {} nor {}; give a folder that a model was saved "
+                          "to",
+                          path_, kWeightsName, kIndexName, kDescriptionName));
+}
+
+Result<void> WeightFiles::OpenDistributed(FileSystem& files, const std::string& folder) {
+  FT_ASSIGN(distributed_, DistributedCheckpoint::Open(files, folder));
+  for (auto& [name, slice] : SlicesOf(distributed_->tensors())) {
+    const ChunkedTensor& tensor = distributed_->tensors().find(slice.tensor)->second;
+    Place place{.entry = {.dtype = tensor.dtype, .rows = 1, .cols = 1}, .slice = slice};
+    for (std::size_t i = slice.leading.size(); i + 1 < tensor.shape.size(); ++i) {
+      place.entry.rows *= tensor.shape[i];
+    }
+    if (tensor.shape.size() > slice.leading.size()) place.entry.cols = tensor.shape.back();
+    tensors_[name] = std::move(place);
+  }
+  return {};
+}
+
+Result<void> WeightFiles::OpenIndexed(FileSystem& files, const std::string& index) {
   FT_ASSIGN(const std::string text, ReadFile(files, index, kMaxIndexBytes));
   FT_ASSIGN(const auto promised, ParseWeightIndex(text, index));
   std::map<std::string, std::pair<std::size_t, SafetensorEntries>> opened;
@@ -131,7 +164,7 @@ Result<void> WeightFiles::OpenFolder(FileSystem& files) {
                   index + ": " + Printable(tensor) + " is not in " + files_[file].path +
                       ", where it should be; the files are of different models");
     }
-    tensors_[tensor] = {entry->second, file};
+    tensors_[tensor] = {.entry = entry->second, .file = file};
   }
   return {};
 }
@@ -160,19 +193,31 @@ Result<TensorRows> WeightFiles::Rows(std::string_view name, std::int64_t first,
   FT_CHECK(found != tensors_.end());
   const SafetensorEntry& entry = found->second.entry;
   FT_CHECK(first >= 0 && rows >= 0 && first + rows <= entry.rows);
-  const OpenFile& file = files_[found->second.file];
+  const std::string& path = distributed_ ? path_ : files_[found->second.file].path;
   if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-    return Fail(ErrorCode::kUnsupported, file.path + ": tensor " + Printable(name) +
-                                             ": has dtype " + entry.dtype +
-                                             "; only F32, BF16 and F16 are read: save it as one");
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{}: tensor {}: has dtype {}; only F32, BF16 and F16 are read: save it "
+                            "as one",
+                            path, Printable(name), entry.dtype.empty() ? "?" : entry.dtype));
+  }
+  if (distributed_) {
+    const TensorSlice& slice = found->second.slice;
+    const std::size_t dimensions = distributed_->tensors().find(slice.tensor)->second.shape.size();
+    if (dimensions > slice.leading.size() + 2) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("{}: tensor {}: has {} dimensions; one or two are read", path,
+                              Printable(name), dimensions - slice.leading.size()));
+    }
+    FT_ASSIGN(std::string bytes, distributed_->Rows(slice, first, rows));
+    return TensorRows(entry.dtype, first * entry.cols, std::move(bytes));
   }
   const std::int64_t each = BytesOfDtype(entry.dtype);
   std::string bytes(static_cast<std::size_t>(rows * entry.cols * each), '\0');
   const std::int64_t begin = entry.begin + first * entry.cols * each;
-  FT_ASSIGN(const std::int64_t got,
-            file.file->ReadAt(begin, std::as_writable_bytes(std::span(bytes))));
+  FT_ASSIGN(const std::int64_t got, files_[found->second.file].file->ReadAt(
+                                        begin, std::as_writable_bytes(std::span(bytes))));
   if (got != std::ssize(bytes)) {
-    return Fail(ErrorCode::kCorruptInput, file.path + ": tensor " + Printable(name) +
+    return Fail(ErrorCode::kCorruptInput, path + ": tensor " + Printable(name) +
                                               ": the file has become shorter; copy it again");
   }
   return TensorRows(entry.dtype, first * entry.cols, std::move(bytes));

@@ -1,5 +1,6 @@
-// The tensors of one safetensors file, or of a Hugging Face folder with one file or several and an
-// index. Nothing is read before it is asked for. Leaves out what the tensors mean: weights.h.
+// The tensors of one safetensors file, of a Hugging Face folder with one file or several and an
+// index, or of a checkpoint of torch.distributed.checkpoint. Nothing is read before it is asked
+// for. Leaves out what the tensors mean: weights.h.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,15 @@
 #include "base/io/file_system.h"
 #include "base/result.h"
 #include "runtime/parameters/safetensors.h"
+#include "runtime/parameters/torch/distributed_checkpoint.h"
 
 namespace foretrain {
 
 // Names of weights in a folder of the Hugging Face library.
 inline constexpr std::string_view kWeightsName = "model.safetensors";
 inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
+// The file in which Megatron notes its newest checkpoint: 100 for the folder iter_0000100.
+inline constexpr std::string_view kNewestName = "latest_checkpointed_iteration.txt";
 
 // Parses an index: {"weight_map": {tensor: file, ...}}. `source` names it in messages.
 //
@@ -47,16 +51,18 @@ class TensorRows {
 // Open files and their headers. Safe from several threads.
 class WeightFiles {
  public:
-  // Opens `path`: a safetensors file, or a folder with kWeightsName or kIndexName and its files.
-  // Reads all headers and checks that each file has the tensors that the index promises.
+  // Opens `path`: a safetensors file, or a folder with kWeightsName, with kIndexName and its files,
+  // with kDescriptionName (distributed_checkpoint.h), or with Megatron's kNewestName, which names
+  // such a folder in it. Reads all headers and checks that each file has the tensors that the index
+  // promises. `files` must outlive the result.
   //
-  // Errors: those of ParseSafetensorsHeader and ParseWeightIndex; kInvalidArgument: the folder has
-  // no weights, lacks a file of its index, or names more than 512 files; kCorruptInput: a file
-  // lacks a tensor, which is named.
+  // Errors: those of ParseSafetensorsHeader, ParseWeightIndex and DistributedCheckpoint::Open;
+  // kInvalidArgument: the folder has no weights, lacks a file of its index, or names more than 512
+  // files; kCorruptInput: a file lacks a tensor, which is named.
   static Result<std::unique_ptr<const WeightFiles>> Open(FileSystem& files,
                                                          const std::string& path);
 
-  // Null if there is no such tensor.
+  // Null if there is no such tensor. Of a distributed checkpoint: without bytes.
   const SafetensorEntry* Find(std::string_view name) const;
   // All names, sorted.
   std::vector<std::string> Names() const;
@@ -72,6 +78,7 @@ class WeightFiles {
   struct Place {
     SafetensorEntry entry;
     std::size_t file = 0;
+    TensorSlice slice{};  // of a distributed checkpoint
   };
   struct OpenFile {
     std::string path;
@@ -79,10 +86,13 @@ class WeightFiles {
   };
   WeightFiles() = default;
   Result<void> OpenFolder(FileSystem& files);
+  Result<void> OpenIndexed(FileSystem& files, const std::string& index);
+  Result<void> OpenDistributed(FileSystem& files, const std::string& folder);
   Result<SafetensorEntries> OpenOne(FileSystem& files, const std::string& path);
 
   std::string path_;
   std::vector<OpenFile> files_;
+  std::unique_ptr<const DistributedCheckpoint> distributed_;  // null for other files
   std::map<std::string, Place, std::less<>> tensors_;
 };
 

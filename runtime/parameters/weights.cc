@@ -26,7 +26,7 @@ bool Fits(const FileTensor& at, const SafetensorEntry& entry, const ParameterPla
   const std::int64_t length = place.rows * place.cols;
   const std::int64_t rows = at.transposed ? entry.cols : entry.rows;
   const std::int64_t cols = at.transposed ? entry.rows : entry.cols;
-  const std::int64_t all = at.first_row + at.interleaved * (at.vector ? length : place.rows);
+  const std::int64_t all = at.Row((at.vector ? length : place.rows) - 1) + 1;
   if (at.stacked) {
     return at.vector ? rows * cols >= all : rows >= all && cols >= at.first_col + place.cols;
   }
@@ -77,7 +77,7 @@ class FileSource {
     }
     const SafetensorEntry& entry = *files_->Find(last_.name);
     FT_ASSIGN(const TensorRows* const rows, RowsFor(place, entry, row));
-    const bool consecutive = last_.interleaved == 1 && last_.turned == 0;
+    const bool consecutive = last_.each == 0 && last_.turned == 0;
     if (last_.vector ? consecutive : !last_.transposed) {
       rows->Read(last_.Index(row, col, place.cols, entry.cols), out);
     } else {

@@ -27,10 +27,10 @@ struct Weights {
 };
 
 // Opens the weights of `model` at `path`: a safetensors file, a folder of the Hugging Face library
-// (weight_files.h), or a checkpoint or a folder of them. Names are ours or the library's
-// (tensor_names.h). Adapters
-// (`...lora_A.weight`, `...lora_B.weight`) missing from the file are initialized from `seed`, so
-// that training can start from a base model's file.
+// or of torch.distributed.checkpoint (weight_files.h), or a checkpoint of ours or a folder of them.
+// Names are ours, the library's or Megatron's (tensor_names.h). Adapters (`...lora_A.weight`,
+// `...lora_B.weight`) missing from the file are initialized from `seed`, so that training can start
+// from a base model's file. `files` must outlive the source.
 //
 // Only headers are read here. The source reads a tensor, or 64 MiB of a larger one, when it is
 // asked for a part of it, and keeps the last four.

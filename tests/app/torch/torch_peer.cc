@@ -54,12 +54,25 @@ nlohmann::json PairedInTorch(const std::string& folder, const std::string& argum
   return Train("tests/torch/paired.py", folder, arguments);
 }
 
+nlohmann::json ScheduleInTorch(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/schedules.py", folder, arguments);
+}
+
 bool HasTransformers() {
   const std::string python = TorchPython();
   return !python.empty() && HasModule(python, "transformers");
 }
 
 bool HasPeft() { return HasTransformers() && HasModule(TorchPython(), "peft"); }
+
+bool HasMegatron() {
+  const std::string python = TorchPython();
+  return !python.empty() && HasModule(python, "megatron.core") && HasModule(python, "psutil");
+}
+
+nlohmann::json CheckpointsInMegatron(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/megatron_peer.py", folder, arguments);
+}
 
 nlohmann::json WeightsInLibrary(const std::string& folder, const std::string& arguments) {
   return Train("tests/torch/weights.py", folder, arguments);

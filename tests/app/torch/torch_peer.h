@@ -27,6 +27,16 @@ inline constexpr const char* kNoPeft =
     "no python3 with torch, transformers and peft: pip install torch transformers peft, and let "
     "FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
 
+// The same with Megatron-core.
+bool HasMegatron();
+inline constexpr const char* kNoMegatron =
+    "no python3 with torch, megatron-core and psutil: pip install torch megatron-core psutil, and "
+    "let FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
+
+// The JSON printed by tests/torch/megatron_peer.py, run in `folder`. Fails the test if the script
+// fails.
+nlohmann::json CheckpointsInMegatron(const std::string& folder, const std::string& arguments);
+
 // Whether that Python has TensorBoard, and what to install if not.
 bool HasTensorBoard();
 inline constexpr const char* kNoTensorBoard =
@@ -51,6 +61,10 @@ nlohmann::json SnapshotInTorch(const std::string& folder, const std::string& arg
 
 // The JSON printed by tests/torch/paired.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json PairedInTorch(const std::string& folder, const std::string& arguments);
+
+// The JSON printed by tests/torch/schedules.py, run in `folder`. Fails the test if the script
+// fails.
+nlohmann::json ScheduleInTorch(const std::string& folder, const std::string& arguments);
 
 // The JSON printed by tests/torch/train.py, run in `folder`. Fails the test if the script fails.
 nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments);

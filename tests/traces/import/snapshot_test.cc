@@ -6,6 +6,7 @@
 #include <random>
 #include <tuple>
 
+#include "base/pickle/pickle.h"
 #include "tests/paths.h"
 #include "tests/traces/import/trace_text.h"
 #include "tests/traces/timelines.h"
@@ -13,7 +14,6 @@
 #include "traces/export/memory/memory_snapshot.h"
 #include "traces/export/memory/pickle_writer.h"
 #include "traces/held_memory.h"
-#include "traces/import/memory/pickle.h"
 #include "traces/metrics/memory.h"
 
 namespace foretrain {
@@ -21,8 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using trace_import::PickleIndex;
-using trace_import::PickleTree;
 
 std::string Seed(const std::string& name) {
   PosixFileSystem files;
@@ -143,31 +141,7 @@ TEST(Snapshot, WithOneWrongByteNeverCrashes) {
   EXPECT_GT(read, 0);
 }
 
-// Bytes of one operation each.
-TEST(Pickle, RefusesWhatItCannotBe) {
-  const auto error = [](const std::string& more) { return ErrorOf("\x80\x04" + more); };
-  EXPECT_THAT(error("t."), HasSubstr("takes values above a mark that is not there"));
-  EXPECT_THAT(error("a."), HasSubstr("takes values from an empty stack"));
-  EXPECT_THAT(error("NNa."), HasSubstr("adds to something that is no list or dict"));
-  EXPECT_THAT(error("}(Nu."), HasSubstr("has a name without a value"));
-  EXPECT_THAT(error("Nr\xff\xff\xff\x7f."), HasSubstr("skips numbers of its memo"));
-  EXPECT_THAT(error("h\x05."), HasSubstr("recalls a value that it did not remember"));
-  EXPECT_THAT(error("X\xff\xff\xff\xff"), HasSubstr("has a text of 4294967295 bytes"));
-  EXPECT_THAT(error("\x8a\xff"), HasSubstr("has an integer of 255 bytes"));
-  EXPECT_THAT(error("NN."), HasSubstr("does not end with one value"));
-  EXPECT_THAT(error("\x80\x09."), HasSubstr("a pickle of protocol 9; 2 to 5 are read"));
-  EXPECT_THAT(error("\xff"), HasSubstr("has the unknown operation 255"));
-}
-
-Result<PickleTree> TreeOf(const std::string& bytes) {
-  FaultFileSystem files;
-  files.Put("x", bytes);
-  const auto source = trace_import::OpenBytes(files, "x");
-  if (!source.has_value()) return Fail(source.error().code, source.error().message);
-  return trace_import::ReadPickle(**source, "x");
-}
-
-TEST(Pickle, FindsTheLastMembersOfADictOfManyBatches) {
+TEST(PickleWriter, FindsTheLastMembersOfADictOfManyBatches) {
   std::string bytes;
   PickleWriter writer([&bytes](std::string_view more) {
     bytes += more;
@@ -176,7 +150,7 @@ TEST(Pickle, FindsTheLastMembersOfADictOfManyBatches) {
   writer.BeginDict();
   for (int i = 0; i < 3000; ++i) writer.Field("key " + std::to_string(i), i);
   ASSERT_TRUE(writer.EndDict().Finish().has_value());
-  const auto tree = TreeOf(bytes);
+  const auto tree = ReadPickle(bytes, "x");
   ASSERT_TRUE(tree.has_value()) << tree.error().message;
   EXPECT_EQ(tree->Integer(tree->Find(tree->root(), "key 2999")), 2999);
   EXPECT_EQ(tree->Find(tree->root(), "key 0"), PickleTree::kNoValue) << "too far from the end";
@@ -184,7 +158,7 @@ TEST(Pickle, FindsTheLastMembersOfADictOfManyBatches) {
 
 // More items than a batch holds, numbers of each width, and a list that is recalled where batches
 // end.
-TEST(Pickle, WrittenHereKeepsNumbersAndSharedLists) {
+TEST(PickleWriter, WrittenHereKeepsNumbersAndSharedLists) {
   std::string bytes;
   PickleWriter writer([&bytes](std::string_view more) {
     bytes += more;
@@ -201,7 +175,7 @@ TEST(Pickle, WrittenHereKeepsNumbersAndSharedLists) {
   const std::uint32_t remembered = writer.Remember();
   for (int i = 0; i < 4500; ++i) writer.Recall(remembered);
   ASSERT_TRUE(writer.EndList().EndDict().Finish().has_value());
-  const auto tree = TreeOf(bytes);
+  const auto tree = ReadPickle(bytes, "x");
   ASSERT_TRUE(tree.has_value()) << tree.error().message;
   const auto items = tree->Items(tree->Find(tree->root(), "numbers"));
   ASSERT_EQ(items.size(), numbers.size());

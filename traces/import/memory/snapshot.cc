@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/embedded.h"
+#include "base/pickle/pickle.h"
 #include "base/text.h"
 #include "traces/embedded_data.h"
-#include "traces/import/memory/pickle.h"
 
 namespace foretrain::trace_import {
 namespace {
@@ -343,7 +343,10 @@ void ReadAnnotations(const PickleTree& tree, std::int64_t device, RankEvents& ou
 
 Result<std::vector<RankEvents>> ReadSnapshot(ByteSource& bytes, std::string_view source,
                                              const std::function<bool()>& go_on) {
-  FT_ASSIGN(const PickleTree tree, ReadPickle(bytes, source, go_on));
+  const ReadBytes read = [&bytes](std::span<char> out) { return bytes.Read(out); };
+  FT_ASSIGN(const PickleTree tree,
+            ReadPickle(read, source,
+                       {.if_too_large = "record fewer events (max_entries)", .go_on = go_on}));
   const PickleIndex segments = tree.Find(tree.root(), "segments");
   const PickleIndex traces = tree.Find(tree.root(), "device_traces");
   if (tree.kind(segments) != PickleTree::Kind::kList &&

@@ -1,4 +1,4 @@
-#include "traces/import/memory/pickle.h"
+#include "base/pickle/pickle.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace foretrain::trace_import {
+namespace foretrain {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 18;
@@ -15,14 +15,23 @@ constexpr std::int64_t kOpsBetweenCalls = 1 << 16;
 // Members of a dict that are looked at. Records have about ten; more would make the search in a
 // dict that many others share slow.
 constexpr std::size_t kMaxSearched = 256;
+// Children of an object.
+constexpr std::size_t kClassOfObject = 0, kStateOfObject = 1, kArgumentsOfObject = 2;
+
+constexpr std::size_t kMaxName = 4096;  // bytes of a class's name
 
 // Operations that import or call something. Their names are those of Python's pickletools.
-constexpr std::pair<unsigned char, const char*> kCalls[] = {
-    {'c', "GLOBAL"},    {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},
-    {'b', "BUILD"},     {'i', "INST"},          {'o', "OBJ"},
-    {0x81, "NEWOBJ"},   {0x92, "NEWOBJ_EX"},    {0x82, "EXT1"},
-    {0x83, "EXT2"},     {0x84, "EXT4"},         {'P', "PERSID"},
-    {'Q', "BINPERSID"}, {0x97, "NEXT_BUFFER"},  {0x98, "READONLY_BUFFER"},
+struct Call {
+  unsigned char code;
+  const char* name;
+  bool kept;  // where objects are kept
+};
+constexpr Call kCalls[] = {
+    {'c', "GLOBAL", true},      {0x93, "STACK_GLOBAL", true}, {'R', "REDUCE", true},
+    {'b', "BUILD", true},       {0x81, "NEWOBJ", true},       {'Q', "BINPERSID", true},
+    {0x92, "NEWOBJ_EX", false}, {'i', "INST", false},         {'o', "OBJ", false},
+    {0x82, "EXT1", false},      {0x83, "EXT2", false},        {0x84, "EXT4", false},
+    {'P', "PERSID", false},     {0x97, "NEXT_BUFFER", false}, {0x98, "READONLY_BUFFER", false},
 };
 
 }  // namespace
@@ -38,16 +47,45 @@ std::string_view PickleTree::Text(PickleIndex value) const {
   return texts_[static_cast<std::size_t>(of.number)];
 }
 
+std::string_view PickleTree::Name(PickleIndex value) const {
+  const Value& of = values_[value];
+  if (of.kind == Kind::kObject) {
+    return Name(children_[static_cast<std::size_t>(of.number)][kClassOfObject]);
+  }
+  if (of.kind != Kind::kName) return {};
+  return texts_[static_cast<std::size_t>(of.number)];
+}
+
 std::span<const PickleIndex> PickleTree::Items(PickleIndex value) const {
   const Value& of = values_[value];
+  if (of.kind == Kind::kObject) {
+    return Items(children_[static_cast<std::size_t>(of.number)][kArgumentsOfObject]);
+  }
   if (of.kind != Kind::kList) return {};
   return children_[static_cast<std::size_t>(of.number)];
 }
 
+std::vector<std::int64_t> PickleTree::Integers(PickleIndex list) const {
+  std::vector<std::int64_t> integers;
+  for (const PickleIndex item : Items(list)) integers.push_back(Integer(item, -1));
+  return integers;
+}
+
+std::span<const PickleIndex> PickleTree::Members(PickleIndex value) const {
+  const Value& of = values_[value];
+  if (of.kind != Kind::kDict) return {};
+  return children_[static_cast<std::size_t>(of.number)];
+}
+
+PickleIndex PickleTree::State(PickleIndex object) const {
+  const Value& of = values_[object];
+  if (of.kind != Kind::kObject) return kNoValue;
+  return children_[static_cast<std::size_t>(of.number)][kStateOfObject];
+}
+
 PickleIndex PickleTree::Find(PickleIndex dict, std::string_view name) const {
-  const Value& of = values_[dict];
-  if (of.kind != Kind::kDict) return kNoValue;
-  const std::vector<PickleIndex>& members = children_[static_cast<std::size_t>(of.number)];
+  const std::span<const PickleIndex> members =
+      Members(kind(dict) == Kind::kObject ? State(dict) : dict);
   const std::size_t first = members.size() - std::min(members.size(), 2 * kMaxSearched);
   for (std::size_t i = members.size(); i >= first + 2; i -= 2) {
     if (kind(members[i - 2]) == Kind::kText && Text(members[i - 2]) == name) return members[i - 1];
@@ -60,24 +98,24 @@ PickleIndex PickleTree::Find(PickleIndex dict, std::string_view name) const {
 // reading is linear.
 class PickleParser {
  public:
-  PickleParser(ByteSource& bytes, std::string_view source, const std::function<bool()>& go_on,
-               const PickleLimits& limits)
-      : bytes_(bytes), source_(Printable(source, 512)), go_on_(go_on), limits_(limits) {}
+  PickleParser(const ReadBytes& read, std::string_view source, const PickleOptions& options)
+      : read_(read), source_(Printable(source, 512)), options_(options) {}
 
   Result<PickleTree> Read() {
     while (true) {
-      if (++ops_ % kOpsBetweenCalls == 0 && go_on_ && !go_on_()) {
-        return Fail(ErrorCode::kAborted, "the import was stopped");
+      if (++ops_ % kOpsBetweenCalls == 0 && options_.go_on && !options_.go_on()) {
+        return Fail(ErrorCode::kAborted, source_ + ": reading was stopped");
       }
       at_ = taken_;
       FT_ASSIGN(const std::uint64_t op, Number(1));
       if (op == '.') break;
       FT_TRY(Do(static_cast<unsigned char>(op)));
-      if (std::ssize(tree_.values_) > limits_.max_values || text_bytes_ > limits_.max_text_bytes) {
+      if (std::ssize(tree_.values_) > options_.max_values ||
+          text_bytes_ > options_.max_text_bytes) {
         return Fail(ErrorCode::kResourceExhausted,
-                    source_ + ": more than " + std::to_string(limits_.max_values) + " values or " +
-                        std::to_string(limits_.max_text_bytes) +
-                        " bytes of text; record fewer events (max_entries)");
+                    source_ + ": more than " + std::to_string(options_.max_values) + " values or " +
+                        std::to_string(options_.max_text_bytes) + " bytes of text; " +
+                        std::string(options_.if_too_large));
       }
     }
     if (stack_.size() != 1 || !marks_.empty()) return Bad("does not end with one value");
@@ -98,7 +136,7 @@ class PickleParser {
     while (!out.empty()) {
       if (next_ == filled_) {
         buffer_.resize(kBufferBytes);
-        FT_ASSIGN(const std::int64_t read, bytes_.Read(buffer_));
+        FT_ASSIGN(const std::int64_t read, read_(buffer_));
         next_ = 0;
         filled_ = static_cast<std::size_t>(read);
         if (filled_ == 0) {
@@ -135,7 +173,7 @@ class PickleParser {
   Result<void> PushText(std::size_t length_bytes) {
     FT_ASSIGN(const std::uint64_t size, Number(length_bytes));
     // Checked before it is allocated; the limit on all texts holds for one.
-    if (size > static_cast<std::uint64_t>(limits_.max_text_bytes)) {
+    if (size > static_cast<std::uint64_t>(options_.max_text_bytes)) {
       return Bad("has a text of " + std::to_string(size) + " bytes");
     }
     // In pieces, so that a length without its text allocates little.
@@ -316,13 +354,80 @@ class PickleParser {
       case 'j':
         return Recall(4);
       default:
-        return Refuse(op);
+        return DoCall(op);
     }
   }
 
-  Result<void> Refuse(unsigned char op) const {
-    for (const auto& [code, name] : kCalls) {
+  // A name of a module, class or function, up to the end of the line.
+  Result<std::string> Line() {
+    std::string line;
+    while (true) {
+      FT_ASSIGN(const std::uint64_t byte, Number(1));
+      if (byte == '\n') return line;
+      if (line.size() == kMaxName) return Bad("has a name without an end");
+      line.push_back(static_cast<char>(byte));
+    }
+  }
+
+  Result<void> PushName(std::string name) {
+    text_bytes_ += std::ssize(name);
+    tree_.texts_.push_back(std::move(name));
+    return Push(Kind::kName, std::ssize(tree_.texts_) - 1);
+  }
+
+  // An ordered dict is one like any other.
+  Result<void> PushObject(PickleIndex made_by, PickleIndex arguments) {
+    if (tree_.Name(made_by) == "collections.OrderedDict" && tree_.Items(arguments).empty()) {
+      return PushContainer(Kind::kDict);
+    }
+    return PushContainer(Kind::kObject, {made_by, PickleTree::kNoValue, arguments});
+  }
+
+  // Records what Python would make.
+  Result<void> DoWithObjects(unsigned char op) {
+    switch (op) {
+      case 'c': {
+        FT_ASSIGN(std::string module, Line());
+        FT_ASSIGN(const std::string name, Line());
+        return PushName(std::move(module) + "." + name);
+      }
+      case 0x93: {
+        FT_ASSIGN(const std::vector<PickleIndex> texts, Top(2));
+        return PushName(std::string(tree_.Text(texts[0])) + "." +
+                        std::string(tree_.Text(texts[1])));
+      }
+      case 'Q': {
+        FT_ASSIGN(std::vector<PickleIndex> id, Top(1));
+        FT_TRY(PushContainer(Kind::kList, std::move(id)));
+        FT_TRY(PushName(std::string(PickleTree::kPersistent)));
+        FT_ASSIGN(const std::vector<PickleIndex> made, Top(2));
+        return PushObject(made[1], made[0]);
+      }
+      case 'R':
+      case 0x81: {
+        FT_ASSIGN(const std::vector<PickleIndex> call, Top(2));
+        if (tree_.kind(call[0]) != Kind::kName || tree_.kind(call[1]) != Kind::kList) {
+          return Bad("calls something that is no class");
+        }
+        return PushObject(call[0], call[1]);
+      }
+      default: {  // BUILD
+        FT_ASSIGN(const std::vector<PickleIndex> state, Top(1));
+        const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+        if (stack_.size() <= floor || tree_.kind(stack_.back()) != Kind::kObject) {
+          return Bad("sets fields of something that is no object");
+        }
+        const PickleTree::Value& object = tree_.values_[stack_.back()];
+        tree_.children_[static_cast<std::size_t>(object.number)][kStateOfObject] = state[0];
+        return {};
+      }
+    }
+  }
+
+  Result<void> DoCall(unsigned char op) {
+    for (const auto& [code, name, kept] : kCalls) {
       if (code != op) continue;
+      if (kept && options_.keeps_objects) return DoWithObjects(op);
       return Fail(ErrorCode::kUnsupported,
                   source_ + ": byte " + std::to_string(at_) + ": operation " + name +
                       " makes a Python object, and could run code; only numbers, texts, lists and "
@@ -331,10 +436,9 @@ class PickleParser {
     return Bad("has the unknown operation " + std::to_string(op));
   }
 
-  ByteSource& bytes_;
+  const ReadBytes& read_;
   const std::string source_;
-  const std::function<bool()>& go_on_;
-  const PickleLimits limits_;
+  const PickleOptions& options_;
   PickleTree tree_;
   std::vector<PickleIndex> stack_, memo_;
   std::vector<std::size_t> marks_;  // sizes of the stack
@@ -344,9 +448,19 @@ class PickleParser {
   std::int64_t ops_ = 0, taken_ = 0, at_ = 0, text_bytes_ = 0;
 };
 
-Result<PickleTree> ReadPickle(ByteSource& bytes, std::string_view source,
-                              const std::function<bool()>& go_on, const PickleLimits& limits) {
-  return PickleParser(bytes, source, go_on, limits).Read();
+Result<PickleTree> ReadPickle(const ReadBytes& read, std::string_view source,
+                              const PickleOptions& options) {
+  return PickleParser(read, source, options).Read();
 }
 
-}  // namespace foretrain::trace_import
+Result<PickleTree> ReadPickle(std::string_view bytes, std::string_view source,
+                              const PickleOptions& options) {
+  const ReadBytes read = [&bytes](std::span<char> out) -> Result<std::int64_t> {
+    const std::size_t size = bytes.copy(out.data(), out.size());
+    bytes.remove_prefix(size);
+    return static_cast<std::int64_t>(size);
+  };
+  return ReadPickle(read, source, options);
+}
+
+}  // namespace foretrain
