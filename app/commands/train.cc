@@ -16,6 +16,7 @@
 #include "app/commands/commands.h"
 #include "app/report/report.h"
 #include "app/training/local_gpu.h"
+#include "app/training/replan.h"
 #include "app/training/restarts.h"
 #include "app/training/training.h"
 #include "app/training/training_report.h"
@@ -74,15 +75,23 @@ class TrainCommand final : public Command {
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     // Ranks may share a GPU, so the plan's sizes alone say how many there are.
     if (device_.IsCuda() && cluster_.ranks == 0) cluster_.ranks = plan_.GivenRanks();
-    FT_ASSIGN(const ForecastContext context,
-              device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
+    const MachineOfRanks machine = [this](int ranks) {
+      if (ranks > 0) cluster_.ranks = ranks;
+      return device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_);
+    };
+    FT_ASSIGN(ForecastContext context, machine(0));
+    std::optional<Plan> other;
+    if (replan_) {
+      FT_ASSIGN(other, Replan(options_.checkpoints.resume, machine, launched.world, context));
+    }
     // A cluster can be forecast from any machine, but trained on only where it is.
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
     }
     if (device_.IsCuda()) PreferForGpu(context.model, plan_);
-    FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    FT_ASSIGN(const Plan plan, other ? Result<Plan>(*other)
+                                     : PlanOf(plan_, context.model, context.cluster.Devices()));
     if (options_.job.skips_spikes) FT_TRY(CheckSkipsSpikes(plan));
     ExecutorOptions& executor = options_.job.executor;
     executor.optimizer = optimizer_.SettingsOf(plan.optimizer);
@@ -138,6 +147,12 @@ class TrainCommand final : public Command {
     arguments.Option("--restarts", restarts_, "N",
                      "If the training fails, go on from its newest checkpoint, at most so often; "
                      "with --save, and not under a launcher");
+    arguments.Option("--min-ranks", fewest_ranks_, "N",
+                     "With --restarts: if a training fails twice without a checkpoint in between, "
+                     "go on with a rank less, down to N");
+    arguments.Flag("--replan", replan_,
+                   "With --resume: if there are other ranks than the checkpoint's, train by the "
+                   "plan that `plan` finds for them");
     arguments.Option("--steps", job.steps, "N", "Steps to run");
     DeclareLearningRate(arguments, job.learning_rate);
     optimizer_.Declare(arguments);
@@ -233,13 +248,16 @@ class TrainCommand final : public Command {
     }
     std::vector<std::string> child;
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      if (arguments_[i] == "--restarts") {
+      const std::string& one = arguments_[i];
+      if (one == "--restarts" || one == "--min-ranks") {
         ++i;  // its value
-      } else if (!arguments_[i].starts_with("--restarts=")) {
-        child.push_back(arguments_[i]);
+      } else if (!one.starts_with("--restarts=") && !one.starts_with("--min-ranks=")) {
+        child.push_back(one);
       }
     }
-    return RunWithRestarts(child, static_cast<int>(restarts_), options_.checkpoints.save);
+    return RunWithRestarts(child, {.restarts = static_cast<int>(restarts_),
+                                   .fewest_ranks = static_cast<int>(fewest_ranks_),
+                                   .folder = options_.checkpoints.save});
   }
 
   // A process other than rank 0's, which records and shows the run.
@@ -331,6 +349,14 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
+    if (fewest_ranks_ < 0 || (fewest_ranks_ > 0 && restarts_ == 0)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--min-ranks: must be at least 1, and needs --restarts");
+    }
+    if (replan_ && options_.checkpoints.resume.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--replan: without --resume there is no training to go on with");
+    }
     job.learning_rate.steps = job.steps;
     // A launch file may give steps and rate (TakeTrainingOfLaunch).
     if (!dialect_.reads()) FT_TRY(CheckLearningRate(job.learning_rate));
@@ -363,6 +389,8 @@ class TrainCommand final : public Command {
   LaunchFlags launch_;
   CaptureFlags capture_;
   std::int64_t restarts_ = 0;
+  std::int64_t fewest_ranks_ = 0;  // 0: as many as at first
+  bool replan_ = false;
   std::string store_ = kDefaultStore;
 };
 

@@ -14,7 +14,7 @@
 #include "app/cli/stop_signal.h"
 #include "app/training/child_run.h"
 #include "base/units.h"
-#include "runtime/checkpoint/checkpoint_folder.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 namespace foretrain {
 namespace {
@@ -56,28 +56,56 @@ std::string FailureOf(int status) {
   return "";
 }
 
-// Steps of the newest checkpoint; 0 if there is none.
-std::int64_t SavedSteps(const std::string& folder) {
+// What the newest checkpoint tells.
+struct Saved {
+  std::int64_t steps = 0;  // 0: there is none
+  int ranks = 0;           // of its plan
+};
+Saved NewestOf(const std::string& folder) {
   PosixFileSystem files;
-  const auto all = ListCheckpoints(files, folder);
-  return all.has_value() && !all->empty() ? all->front().step : 0;
+  const auto newest = OpenNewest(files, folder, /*verify=*/false);
+  if (!newest.has_value()) return {};
+  const Manifest& manifest = newest->checkpoint.manifest();
+  return {manifest.step, manifest.plan.World()};
+}
+
+// The arguments of a child that goes on from `saved`. `ranks`: 0, as before.
+std::vector<std::string> ArgumentsToGoOn(const std::vector<std::string>& arguments,
+                                         const std::string& folder, const Saved& saved, int ranks) {
+  std::vector<std::string> now;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& one = arguments[i];
+    if (one.starts_with("--resume=")) continue;
+    if (ranks > 0 && (one == "--ranks" || one.starts_with("--ranks="))) {
+      if (one == "--ranks") ++i;  // its value
+      continue;
+    }
+    now.push_back(one);
+  }
+  if (saved.steps == 0) return now;
+  if (ranks > 0) {
+    now.push_back("--ranks=" + std::to_string(ranks));
+    now.push_back("--replan");
+  }
+  now.push_back("--resume=" + folder);
+  return now;
 }
 
 }  // namespace
 
-// A child that fails without having saved since the last restart would fail again for ever, but
-// some failures pass (a full disk, a machine out of memory), so only their number is limited.
-Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments, int restarts,
-                             const std::string& folder) {
+// A child that fails without having saved since the last restart may fail again for ever, but some
+// failures pass (a full disk, a machine out of memory), so only their number is limited.
+Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments,
+                             const RestartOptions& options) {
   FT_ASSIGN(const std::string program, OwnExecutable());
   const StopSignals signals;
+  Saved before;   // when the last child started
+  int ranks = 0;  // 0: as many as the arguments say
   for (int done = 0;; ++done) {
-    std::vector<std::string> now = arguments;
-    if (done > 0) {
-      std::erase_if(now, [](const std::string& one) { return one.starts_with("--resume="); });
-      if (SavedSteps(folder) > 0) now.push_back("--resume=" + folder);
-    }
-    FT_ASSIGN(const pid_t child, Start(program, now));
+    FT_ASSIGN(
+        const pid_t child,
+        Start(program,
+              done == 0 ? arguments : ArgumentsToGoOn(arguments, options.folder, before, ranks)));
     const int status = Wait(child);
     const std::string failure = FailureOf(status);
     if (failure.empty() || StopSignal() != 0) {
@@ -88,14 +116,24 @@ Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments, int rest
       return WIFEXITED(status) ? static_cast<Exit>(WEXITSTATUS(status))
                                : ExitOfSignal(StopSignal());
     }
-    if (done == restarts) {
+    if (done == options.restarts) {
       std::fprintf(stderr,
                    "foretrain: the training %s after %d restart%s; no more were asked for\n",
                    failure.c_str(), done, done == 1 ? "" : "s");
       return Exit::kFault;
     }
-    std::fprintf(stderr, "foretrain: the training %s; it starts again from step %lld (%d of %d)\n",
-                 failure.c_str(), static_cast<long long>(SavedSteps(folder)), done + 1, restarts);
+    const Saved saved = NewestOf(options.folder);
+    const int last = ranks > 0 ? ranks : saved.ranks;
+    if (options.fewest_ranks > 0 && done > 0 && saved.steps == before.steps &&
+        last > options.fewest_ranks) {
+      ranks = last - 1;
+    }
+    before = saved;
+    std::fprintf(
+        stderr, "foretrain: the training %s; it starts again from step %lld%s (%d of %d)\n",
+        failure.c_str(), static_cast<long long>(saved.steps),
+        ranks > 0 ? fmt::format(" with {} rank{}", ranks, ranks == 1 ? "" : "s").c_str() : "",
+        done + 1, options.restarts);
   }
 }
 

@@ -9,16 +9,23 @@
 
 namespace foretrain {
 
+struct RestartOptions {
+  int restarts = 0;      // at most
+  int fewest_ranks = 0;  // that the training may go on with; 0: as many as at first
+  std::string folder;    // of --save
+};
+
 // Runs `foretrain train` with `arguments` as a child that writes to this process's output. If it
-// fails (exit code 3, or a signal ends it), runs it again with --resume, at most `restarts` times.
-// Passes SIGINT, SIGTERM and SIGHUP on. Says on stderr why and from which step it starts again.
+// fails (exit code 3, or a signal ends it), runs it again with --resume, at most
+// options.restarts times. If it fails twice without a new checkpoint in between, it goes on with
+// one rank fewer, because a rank has probably gone for good. Passes SIGINT, SIGTERM and SIGHUP on.
+// Says on stderr why and from which step it starts again.
 //
-//   arguments  of `train`, without --restarts
-//   folder     of --save
+//   arguments  of `train`, without --restarts and --min-ranks
 //
 // Returns how the last child ended. Errors: kInvalidArgument or kResourceExhausted, no process can
 // be started.
-Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments, int restarts,
-                             const std::string& folder);
+Result<Exit> RunWithRestarts(const std::vector<std::string>& arguments,
+                             const RestartOptions& options);
 
 }  // namespace foretrain

@@ -172,6 +172,50 @@ TEST(Restarts, GoOnFromTheNewestCheckpointUntilTheEnd) {
   EXPECT_EQ(LossesOf(end.output).back(), LossesOf(whole.output).back());
 }
 
+// Rank 1 fails in step 5 of each attempt, before a checkpoint. One rank trains to the end.
+TEST(Restarts, GoOnWithFewerRanksWhereARankFailsAgainAndAgain) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--capture off --json ";
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--save --steps 3").code, 0);
+  const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 12");
+  ASSERT_EQ(whole.code, 0) << whole.errors;
+  const ProgramEnd end =
+      RunStoppable(folder.path(),
+                   train + "--steps 12 --resume --save --save-every 100 --restarts 9 --min-ranks 1",
+                   {"FORETRAIN_FAULT=1:5:3:fail"});
+  EXPECT_EQ(end.code, 0) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("it starts again from step 3 (1 of 9)"));
+  EXPECT_THAT(end.errors, HasSubstr("it starts again from step 3 with 1 rank (2 of 9)"));
+  EXPECT_THAT(end.errors, HasSubstr("--replan: 1 rank instead of 2: "));
+  EXPECT_NEAR(LossesOf(end.output).back(), LossesOf(whole.output).back(), 1e-5);
+}
+
+TEST(Restarts, ReplanNeedsATrainingToGoOnWith) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder);
+  EXPECT_THAT(RunForetrain(folder.path(), train + "--replan").errors, HasSubstr("--replan: "));
+  EXPECT_THAT(RunForetrain(folder.path(), train + "--min-ranks 1").errors,
+              HasSubstr("--min-ranks: must be at least 1, and needs --restarts"));
+}
+
+// Other ranks, other plan, same losses; the checkpoint's own ranks keep its plan.
+TEST(Replan, TrainsByAPlanOfTheRanksThatThereAre) {
+  const TemporaryFolder folder;
+  const std::string train = SmallTraining(folder) + "--capture off --json ";
+  const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6");
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3 --dp 2 --zero 3 --ranks 2 --save").code,
+            0);
+  for (const char* ranks : {"1", "2", "4"}) {
+    const ProgramEnd end =
+        RunForetrain(folder.path(), std::string("train --resume --replan --steps 6 --ranks ") +
+                                        ranks + " --save other" + ranks + " --json");
+    EXPECT_EQ(end.code, 0) << end.errors;
+    EXPECT_EQ(end.errors.find("--replan: ") != std::string::npos, std::string(ranks) != "2")
+        << end.errors;
+    EXPECT_NEAR(LossesOf(end.output).back(), LossesOf(whole.output).back(), 1e-5) << ranks;
+  }
+}
+
 TEST(Restarts, EndWhenTheyAreUsedUpOrCannotHelp) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--steps 50 --capture off ";
