@@ -129,4 +129,19 @@ void GlImages::DrawOpaque() {
   glDisable(GL_BLEND);
 }
 
+// OpenGL's first row is the bottom one.
+Image ReadFrame(const ViewSize& size) {
+  Image image;
+  image.Resize(static_cast<int>(size.width), static_cast<int>(size.height));
+  glPixelStorei(GL_PACK_ALIGNMENT, 4);
+  glReadPixels(0, 0, image.width, image.height, GL_RGBA, GL_UNSIGNED_BYTE, image.pixels.data());
+  for (int y = 0; y < image.height / 2; ++y) {
+    const auto row = [&image](int at) {
+      return image.pixels.begin() + static_cast<std::ptrdiff_t>(at) * image.width;
+    };
+    std::swap_ranges(row(y), row(y + 1), row(image.height - 1 - y));
+  }
+  return image;
+}
+
 }  // namespace foretrain::ui

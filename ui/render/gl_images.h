@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ui/view/desktop/window_content.h"
 #include "ui/view/lanes/image_sink.h"
 
 namespace foretrain::ui {
@@ -29,5 +30,8 @@ class GlImages : public ImageSink {
   std::vector<Colour> swapped_;               // scratch copy of the current image
   unsigned opaque_program_ = 0;  // copies a texture without blending; 0 if not created yet
 };
+
+// The pixels of the current framebuffer of `size`, the top row first. Needs an OpenGL context.
+Image ReadFrame(const ViewSize& size);
 
 }  // namespace foretrain::ui

@@ -107,19 +107,8 @@ HeadlessTarget::~HeadlessTarget() {
 }
 
 Image HeadlessTarget::Read() const {
-  Image image;
-  image.Resize(static_cast<int>(size_.width), static_cast<int>(size_.height));
   glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
-  glPixelStorei(GL_PACK_ALIGNMENT, 4);
-  glReadPixels(0, 0, image.width, image.height, GL_RGBA, GL_UNSIGNED_BYTE, image.pixels.data());
-  // OpenGL's first row is the bottom one.
-  for (int y = 0; y < image.height / 2; ++y) {
-    const auto row = [&image](int at) {
-      return image.pixels.begin() + static_cast<std::ptrdiff_t>(at) * image.width;
-    };
-    std::swap_ranges(row(y), row(y + 1), row(image.height - 1 - y));
-  }
-  return image;
+  return ReadFrame(size_);
 }
 
 HeadlessView::HeadlessView(std::unique_ptr<HeadlessTarget> target,

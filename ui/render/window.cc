@@ -6,6 +6,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
 #include "ui/render/glfw_input.h"
+#include "ui/render/saved_picture.h"
 #include "ui/render/shown_frame.h"
 #include "ui/render/ui_context.h"
 #include "ui/store_loader.h"
@@ -129,6 +131,35 @@ class Keeper {
   double scale_ = 0.0;
 };
 
+// Saves pictures that a key has asked for, of the frame after it, which has no notice of the last
+// one.
+class Pictures {
+ public:
+  // Whether another frame is to be drawn: for the picture, or to show its notice.
+  bool NeedsFrame() const { return form_.has_value() || is_news_; }
+
+  // Called after each frame, before it is shown.
+  void Keep(Desktop& desktop, const ViewSize& size, const FrameRecord& record,
+            const GlImages& images) {
+    DesktopState& state = desktop.state();
+    is_news_ = form_.has_value();
+    if (is_news_) {
+      const auto saved =
+          SavePicture(*form_, desktop.view(), size, record, desktop.ground(), images);
+      notice_ = saved.has_value() ? "Saved the picture " + *saved
+                                  : "The picture was not saved: " + saved.error().message;
+      state.notices.push_back(notice_);
+    }
+    form_ = std::exchange(state.wanted_picture, std::nullopt);
+    if (form_.has_value()) std::erase(state.notices, notice_);
+  }
+
+ private:
+  std::optional<PictureForm> form_;
+  bool is_news_ = false;  // the last frame did not show the notice yet
+  std::string notice_;
+};
+
 // Decides when to draw a frame. Each event or change causes two frames, since the first may change
 // the content of the second. None are drawn while nothing happens.
 class Pace {
@@ -187,12 +218,14 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
   StoreLoader loader(hooks.stores, hooks.doing);
   Keeper keeper(hooks, options);
+  Pictures pictures;
   const auto closes = [&] {
     return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (hooks.stop && hooks.stop());
   };
   for (Pace pace; !closes();) {
     // Input and finished loads decide whether this round draws a frame.
-    const bool event = pace.Wait(desktop->IsMoving(), loader.IsBusy()) || input.IsWaiting();
+    const bool event = pace.Wait(desktop->IsMoving() || pictures.NeedsFrame(), loader.IsBusy()) ||
+                       input.IsWaiting();
     for (std::string& path : input.TakeDropped()) state.stores.dropped.push_back(std::move(path));
     const bool changed = loader.Refresh(glfwGetTime(), state);
     if (!pace.IsDue(event || changed, desktop->IsWatching())) continue;
@@ -202,6 +235,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     const ViewSize size = window->SizeAt(scale);
     const FrameRecord& record = desktop->Draw(size, ui.fonts(), ReadInput(), images);
     ui.Render(size, desktop->ground());
+    pictures.Keep(*desktop, size, record, images);
     glfwSwapBuffers(window->get());
     keeper.Keep(*desktop, size);
     ShownFrame(desktop->view(), record);

@@ -17,6 +17,7 @@ namespace foretrain {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kView = "view --view compare --run 2 --against 1 --size 800x500";
 
@@ -190,6 +191,13 @@ TEST(ViewWindow, OpensAStoreReadsASpanTurnsASliderAndTrains) {
   window.Key("ctrl+3");  // the keyboard may be in a field
   ASSERT_TRUE(window.Until("Compare",
                            [](const nlohmann::json& shown) { return shown["view"] == "compare"; }));
+  window.Key("ctrl+s");
+  ASSERT_TRUE(window.UntilLabel("Saved the picture foretrain-compare.png"));
+  window.Key("ctrl+shift+s");
+  ASSERT_TRUE(window.UntilLabel("Saved the picture foretrain-compare.svg"));
+  EXPECT_EQ(folder.Read("foretrain-compare.png").substr(1, 3), "PNG");
+  EXPECT_THAT(folder.Read("foretrain-compare.svg"), HasSubstr("width=\"1000\""));
+  EXPECT_THAT(folder.Read("foretrain-compare.svg"), Not(HasSubstr("Saved the picture")));
   EXPECT_EQ(window.Interrupt(), 130);
   EXPECT_EQ(window.errors(), "");
   const std::string kept = folder.Read("config/foretrain/desktop.json");

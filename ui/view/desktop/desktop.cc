@@ -193,6 +193,9 @@ InputFrame Desktop::Handle(const InputFrame& input, const Parts& parts,
     if (input.control && ImGui::IsKeyPressed(key, false)) Choose(i);
     if (own.pressed && items[i].Contains(own.x, own.y)) Choose(i);
   }
+  if (input.control && ImGui::IsKeyPressed(kKeyS, false)) {
+    state_.wanted_picture = input.shift ? PictureForm::kSvg : PictureForm::kPng;
+  }
   if (own.pressed && parts.store.Contains(own.x, own.y)) {
     state_.navigation.ShowStores(!state_.navigation.shows_stores());
   }
@@ -211,6 +214,7 @@ std::vector<HelpLine> Desktop::HelpOf() {
   lines.push_back({"1 to 7", "views of the left rail; with Ctrl in a text field too"});
   lines.push_back({"O", "open another store, or another run of this one"});
   lines.push_back({"T", "dark or light"});
+  lines.push_back({"Ctrl S", "save the window as PNG; with shift as SVG"});
   lines.push_back({"? or H", "this help"});
   return lines;
 }

@@ -47,6 +47,8 @@ struct Services {
   ReadProgress read_progress{};    // of a run that another process records
 };
 
+enum class PictureForm { kPng, kSvg };
+
 struct DesktopState {
   explicit DesktopState(std::unique_ptr<const CompareInput> shown = nullptr,
                         const CompareOptions& options = {})
@@ -71,6 +73,7 @@ struct DesktopState {
   PlanStart plan_start;
   Services services;
   std::vector<std::string> notices{};  // sentences under the top bar, shown until they are erased
+  std::optional<PictureForm> wanted_picture{};  // asked for by a key; the window saves it
   bool light = false;
   std::string view{};  // name of the chosen view
   ViewLink link{};     // to what the compare view shows; without store and view

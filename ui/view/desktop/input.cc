@@ -23,10 +23,12 @@ InputFrame ReadInput() {
   input.shift = io.KeyShift;
   input.control = io.KeyCtrl;
   input.escape = ImGui::IsKeyPressed(kKeyEscape, false);
-  input.left = io.KeysDown[kKeyA];
-  input.right = io.KeysDown[kKeyD];
-  input.nearer = io.KeysDown[kKeyW];
-  input.farther = io.KeysDown[kKeyS];
+  if (!io.KeyCtrl) {  // with it they are commands
+    input.left = io.KeysDown[kKeyA];
+    input.right = io.KeysDown[kKeyD];
+    input.nearer = io.KeysDown[kKeyW];
+    input.farther = io.KeysDown[kKeyS];
+  }
   input.arrows = (ImGui::IsKeyPressed(kKeyRight) ? 1 : 0) - (ImGui::IsKeyPressed(kKeyLeft) ? 1 : 0);
   input.home = ImGui::IsKeyPressed(kKeyHome, false);
   input.end = ImGui::IsKeyPressed(kKeyEnd, false);

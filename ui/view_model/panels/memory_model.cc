@@ -169,9 +169,9 @@ void FillNotices(const SidePair& sides, MemoryModel& model) {
                     sides.NameOf(side)));
   }
   if (model.rank < 0) {
-    model.notices.push_back(sides.Shown() == Side::kMeasured
-                                ? "No memory was recorded (--capture full records it)."
-                                : "The forecast holds no memory over time.");
+    model.notices.emplace_back(sides.Shown() == Side::kMeasured
+                                   ? "No memory was recorded (--capture full records it)."
+                                   : "The forecast holds no memory over time.");
     return;
   }
   for (const Side side : kSides) {
