@@ -12,8 +12,9 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommunication = {
-    "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+constexpr std::array<std::string_view, 10> kCommunication = {
+    "SEND_F",      "RECV_F",  "SEND_B",  "RECV_B",      "WAIT_SEND_F",
+    "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 
 char LetterOf(Pass pass) {
