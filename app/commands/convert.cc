@@ -41,8 +41,10 @@ constexpr std::string_view NameOfFormat(NumberFormat format) {
 class Convert final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("FROM", from_,
-                         "A model's folder, a safetensors file, or checkpoints of train --save");
+    arguments.Positional(
+        "FROM", from_,
+        "A model's folder, a safetensors file, or checkpoints of Megatron or of train "
+        "--save");
     arguments.Option("--out", out_, "DIR", "New folder to write");
     arguments.Option("--model", model_, "NAME|FILE",
                      "Model of the weights; default: FROM's config.json");

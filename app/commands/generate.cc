@@ -34,8 +34,9 @@ constexpr std::int64_t kWindowStep = 16;
 class Generate final : public Command {
  public:
   void Declare(Arguments& arguments) override {
-    arguments.Positional("FROM", from_,
-                         "A model's folder, a safetensors file, or checkpoints of train --save");
+    arguments.Positional(
+        "FROM", from_,
+        "A model's folder, a safetensors file, or checkpoints of Megatron or of train --save");
     arguments.Option("--prompt", prompt_, "TEXT", "Text to continue");
     arguments.Option("--prompt-file", prompt_file_, "FILE", "File with the text to continue");
     arguments.Option("--prompt-ids", prompt_ids_, "ID,...", "Tokens to continue");

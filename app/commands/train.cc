@@ -128,7 +128,7 @@ class TrainCommand final : public Command {
                      "Token that ends a document, for --documents; default: the tokenizer's own",
                      Into(options_.document_end, 0, INT32_MAX));
     arguments.Option("--init", options_.init, "PATH",
-                     "Start from these weights: a safetensors file, or a model's folder");
+                     "Start from a safetensors file, a model's folder or Megatron's checkpoint");
     arguments.Option("--adapters", options_.adapters, "DIR",
                      "PEFT adapters of --init: trained on with --method lora, else merged");
     DeclareEvaluation(arguments, options_.evaluation);
@@ -350,8 +350,7 @@ class TrainCommand final : public Command {
                   fmt::format("--restarts: {} is outside 0 to 1000000", restarts_));
     }
     if (fewest_ranks_ < 0 || (fewest_ranks_ > 0 && restarts_ == 0)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--min-ranks: must be at least 1, and needs --restarts");
+      return Fail(ErrorCode::kInvalidArgument, "--min-ranks: must be >= 1, and needs --restarts");
     }
     if (replan_ && options_.checkpoints.resume.empty()) {
       return Fail(ErrorCode::kInvalidArgument,

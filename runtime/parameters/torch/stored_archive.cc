@@ -17,6 +17,7 @@ constexpr std::uint32_t kEndMark = 0x06054b50, kEnd64Mark = 0x06064b50, kLocator
                         kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr std::int64_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kEntryBytes = 46,
                        kLocalBytes = 30;
+constexpr std::size_t kNameAt = kEntryBytes;  // in a directory's entry
 constexpr std::int64_t kMaxCommentBytes = 0xffff;
 constexpr std::uint64_t kIn64Bits = 0xffffffff;  // the value is in the field of 64-bit sizes
 constexpr std::uint64_t kField64 = 1;            // tag of that field
@@ -48,7 +49,8 @@ class ArchiveReader {
       const std::int64_t next = at + kEntryBytes + name + extra + comment;
       if (next > std::ssize(directory)) return Bad("has a directory that is cut off");
       const std::string_view entry(directory.data() + at, static_cast<std::size_t>(next - at));
-      FT_ASSIGN(ArchiveMember member, Member(entry, name, extra));
+      FT_ASSIGN(ArchiveMember member,
+                Member(entry, static_cast<std::size_t>(name), static_cast<std::size_t>(extra)));
       members.push_back(std::move(member));
       at = next;
     }
@@ -96,8 +98,8 @@ class ArchiveReader {
   }
 
   // `name` and `extra`: bytes of these parts of the directory's entry.
-  Result<ArchiveMember> Member(std::string_view entry, std::int64_t name, std::int64_t extra) {
-    ArchiveMember member{.name = std::string(entry.substr(kEntryBytes, name)), .data = {}};
+  Result<ArchiveMember> Member(std::string_view entry, std::size_t name, std::size_t extra) {
+    ArchiveMember member{.name = std::string(entry.substr(kNameAt, name)), .data = {}};
     const bool encrypted = (Number(entry, 8, 2) & 1) != 0;
     if (encrypted || Number(entry, 10, 2) != 0) {
       return Fail(ErrorCode::kUnsupported, Printable(source_, 512) + ": " + Printable(member.name) +
@@ -107,7 +109,7 @@ class ArchiveReader {
     const std::uint64_t packed = Number(entry, 20, 4), unpacked = Number(entry, 24, 4);
     std::uint64_t bytes = unpacked, local = Number(entry, 42, 4);
     // The field of 64-bit sizes has those values, in this order, that do not fit into 32 bits.
-    const std::string_view fields = entry.substr(kEntryBytes + name, extra);
+    const std::string_view fields = entry.substr(kNameAt + name, extra);
     for (std::int64_t at = 0; at + 4 <= std::ssize(fields);) {
       const auto size = static_cast<std::int64_t>(Number(fields, at + 2, 2));
       if (Number(fields, at, 2) == kField64) {

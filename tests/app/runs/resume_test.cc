@@ -195,7 +195,7 @@ TEST(Restarts, ReplanNeedsATrainingToGoOnWith) {
   const std::string train = SmallTraining(folder);
   EXPECT_THAT(RunForetrain(folder.path(), train + "--replan").errors, HasSubstr("--replan: "));
   EXPECT_THAT(RunForetrain(folder.path(), train + "--min-ranks 1").errors,
-              HasSubstr("--min-ranks: must be at least 1, and needs --restarts"));
+              HasSubstr("--min-ranks: must be >= 1, and needs --restarts"));
 }
 
 // Other ranks, other plan, same losses; the checkpoint's own ranks keep its plan.
