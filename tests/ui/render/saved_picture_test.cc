@@ -4,22 +4,25 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/base/fault_file_system.h"
+#include "tests/traces/temp_folder.h"
 
 namespace foretrain::ui {
 namespace {
 
 TEST(SavedPicture, NeverTakesANameThatIsTaken) {
-  FaultFileSystem files;
-  EXPECT_TRUE(files.CreateDirectories("d").has_value());
+  PosixFileSystem files;
+  const TempFolder folder;
   const auto name = [&](const char* ending) {
-    return NewPictureName(files, "d", "what-if", ending).value_or("");
+    return NewPictureName(files, folder.File("."), "what-if", ending).value_or("");
+  };
+  const auto put = [&](const char* taken) {
+    EXPECT_TRUE(WriteFileAtomically(files, folder.File(taken), "x").has_value());
   };
   EXPECT_EQ(name("png"), "foretrain-what-if.png");
-  files.Put("d/foretrain-what-if.png", "x");
+  put("foretrain-what-if.png");
   EXPECT_EQ(name("png"), "foretrain-what-if-2.png");
   EXPECT_EQ(name("svg"), "foretrain-what-if.svg");
-  files.Put("d/foretrain-what-if-2.png", "x");
+  put("foretrain-what-if-2.png");
   EXPECT_EQ(name("png"), "foretrain-what-if-3.png");
 }
 
