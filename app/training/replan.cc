@@ -74,12 +74,17 @@ Result<Plan> Replan(const std::string& resume, const MachineOfRanks& machine, in
   PosixFileSystem files;
   FT_ASSIGN(const NewestCheckpoint newest, OpenNewest(files, resume, /*verify=*/false));
   const Plan& saved = newest.checkpoint.manifest().plan;
+  const int asked = context.cluster.Devices();
   while (true) {
     const int ranks = context.cluster.Devices();
     const auto plan = PlanForRanks(context, saved, ranks);
     if (!plan && plan.error().code == ErrorCode::kInfeasible && ranks > 1 && launched <= 1) {
       FT_ASSIGN(context, machine(ranks - 1));
       continue;
+    }
+    if (plan && ranks < asked) {
+      std::fprintf(stderr, "foretrain: --replan: %d ranks have no plan; the training takes %d\n",
+                   asked, ranks);
     }
     if (plan && ranks != saved.World()) {
       std::fprintf(stderr, "foretrain: --replan: %d rank%s instead of %d: %s\n", ranks,

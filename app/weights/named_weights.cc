@@ -28,7 +28,6 @@ Result<Weights> OpenAverages(FileSystem& files, const std::string& from) {
 
 Result<ModelOfWeights> FindModelOfWeights(FileSystem& files, const std::string& from,
                                           const std::string& model) {
-  FT_ASSIGN(const FileInfo info, files.Stat(from));
   ModelOfWeights found;
   ModelFlags flags;
   flags.model = model;
@@ -38,14 +37,19 @@ Result<ModelOfWeights> FindModelOfWeights(FileSystem& files, const std::string& 
       found.model = found.checkpoint->manifest().model;
       return found;
     }
-    if (info.kind != FileKind::kDirectory) {
+    const std::string config = from + "/config.json";
+    FT_ASSIGN(const FileInfo folder, files.Stat(from));
+    const auto described = folder.kind == FileKind::kDirectory
+                               ? files.Stat(config)
+                               : Result<FileInfo>(FileInfo{FileKind::kMissing, 0});
+    if (!described || described->kind == FileKind::kMissing) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--model: {} is no folder with a config.json; name the model of "
                               "the weights",
                               Printable(from, 512)));
     }
     flags.option = "FROM";
-    found.config = flags.model = from + "/config.json";
+    found.config = flags.model = config;
   }
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   FT_ASSIGN(found.model, flags.Resolve(catalogue));

@@ -203,15 +203,17 @@ TEST(Replan, TrainsByAPlanOfTheRanksThatThereAre) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--capture off --json ";
   const ProgramEnd whole = RunForetrain(folder.path(), train + "--steps 6");
-  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3 --dp 2 --zero 3 --ranks 2 --save").code,
-            0);
-  for (const char* ranks : {"1", "2", "4"}) {
+  ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3 --zero 3 --save").code, 0);
+  for (const char* ranks : {"1", "2", "3", "4"}) {
     const ProgramEnd end =
         RunForetrain(folder.path(), std::string("train --resume --replan --steps 6 --ranks ") +
                                         ranks + " --save other" + ranks + " --json");
     EXPECT_EQ(end.code, 0) << end.errors;
-    EXPECT_EQ(end.errors.find("--replan: ") != std::string::npos, std::string(ranks) != "2")
+    EXPECT_EQ(end.errors.find(" instead of 2: ") != std::string::npos,
+              std::string(ranks) == "1" || std::string(ranks) == "4")
         << end.errors;
+    EXPECT_EQ(end.errors.find("3 ranks have no plan; the training takes 2") != std::string::npos,
+              std::string(ranks) == "3");
     EXPECT_NEAR(LossesOf(end.output).back(), LossesOf(whole.output).back(), 1e-5) << ranks;
   }
 }
