@@ -56,7 +56,7 @@ std::string FailureOf(int status) {
   return "";
 }
 
-// What the newest checkpoint tells.
+// Steps and ranks of the newest checkpoint.
 struct Saved {
   std::int64_t steps = 0;  // 0: there is none
   int ranks = 0;           // of its plan

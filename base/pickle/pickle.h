@@ -50,7 +50,8 @@ class PickleTree {
   // The value, or `otherwise` if it is of another kind.
   std::int64_t Integer(PickleIndex value, std::int64_t otherwise = 0) const;
   std::string_view Text(PickleIndex value) const;  // "" for other kinds
-  // Of a name, "module.name"; of an object, that of its class, or kPersistent; "" for other kinds.
+  // "module.name" of a name; the name of its class, or kPersistent, of an object; "" for other
+  // kinds.
   std::string_view Name(PickleIndex value) const;
   // Items of a list or tuple, and arguments of an object; empty for other kinds.
   std::span<const PickleIndex> Items(PickleIndex value) const;
@@ -58,7 +59,7 @@ class PickleTree {
   std::vector<std::int64_t> Integers(PickleIndex list) const;
   // Names and values of a dict in turn; empty for other kinds.
   std::span<const PickleIndex> Members(PickleIndex value) const;
-  // What an object was given after it was made, a dict of its fields as a rule; else kNoValue.
+  // The state that an object gets after it is made, usually a dict of its fields; else kNoValue.
   PickleIndex State(PickleIndex object) const;
   // The member called `name` of a dict, or of an object whose state is one: the last if there are
   // several; kNoValue if there is none.
@@ -75,7 +76,7 @@ class PickleTree {
   };
   std::vector<Value> values_{1};
   std::vector<std::string> texts_;
-  // Of a dict: names and values in turn. Of an object: class, state, arguments.
+  // A dict has names and values in turn; an object has its class, state and arguments.
   std::vector<std::vector<PickleIndex>> children_;
   PickleIndex root_ = kNoValue;
 };

@@ -1,3 +1,5 @@
+// Longer than 400 lines: one table of names and layouts is read here, and each special layout
+// changes the same FileTensor.
 #include "runtime/parameters/tensor_names.h"
 
 #include <fmt/format.h>
