@@ -149,7 +149,7 @@ class TrainCommand final : public Command {
                      "with --save, and not under a launcher");
     arguments.Option("--min-ranks", fewest_ranks_, "N",
                      "With --restarts: if a training fails twice without a checkpoint in between, "
-                     "go on with a rank less, down to N");
+                     "go on with one rank fewer, down to N");
     arguments.Flag("--replan", replan_,
                    "With --resume: if there are other ranks than the checkpoint's, train by the "
                    "plan that `plan` finds for them");
